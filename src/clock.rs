@@ -1,0 +1,77 @@
+//! Time: the only room that reads a clock. Pure rooms are handed a [`Now`]; tests hand out their own.
+//!
+//! Nothing is ordered or judged by wall-clock time (invariant 3): timers use [`Mono`], wall time is
+//! only printed.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use k8s_openapi::jiff::Timestamp;
+
+/// A point on the monotonic clock: time since the process (or the simulation) began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mono(pub Duration);
+
+impl Mono {
+    /// The point `d` later; saturates at the end of time.
+    #[must_use]
+    pub fn after(self, d: Duration) -> Mono {
+        Mono(self.0.saturating_add(d))
+    }
+    /// How long from `earlier` to here; zero when `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Mono) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// One reading of both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// For every timer, comparison and order.
+    pub mono: Mono,
+    /// For printing only: it may stand in 1970 and may jump.
+    pub wall: Timestamp,
+}
+
+/// Where the time comes from. The real one is [`System`]; the simulation has its own.
+pub trait Clock: Send + Sync {
+    /// Reads both clocks.
+    fn now(&self) -> Now;
+}
+
+/// The machine's clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct System {
+    start: Instant,
+}
+
+impl System {
+    /// A clock whose monotonic zero is now.
+    #[must_use]
+    pub fn start() -> Self {
+        System { start: Instant::now() }
+    }
+    /// The `Instant` of a point on this clock, for waiting calls.
+    #[must_use]
+    pub fn instant(&self, at: Mono) -> Instant {
+        self.start.checked_add(at.0).unwrap_or_else(|| self.start + Duration::from_secs(86_400 * 365))
+    }
+}
+
+impl Clock for System {
+    fn now(&self) -> Now {
+        Now { mono: Mono(self.start.elapsed()), wall: wall_now() }
+    }
+}
+
+fn wall_now() -> Timestamp {
+    let (before_epoch, distance) = match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(after) => (false, after),
+        Err(before) => (true, before.duration()),
+    };
+    let seconds = i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(distance.subsec_nanos()).unwrap_or(0);
+    let (seconds, nanos) = if before_epoch { (-seconds, -nanos) } else { (seconds, nanos) };
+    // A clock past year 9999 prints as the epoch: nothing is judged by it.
+    Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH)
+}

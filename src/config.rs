@@ -1,0 +1,55 @@
+//! The daemon's settings as plain data. Made by `cli/` from flags, read by everyone, changed by nobody.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::pod::Source;
+
+/// Where Docker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `unix:///var/run/docker.sock`.
+    Unix(PathBuf),
+    /// `fake://`: the in-memory Docker, for load tests without containers.
+    Fake,
+}
+
+/// Settings of `podkeeper run`. Flag names and defaults are in `cli::flags`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--hostname-override`, else the host's name; lower case, a DNS-1123 subdomain.
+    pub node_name: String,
+    /// `--node-labels` plus `kubernetes.io/hostname`, `/os`, `/arch`.
+    pub node_labels: BTreeMap<String, String>,
+    /// `--root-dir`, absolute: state that outlives a boot, and the lock. Also marks our containers.
+    pub root_dir: PathBuf,
+    /// `--run-dir`, absolute: status file.
+    pub run_dir: PathBuf,
+    /// `--docker-endpoint`.
+    pub docker: Endpoint,
+    /// `--pod-manifest-path`, absolute.
+    pub manifest_path: Option<PathBuf>,
+    /// `--file-check-frequency`.
+    pub file_check_frequency: Duration,
+    /// `--sync-frequency`: the safety net's period.
+    pub sync_frequency: Duration,
+    /// `--pod-infra-container-image`; `None` for the built-in one.
+    pub infra_image: Option<String>,
+    /// `--host-network-sources`.
+    pub host_network_sources: Vec<Source>,
+    /// `--allow-privileged`.
+    pub allow_privileged: bool,
+    /// `--image-pull-progress-deadline`.
+    pub pull_progress_deadline: Duration,
+}
+
+impl Config {
+    /// The sources this configuration declares. One that is not declared does not exist: it delays
+    /// nothing and owns nothing (kubernetes/kubernetes#59275).
+    #[must_use]
+    pub fn sources(&self) -> Vec<Source> {
+        let file = self.manifest_path.as_ref().map(|_| Source::File);
+        file.into_iter().collect()
+    }
+}

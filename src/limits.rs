@@ -1,0 +1,100 @@
+//! Every bound, time-out and capacity, named. A number of this kind anywhere else is a mistake.
+
+use std::time::Duration;
+
+// --- Docker client -------------------------------------------------------------------------------
+
+/// Deadline of an ordinary Docker call.
+pub const SHORT_CALL: Duration = Duration::from_secs(10);
+/// Longest answer head (status line and headers) in bytes, and most headers.
+pub const HTTP_HEAD: usize = 64 * 1024;
+/// Most headers in an answer.
+pub const HTTP_HEADERS: usize = 64;
+/// Longest answer body of an ordinary call, in bytes: a list of thousands of containers.
+pub const HTTP_BODY: usize = 32 * 1024 * 1024;
+/// Longest line of a JSON stream (events, pull progress), in bytes.
+pub const STREAM_LINE: usize = 1024 * 1024;
+/// Idle connections to Docker that are kept for reuse.
+pub const IDLE_CONNECTIONS: usize = 8;
+/// Oldest Docker API version that works, and the newest one podkeeper knows.
+pub const API_OLDEST: (u16, u16) = (1, 40);
+/// Newest Docker API version podkeeper asks for.
+pub const API_NEWEST: (u16, u16) = (1, 51);
+/// Characters of Docker's message that are kept in an error.
+pub const ERROR_MESSAGE: usize = 4096;
+
+// --- Docker events -------------------------------------------------------------------------------
+
+/// First wait before connecting to Docker again; doubles to [`RECONNECT_MAX`].
+pub const RECONNECT_MIN: Duration = Duration::from_millis(250);
+/// Longest wait before connecting to Docker again.
+pub const RECONNECT_MAX: Duration = Duration::from_secs(5);
+
+// --- Manifests and sources -----------------------------------------------------------------------
+
+/// Largest manifest file in bytes.
+pub const MANIFEST_BYTES: usize = 1024 * 1024;
+/// Most documents (and list items) in one file.
+pub const MANIFEST_DOCUMENTS: usize = 1000;
+/// Most manifest files in a directory.
+pub const MANIFEST_FILES: usize = 4096;
+/// Most pods one source may want.
+pub const PODS_PER_SOURCE: usize = 1000;
+/// Deepest nesting of a document.
+pub const MANIFEST_DEPTH: usize = 100;
+/// Most problems kept for one file, and for a whole source.
+pub const PROBLEMS_PER_FILE: usize = 50;
+/// Most problems kept for a source.
+pub const PROBLEMS_PER_SOURCE: usize = 500;
+/// Hints that come within this time become one scan.
+pub const SCAN_COALESCE: Duration = Duration::from_millis(5);
+/// A file that failed to parse or was seen changing is looked at again after this.
+pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
+/// Updates waiting between all sources and the main loop.
+pub const EVENT_QUEUE: usize = 64;
+
+// --- Workers -------------------------------------------------------------------------------------
+
+/// Stack of a pod worker, bytes.
+pub const WORKER_STACK: usize = 256 * 1024;
+/// Container ids remembered as "look at this one"; past it, everything is looked at.
+pub const MAILBOX_HINTS: usize = 64;
+/// Docker calls one pod may have in flight.
+pub const CALLS_PER_POD: usize = 16;
+/// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].
+pub const CALL_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait after a Docker call failed.
+pub const CALL_RETRY_MAX: Duration = Duration::from_secs(30);
+/// Longest wait before a leftover container's removal is tried again.
+pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Shortest grace any container gets (spec/03 section 6), seconds.
+pub const GRACE_MIN: u32 = 2;
+/// Grace of a container whose pod says nothing, seconds.
+pub const GRACE_DEFAULT: u32 = 30;
+/// How long a sandbox gets between TERM and KILL.
+pub const SANDBOX_GRACE: Duration = Duration::from_secs(10);
+/// SIGKILL is sent again after this while the container still runs.
+pub const KILL_AGAIN: Duration = Duration::from_secs(5);
+
+// --- Back-off ------------------------------------------------------------------------------------
+
+/// Crash-loop and image-pull back-off: first delay (spec/03 section 5).
+pub const BACKOFF_MIN: Duration = Duration::from_secs(10);
+/// Longest delay.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// A crash-loop entry is forgotten when the container ran this long.
+pub const CRASH_RESET: Duration = Duration::from_secs(600);
+/// An image back-off entry is forgotten this long after its last failure.
+pub const PULL_RESET: Duration = Duration::from_secs(600);
+
+// --- Pulls ---------------------------------------------------------------------------------------
+
+/// Pull requests waiting for the pull thread.
+pub const PULL_QUEUE: usize = 256;
+
+// --- Status --------------------------------------------------------------------------------------
+
+/// Status files are written at most this often; what happens in between is written together.
+pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
+/// Largest status file the command line reads, bytes.
+pub const STATUS_BYTES: usize = 64 * 1024 * 1024;

@@ -1,0 +1,1 @@
+//! Log lines on standard error: level, thread name, message.

@@ -1,0 +1,172 @@
+//! What Docker was seen to hold for one pod: the containers that carry our labels, and their states.
+
+use crate::clock::{Mono, Timestamp};
+use crate::pod::{ContainerKind, PodKey, Source};
+
+/// One Docker container that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Owned {
+    /// 64 hex digits.
+    pub id: String,
+    /// Docker name, without the slash.
+    pub docker_name: String,
+    /// Pod identity, from the labels.
+    pub key: PodKey,
+    /// Pod UID it was made for.
+    pub uid: String,
+    /// Sandbox, or which container.
+    pub role: Role,
+    /// Sandbox attempt, or restart count: the only order there is (invariant 3).
+    pub attempt: u32,
+    /// Docker's word on its state.
+    pub state: RunState,
+    /// Reference it was made from.
+    pub image: String,
+    /// `sha256:…`; empty until known.
+    pub image_id: String,
+    /// Seconds of grace written on it.
+    pub grace: Option<u32>,
+    /// Owning source written on it.
+    pub source: Option<Source>,
+    /// Manifest path or URL written on it.
+    pub origin: Option<String>,
+    /// Signal to stop it; `None` for SIGTERM.
+    pub stop_signal: Option<String>,
+    /// Wall time of creation, for printing.
+    pub created: Option<Timestamp>,
+}
+
+/// What an [`Owned`] container is for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Role {
+    /// Holds the pod's namespaces.
+    Sandbox {
+        /// Uses the host's network.
+        host_network: bool,
+        /// Addresses; empty until inspected, and for host network.
+        ips: Vec<String>,
+    },
+    /// One of the pod's containers.
+    Container {
+        /// Name in the pod.
+        name: String,
+        /// Init, sidecar or regular, as written when it was made.
+        kind: ContainerKind,
+        /// Index in its list when it was made.
+        index: u32,
+        /// Sandbox it joined.
+        sandbox_id: String,
+        /// Hash written on it; `None` when unreadable (then it counts as changed).
+        hash: Option<u32>,
+    },
+}
+
+/// State of an [`Owned`] container.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunState {
+    /// Made, never started, no failed start.
+    Created,
+    /// Runs.
+    Running {
+        /// Wall time of the start, for printing; `None` until inspected.
+        started: Option<Timestamp>,
+    },
+    /// Ended, or could not start.
+    Exited(Exit),
+    /// `dead` or `removing`: stopped, stuck on the way out (lesson 15). Never a reason to wait.
+    Removing,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exit {
+    /// Exit code; 137 for SIGKILL.
+    pub code: i64,
+    /// The OOM killer struck.
+    pub oom_killed: bool,
+    /// It never ran: the start itself failed (`ContainerCannotRun`).
+    pub cannot_run: bool,
+    /// Docker's `State.Error`.
+    pub message: String,
+    /// Wall time, for printing.
+    pub started: Option<Timestamp>,
+    /// Wall time, for printing.
+    pub finished: Option<Timestamp>,
+    /// When we first saw it ended: what back-off is measured from. `None` when it had ended before the
+    /// daemon first looked.
+    pub seen: Option<Mono>,
+}
+
+impl RunState {
+    /// Created or running: it is, or may come to be, alive.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(self, RunState::Running { .. })
+    }
+    /// Ended for good, whatever removal does.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        matches!(self, RunState::Exited(_) | RunState::Removing)
+    }
+}
+
+/// All that was seen of one pod identity, whatever the UID.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// In no particular order.
+    pub all: Vec<Owned>,
+}
+
+impl Owned {
+    /// It is a sandbox.
+    #[must_use]
+    pub fn is_sandbox(&self) -> bool {
+        matches!(self.role, Role::Sandbox { .. })
+    }
+    /// The container's name in the pod; `None` for a sandbox.
+    #[must_use]
+    pub fn container_name(&self) -> Option<&str> {
+        match &self.role {
+            Role::Sandbox { .. } => None,
+            Role::Container { name, .. } => Some(name),
+        }
+    }
+    /// The sandbox it joined; `None` for a sandbox.
+    #[must_use]
+    pub fn sandbox_id(&self) -> Option<&str> {
+        match &self.role {
+            Role::Sandbox { .. } => None,
+            Role::Container { sandbox_id, .. } => Some(sandbox_id),
+        }
+    }
+}
+
+impl Observed {
+    /// Sandboxes made for this UID, newest attempt first.
+    #[must_use]
+    pub fn sandboxes(&self, uid: &str) -> Vec<&Owned> {
+        newest_first(self.all.iter().filter(|c| c.uid == uid && c.is_sandbox()))
+    }
+    /// Instances of one container made for this UID, newest attempt first.
+    #[must_use]
+    pub fn instances(&self, uid: &str, name: &str) -> Vec<&Owned> {
+        newest_first(self.all.iter().filter(|c| c.uid == uid && c.container_name() == Some(name)))
+    }
+    /// The newest instance of one container made for this UID.
+    #[must_use]
+    pub fn newest(&self, uid: &str, name: &str) -> Option<&Owned> {
+        self.instances(uid, name).into_iter().next()
+    }
+    /// The container with that id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Owned> {
+        self.all.iter().find(|c| c.id == id)
+    }
+}
+
+fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
+    let mut found: Vec<&Owned> = found.collect();
+    // Equal attempts happen only after somebody meddled; the id makes the order total all the same.
+    found.sort_by(|a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
+    found
+}

@@ -1,0 +1,55 @@
+//! The labels podkeeper writes on every container, and how they are read back. What runs is judged by
+//! these alone (invariant 4); a label outside this room is a mistake.
+//!
+//! The `io.kubernetes.*` ones are the kubelet's and cri-dockerd's (spec/10 section 3), so that cAdvisor
+//! and log shippers recognise the containers. The `podkeeper.dev/*` ones are ours.
+
+/// `podsandbox` or `container`.
+pub const TYPE: &str = "io.kubernetes.docker.type";
+/// Value of [`TYPE`] on a sandbox.
+pub const TYPE_SANDBOX: &str = "podsandbox";
+/// Value of [`TYPE`] on any other container.
+pub const TYPE_CONTAINER: &str = "container";
+/// On containers: full id of the sandbox whose namespaces it joins.
+pub const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
+/// Container name; `POD` on the sandbox.
+pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// Value of [`CONTAINER_NAME`] on a sandbox.
+pub const SANDBOX_NAME: &str = "POD";
+/// Pod name.
+pub const POD_NAME: &str = "io.kubernetes.pod.name";
+/// Pod namespace.
+pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// Pod UID.
+pub const POD_UID: &str = "io.kubernetes.pod.uid";
+/// Prefix under which annotations are kept as labels.
+pub const ANNOTATION: &str = "annotation.";
+/// Container hash, lower-case hex.
+pub const HASH: &str = "annotation.io.kubernetes.container.hash";
+/// Attempt of a container, decimal: the only order there is.
+pub const RESTART_COUNT: &str = "annotation.io.kubernetes.container.restartCount";
+/// `File` or `FallbackToLogsOnError`.
+pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
+/// Path in the container.
+pub const TERMINATION_MESSAGE_POLICY: &str = "annotation.io.kubernetes.container.terminationMessagePolicy";
+/// Decimal seconds, only when set.
+pub const DELETION_GRACE: &str = "annotation.io.kubernetes.pod.deletionGracePeriod";
+/// Decimal seconds: how a container whose manifest is gone is stopped.
+pub const TERMINATION_GRACE: &str = "annotation.io.kubernetes.pod.terminationGracePeriod";
+/// JSON of the lifecycle handler, only when set.
+pub const PRE_STOP: &str = "annotation.io.kubernetes.container.preStopHandler";
+/// JSON array of container ports, only when any.
+pub const PORTS: &str = "annotation.io.kubernetes.container.ports";
+/// On every object: the root directory of the podkeeper that made it. What carries another value, or
+/// none, is foreign and left alone.
+pub const ROOT_DIR: &str = "podkeeper.dev/root-dir";
+/// On every object: `file`, `http` or `api`; only that source may remove the pod.
+pub const SOURCE: &str = "podkeeper.dev/source";
+/// On every object: the manifest's path or URL, so that a manifest that cannot be read at start keeps
+/// its pod.
+pub const ORIGIN: &str = "podkeeper.dev/origin";
+/// On the sandbox: attempt, decimal (also the last part of its name).
+pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
+/// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
+/// followed by `.` and the index in its list (`sidecar.1`).
+pub const KIND: &str = "podkeeper.dev/kind";

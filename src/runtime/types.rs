@@ -1,0 +1,504 @@
+//! Calls, replies and errors of the Docker API, as closed types shared by the real client and the fake.
+//!
+//! Plain data: no I/O, no policy. Field names keep Docker's words (API 1.40 and newer).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::clock::Timestamp;
+
+/// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
+/// Streams (events, logs, attach, exec, pull, load, wait) are `client::Stream`s, not calls.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// `GET /version`.
+    Version,
+    /// `GET /info`.
+    Info,
+    /// `GET /containers/json?all=1` with label filters (`key=value` or `key`), all of which must match.
+    List {
+        /// Label filters.
+        labels: Vec<String>,
+    },
+    /// `GET /containers/{id}/json`; `id` may be a name.
+    Inspect {
+        /// Container id or name.
+        id: String,
+    },
+    /// `POST /containers/create?name=`.
+    Create {
+        /// Docker name, without the leading slash.
+        name: String,
+        /// The body.
+        body: Box<CreateBody>,
+    },
+    /// `POST /containers/{id}/start`.
+    Start {
+        /// Container id.
+        id: String,
+    },
+    /// `POST /containers/{id}/kill?signal=`.
+    Kill {
+        /// Container id.
+        id: String,
+        /// `SIGTERM`, `SIGKILL`, a number …
+        signal: String,
+    },
+    /// `DELETE /containers/{id}?v=1`.
+    Remove {
+        /// Container id.
+        id: String,
+        /// Kill it if it runs.
+        force: bool,
+    },
+    /// `POST /containers/{id}/resize`.
+    Resize {
+        /// Container id.
+        id: String,
+        /// Rows.
+        rows: u16,
+        /// Columns.
+        columns: u16,
+    },
+    /// `POST /containers/{id}/exec`.
+    ExecCreate {
+        /// Container id.
+        id: String,
+        /// What to run.
+        body: ExecBody,
+    },
+    /// `GET /exec/{id}/json`.
+    ExecInspect {
+        /// Exec id.
+        id: String,
+    },
+    /// `POST /exec/{id}/resize`.
+    ExecResize {
+        /// Exec id.
+        id: String,
+        /// Rows.
+        rows: u16,
+        /// Columns.
+        columns: u16,
+    },
+    /// `GET /images/{name}/json`.
+    ImageInspect {
+        /// Reference or id.
+        image: String,
+    },
+    /// `GET /images/json`.
+    ImageList,
+    /// `POST /images/{name}/tag`.
+    ImageTag {
+        /// Reference or id.
+        image: String,
+        /// New repository.
+        repo: String,
+        /// New tag.
+        tag: String,
+    },
+    /// `DELETE /images/{name}`.
+    ImageRemove {
+        /// Reference or id.
+        image: String,
+    },
+    /// `GET /images/{name}/history`.
+    ImageHistory {
+        /// Reference or id.
+        image: String,
+    },
+}
+
+/// The answer to a [`Call`] that Docker carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// 204 and other answers without content.
+    Done,
+    /// 304: it was started, or stopped, already.
+    Already,
+    /// Answer to [`Call::List`].
+    Containers(Vec<ContainerSummary>),
+    /// Answer to [`Call::Inspect`].
+    Container(Box<ContainerDetail>),
+    /// Answer to [`Call::Create`].
+    Created {
+        /// 64 hex digits.
+        id: String,
+        /// Docker's warnings.
+        warnings: Vec<String>,
+    },
+    /// Answer to [`Call::ExecCreate`].
+    ExecCreated {
+        /// Exec id.
+        id: String,
+    },
+    /// Answer to [`Call::ExecInspect`].
+    Exec(ExecDetail),
+    /// Answer to [`Call::ImageInspect`].
+    Image(ImageDetail),
+    /// Answer to [`Call::ImageList`].
+    Images(Vec<ImageDetail>),
+    /// Answer to [`Call::Info`].
+    Info(Info),
+    /// Answers that are only shown: version, history, what an image removal untagged.
+    Json(serde_json::Value),
+}
+
+/// Why a call did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DockerError {
+    /// Nothing was sent: no socket, no permission, nobody listens. The call may be made again.
+    Unreachable(String),
+    /// No answer in time. Docker may have carried it out: look before calling again.
+    Timeout(String),
+    /// The connection broke after the request was sent. Docker may have carried it out.
+    Lost(String),
+    /// The answer is not HTTP, not JSON, or past a bound.
+    BadAnswer(String),
+    /// Docker speaks only versions older than 1.40 (or only newer than ours).
+    Version(String),
+    /// Docker said no.
+    Refused(Refusal),
+}
+
+/// Docker's no, with the meanings that podkeeper acts upon (spec/10 section 14, lessons 14 and 15).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it means.
+    pub kind: RefusalKind,
+    /// HTTP status.
+    pub status: u16,
+    /// Docker's own message.
+    pub message: String,
+}
+
+/// What a refusal means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// 404 about a container.
+    NoSuchContainer,
+    /// 404 about an image.
+    NoSuchImage,
+    /// 404 about something else.
+    NotFound,
+    /// 409: the name is taken, by this container id if Docker said so.
+    NameInUse(Option<String>),
+    /// 409: the container does not run (kill, exec).
+    NotRunning,
+    /// 409: the sandbox whose namespaces to join does not run.
+    SandboxNotRunning,
+    /// 409: removal already goes on.
+    RemovalInProgress,
+    /// 409: it runs, so it is not removed without force.
+    StillRunning,
+    /// 409 of another kind.
+    Conflict,
+    /// 400: the request makes no sense to Docker; repeating it will not help.
+    BadRequest,
+    /// The command is not in the image, or not executable (400, or 500 in some versions).
+    CannotRun,
+    /// A host port is taken (500).
+    PortInUse,
+    /// 500 and the rest.
+    Server,
+}
+
+impl fmt::Display for DockerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DockerError::Unreachable(why) => write!(f, "Docker is not reachable: {why}"),
+            DockerError::Timeout(what) => write!(f, "Docker did not answer in time: {what}"),
+            DockerError::Lost(why) => write!(f, "connection to Docker lost: {why}"),
+            DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {why}"),
+            DockerError::Version(why) => f.write_str(why),
+            DockerError::Refused(r) => f.write_str(&r.message),
+        }
+    }
+}
+
+impl std::error::Error for DockerError {}
+
+impl DockerError {
+    /// The meaning of a refusal, if it is one.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&RefusalKind> {
+        match self {
+            DockerError::Refused(r) => Some(&r.kind),
+            _ => None,
+        }
+    }
+}
+
+/// What Docker says a container is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DockerState {
+    /// Made, never started (or its start failed: see the exit code).
+    Created,
+    /// Runs; `paused` and `restarting` count as this.
+    Running,
+    /// Has run and ended.
+    Exited,
+    /// `dead` or `removing`: stopped, and stuck on the way out (lesson 15).
+    Removing,
+}
+
+impl DockerState {
+    /// Docker's word, or libpod's (spec/10 section 16). Unknown words count as exited: nothing that a
+    /// newer engine invents may look alive.
+    #[must_use]
+    pub fn parse(word: &str) -> DockerState {
+        match word {
+            "created" | "configured" | "initialized" => DockerState::Created,
+            "running" | "paused" | "restarting" | "stopping" => DockerState::Running,
+            "dead" | "removing" => DockerState::Removing,
+            _ => DockerState::Exited,
+        }
+    }
+}
+
+/// One entry of the container list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerSummary {
+    /// 64 hex digits.
+    pub id: String,
+    /// Without the leading slash; the first one that is not a link.
+    pub name: String,
+    /// Reference it was created from.
+    pub image: String,
+    /// `sha256:…`.
+    pub image_id: String,
+    /// All labels.
+    pub labels: BTreeMap<String, String>,
+    /// State.
+    pub state: DockerState,
+    /// `Up 5 minutes`, `Exited (0) 3 seconds ago` …
+    pub status: String,
+    /// Creation, in seconds of wall time.
+    pub created: i64,
+}
+
+/// What inspect tells, reduced to what podkeeper uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerDetail {
+    /// 64 hex digits.
+    pub id: String,
+    /// Without the leading slash.
+    pub name: String,
+    /// Creation, wall time.
+    pub created: Option<Timestamp>,
+    /// State.
+    pub state: DockerState,
+    /// The OOM killer struck.
+    pub oom_killed: bool,
+    /// Exit code; 127/128 with state `created` after a failed start.
+    pub exit_code: i64,
+    /// `State.Error`.
+    pub error: String,
+    /// `None` when never started.
+    pub started_at: Option<Timestamp>,
+    /// `None` when never ended.
+    pub finished_at: Option<Timestamp>,
+    /// `sha256:…`.
+    pub image_id: String,
+    /// `Config.Image`: reference it was created from.
+    pub image: String,
+    /// `Config.Labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `Config.StopSignal`.
+    pub stop_signal: Option<String>,
+    /// `Config.Tty`.
+    pub tty: bool,
+    /// `HostConfig.NetworkMode`.
+    pub network_mode: String,
+    /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
+    pub ips: Vec<String>,
+    /// `LogPath`; empty when the log driver keeps no file.
+    pub log_path: String,
+}
+
+/// What an image inspect or list tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageDetail {
+    /// `sha256:…`.
+    pub id: String,
+    /// `RepoTags`.
+    pub tags: Vec<String>,
+    /// `RepoDigests`.
+    pub digests: Vec<String>,
+    /// Bytes.
+    pub size: i64,
+    /// `Config.User` (inspect only).
+    pub user: String,
+    /// `Config.StopSignal` (inspect only).
+    pub stop_signal: Option<String>,
+}
+
+/// What `/info` tells, reduced.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Info {
+    /// `ServerVersion`.
+    pub server_version: String,
+    /// `cgroupfs` or `systemd`.
+    pub cgroup_driver: String,
+    /// `1` or `2`.
+    pub cgroup_version: String,
+    /// `OSType/Architecture` as Docker words it (`linux`, `x86_64`).
+    pub architecture: String,
+    /// Kernel release.
+    pub kernel_version: String,
+    /// Logging driver.
+    pub logging_driver: String,
+    /// CPUs.
+    pub cpus: i64,
+    /// Bytes.
+    pub memory: i64,
+}
+
+/// State of an exec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecDetail {
+    /// It still runs; may lag behind the end of its stream.
+    pub running: bool,
+    /// `None` while unknown.
+    pub exit_code: Option<i64>,
+}
+
+/// Body of an exec create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ExecBody {
+    /// Attach standard input.
+    pub attach_stdin: bool,
+    /// Attach standard output.
+    pub attach_stdout: bool,
+    /// Attach standard error.
+    pub attach_stderr: bool,
+    /// With a terminal.
+    pub tty: bool,
+    /// Command and arguments.
+    pub cmd: Vec<String>,
+}
+
+/// Body of a container create: exactly the fields podkeeper sets (spec/10). Absent means Docker's default.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
+pub struct CreateBody {
+    pub image: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domainname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cmd: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub open_stdin: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_once: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tty: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub exposed_ports: BTreeMap<String, Empty>,
+    pub labels: BTreeMap<String, String>,
+    /// `{"Test":["NONE"]}`: the image's own health check is switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthcheck: Option<Healthcheck>,
+    pub host_config: HostConfig,
+}
+
+/// `{}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Empty {}
+
+/// Docker's health check block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Healthcheck {
+    /// `["NONE"]` switches it off.
+    pub test: Vec<String>,
+}
+
+/// `HostConfig` of a create.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
+pub struct HostConfig {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub network_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ipc_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pid_mode: String,
+    #[serde(rename = "UTSMode", skip_serializing_if = "String::is_empty")]
+    pub uts_mode: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub port_bindings: BTreeMap<String, Vec<PortBinding>>,
+    pub restart_policy: RestartPolicyBody,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub privileged: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub security_opt: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_score_adj: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_shares: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_period: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_swap: Option<i64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cgroup_parent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_config: Option<LogConfig>,
+}
+
+/// Docker's restart policy: podkeeper is the only restarter (invariant 9), so this is always `no`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestartPolicyBody {
+    /// `no`.
+    pub name: &'static str,
+}
+
+impl Default for RestartPolicyBody {
+    fn default() -> Self {
+        RestartPolicyBody { name: "no" }
+    }
+}
+
+/// A host port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PortBinding {
+    /// Empty for all addresses.
+    pub host_ip: String,
+    /// Decimal.
+    pub host_port: String,
+}
+
+/// Log driver and its options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LogConfig {
+    /// Driver; empty for the engine's default.
+    #[serde(rename = "Type")]
+    pub driver: String,
+    /// Options.
+    pub config: BTreeMap<String, String>,
+}

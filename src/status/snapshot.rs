@@ -1,0 +1,91 @@
+//! The node's whole state at one moment, immutable: what the status file holds and the command line reads.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::pod::DesiredPod;
+use crate::source::Problem;
+
+/// One moment of the node, as the sync loop publishes it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    /// Node name.
+    pub node: String,
+    /// Docker's state.
+    pub docker: DockerView,
+    /// Declared sources.
+    pub sources: Vec<SourceView>,
+    /// By identity.
+    pub pods: Vec<PodView>,
+    /// Everything wrong with what the sources hold.
+    pub problems: Vec<Problem>,
+}
+
+/// A pod and its status.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodView {
+    /// As wanted (or, for one that is on its way out, as last wanted).
+    pub pod: Arc<DesiredPod>,
+    /// As it is.
+    pub status: Arc<PodStatus>,
+    /// It is being stopped (kubectl prints `Terminating`).
+    pub terminating: bool,
+}
+
+/// Whether Docker answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DockerView {
+    /// Endpoint as configured.
+    pub endpoint: String,
+    /// The event stream is up and the list is known.
+    pub reachable: bool,
+    /// Version in use, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// One source's state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceView {
+    /// `file`, `http`, `api`.
+    pub name: String,
+    /// Path or URL.
+    pub location: String,
+    /// It has sent a full set since the daemon began.
+    pub ready: bool,
+    /// Pods it wants.
+    pub pods: usize,
+    /// Why its last reading failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The status file (`status.json` under `--run-dir`), format `podkeeper.dev/v1`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusFile {
+    /// `podkeeper.dev/v1`.
+    pub api_version: String,
+    /// `NodeStatus`.
+    pub kind: String,
+    /// podkeeper's version.
+    pub version: String,
+    /// Process id of the daemon that wrote it.
+    pub pid: u32,
+    /// Node name.
+    pub node: String,
+    /// Docker's state.
+    pub docker: DockerView,
+    /// Sources.
+    pub sources: Vec<SourceView>,
+    /// Problems.
+    pub problems: Vec<Problem>,
+    /// Pods with spec and status, as the Kubernetes API shows them; a pod that is being stopped has a
+    /// deletionTimestamp.
+    pub pods: Vec<Pod>,
+}

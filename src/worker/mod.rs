@@ -1,0 +1,1 @@
+//! Pod workers: one thread per pod, driven by a pure machine; and the image pull thread.
