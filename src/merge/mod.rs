@@ -1,13 +1,27 @@
 //! Sets per source -> one desired map and typed changes (spec/01 sections 7-9). Pure.
 //!
+//! Identity is namespace/name across all sources: of several pods that claim one name, one holds it and
+//! the others wait, remembered from their source's last set. Only a source's own full set takes its pods
+//! away (invariant 2).
+//!
 //! Never here: reading anything, starting anything, wall-clock order.
 
-use std::collections::BTreeMap;
+mod compare;
+mod names;
+#[cfg(test)]
+mod props;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::limits;
 use crate::pod::{DesiredPod, PodKey, Source};
-use crate::source::{PodSet, Problem};
+use crate::source::{PodSet, Problem, Severity};
+use names::{Claim, Holder, Holders};
 
 /// What happened to one pod in the merge (spec/01 section 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +34,7 @@ pub enum Op {
     Delete,
     /// UID gone from its source.
     Remove,
-    /// Only the status changed.
+    /// The meaning is the same: only the status changed, or which source or file the pod is written in.
     Reconcile,
     /// From the last good store, before the source itself has answered: handled like Add, marks nothing
     /// ready.
@@ -52,66 +66,260 @@ pub enum Notification {
     Incremental,
 }
 
+/// One declared source, as its last set left it.
+#[derive(Debug, Default)]
+struct Known {
+    /// It has sent a full set.
+    ready: bool,
+    /// What it wants, losers included, in order of origin.
+    claims: Vec<Arc<DesiredPod>>,
+    /// [`PodSet::broken`].
+    broken: BTreeSet<String>,
+    /// It wants more pods than one source may.
+    crowded: Option<Problem>,
+}
+
+/// What one merge changed, by kind.
+#[derive(Debug, Default)]
+struct Turn {
+    removed: Vec<Arc<DesiredPod>>,
+    added: Vec<Arc<DesiredPod>>,
+    updated: Vec<Arc<DesiredPod>>,
+    deleted: Vec<Arc<DesiredPod>>,
+    reconciled: Vec<Arc<DesiredPod>>,
+}
+
 /// The state of the merge. See [`Merge::full`].
 #[derive(Debug)]
 pub struct Merge {
     mode: Notification,
+    /// The declared ones only.
+    sources: BTreeMap<Source, Known>,
+    holders: Holders,
+    /// UIDs that ran when the daemon began, of names that nobody has claimed yet.
+    running: BTreeMap<PodKey, String>,
 }
 
 impl Merge {
-    /// A merge of these declared sources; no other source is ever ready or not ready.
+    /// A merge of these declared sources; no other source is ever ready or not ready, and what it sends
+    /// is not taken.
     #[must_use]
     pub fn new(mode: Notification, declared: &[Source]) -> Merge {
-        let _ = declared;
-        Merge { mode }
+        let sources = declared.iter().map(|s| (*s, Known::default())).collect();
+        Merge { mode, sources, holders: Holders::new(), running: BTreeMap::new() }
     }
+
     /// Takes the complete set of one source and tells what changed, in delivery order: Remove, Add,
-    /// Update, Delete, (empty Add on a first set without any of these), Reconcile.
+    /// Update, Delete, (empty Add on a first set without Add, Update and Delete), Reconcile.
+    ///
+    /// A name that moves to another UID is a Remove and an Add. `seen` is only printed.
     pub fn full(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
-        let _ = (source, set, seen, self.mode);
-        Vec::new()
+        let Some(known) = self.sources.get_mut(&source) else { return Vec::new() };
+        let first = !known.ready;
+        known.ready = true;
+        known.take(source, set, &self.holders);
+        let turn = self.resolve(seen);
+        self.tell(turn, source, Op::Add, first)
     }
+
     /// Takes what the last good store held for a source: `Restore`, and the source stays not ready.
+    /// Nothing happens when the source has already spoken for itself.
     pub fn restore(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
-        let _ = (source, set, seen);
-        Vec::new()
+        let Some(known) = self.sources.get_mut(&source).filter(|k| !k.ready) else { return Vec::new() };
+        known.take(source, set, &self.holders);
+        let turn = self.resolve(seen);
+        self.tell(turn, source, Op::Restore, false)
     }
+
     /// Tells which UID runs now for each identity (from Docker's labels, at start): of two that claim
-    /// one name, the running one keeps it. May move a name from one claimant to the other.
+    /// one name, the running one keeps it. May move a name from one claimant to the other; that is told
+    /// under the source of the one that now holds it.
     pub fn running(&mut self, uids: &BTreeMap<PodKey, String>, seen: Timestamp) -> Vec<Change> {
-        let _ = (uids, seen);
-        Vec::new()
+        self.running.clone_from(uids);
+        let mut turn = self.resolve(seen);
+        let mut changes = Vec::new();
+        let sources: Vec<Source> = self.sources.keys().copied().collect();
+        for source in sources {
+            let mine = |p: &Arc<DesiredPod>| self.get(&p.key).is_some_and(|now| now.source == source);
+            let part = turn.take(mine);
+            changes.extend(self.tell(part, source, Op::Add, false));
+        }
+        changes
     }
+
     /// The pod that holds this identity now.
     #[must_use]
     pub fn get(&self, key: &PodKey) -> Option<&Arc<DesiredPod>> {
-        let _ = key;
-        None
+        self.holders.get(key).map(|h| &h.pod)
     }
+
     /// All wanted pods, by identity.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
-        std::iter::empty()
+        self.holders.values().map(|h| &h.pod)
     }
+
     /// The source has sent at least one full set.
     #[must_use]
     pub fn ready(&self, source: Source) -> bool {
-        let _ = source;
-        false
+        self.sources.get(&source).is_some_and(|k| k.ready)
     }
-    /// Every declared source is ready.
+
+    /// Every declared source is ready. True when none is declared.
     #[must_use]
     pub fn all_ready(&self) -> bool {
-        false
+        self.sources.values().all(|k| k.ready)
     }
+
     /// Paths of a source that cannot be read well now ([`PodSet::broken`]).
     #[must_use]
     pub fn is_broken(&self, source: Source, path: &str) -> bool {
-        let _ = (source, path);
-        false
+        self.sources.get(&source).is_some_and(|k| k.broken.contains(path))
     }
-    /// Two or more pods with one name: the losers, and who holds the name.
+
+    /// Two or more pods with one name: the losers, and who holds the name. Also one UID under several
+    /// names, and sources that want too much. At most [`limits::PROBLEMS_PER_SOURCE`].
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        Vec::new()
+        let mut found: Vec<Problem> = self.sources.values().filter_map(|k| k.crowded.clone()).collect();
+        found.extend(names::problems(claims(&self.sources), &self.holders));
+        found.truncate(limits::PROBLEMS_PER_SOURCE);
+        found
     }
+
+    /// Chooses the holder of every name anew from what all sources last said, and compares with before.
+    fn resolve(&mut self, seen: Timestamp) -> Turn {
+        let mut turn = Turn::default();
+        let winners = names::winners(claims(&self.sources), &self.holders, &self.running);
+        self.holders.retain(|key, holder| {
+            let stays = winners.contains_key(key);
+            if !stays {
+                turn.removed.push(Arc::clone(&holder.pod));
+            }
+            stays
+        });
+        for (key, claim) in winners {
+            let raw = Arc::clone(claim.pod);
+            let Some(holder) = self.holders.get_mut(key) else {
+                let pod = compare::annotate(&raw, claim.source, seen, None);
+                turn.added.push(Arc::clone(&pod));
+                self.holders.insert(key.clone(), Holder { pod, raw });
+                continue;
+            };
+            if Arc::ptr_eq(&holder.raw, &raw) && holder.pod.source == claim.source {
+                continue;
+            }
+            if holder.pod.uid != raw.uid {
+                turn.removed.push(Arc::clone(&holder.pod));
+                holder.pod = compare::annotate(&raw, claim.source, seen, None);
+                turn.added.push(Arc::clone(&holder.pod));
+            } else if let Some(op) = compare::outcome(&holder.pod, &raw, claim.source) {
+                holder.pod = compare::annotate(&raw, claim.source, seen, Some(&holder.pod));
+                turn.of(op).push(Arc::clone(&holder.pod));
+            }
+            holder.raw = raw;
+        }
+        self.running.retain(|key, _| !self.holders.contains_key(key));
+        turn
+    }
+
+    /// Words the turn as the mode wants it. `added` is what an addition is called, `first` that the
+    /// source became ready just now.
+    fn tell(&self, turn: Turn, source: Source, added: Op, first: bool) -> Vec<Change> {
+        let came_or_went = first || !turn.added.is_empty() || !turn.removed.is_empty();
+        let other = [&turn.updated, &turn.deleted, &turn.reconciled].iter().any(|pods| !pods.is_empty());
+        let set = || Change { op: Op::Set, source, pods: self.pods().cloned().collect() };
+        let mut changes = Vec::new();
+        let mut typed = |op, pods: Vec<Arc<DesiredPod>>, even_empty| {
+            if even_empty || !pods.is_empty() {
+                changes.push(Change { op, source, pods: in_order(pods) });
+            }
+        };
+        match self.mode {
+            Notification::Incremental => {
+                let silent =
+                    first && turn.added.is_empty() && turn.updated.is_empty() && turn.deleted.is_empty();
+                typed(Op::Remove, turn.removed, false);
+                typed(added, turn.added, false);
+                typed(Op::Update, turn.updated, false);
+                typed(Op::Delete, turn.deleted, false);
+                typed(Op::Add, Vec::new(), silent);
+                typed(Op::Reconcile, turn.reconciled, false);
+            }
+            Notification::SnapshotAndUpdates => {
+                typed(Op::Update, turn.updated, false);
+                typed(Op::Delete, turn.deleted, false);
+                if came_or_went {
+                    changes.insert(0, set());
+                }
+            }
+            Notification::Snapshot => {
+                if came_or_went || other {
+                    changes.push(set());
+                }
+            }
+        }
+        changes
+    }
+}
+
+impl Known {
+    /// Remembers a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then the
+    /// names they hold, then the first in order: a manifest too many never stops what runs.
+    fn take(&mut self, source: Source, set: &PodSet, holders: &Holders) {
+        let mut claims = set.pods.clone();
+        claims.sort_by(|a, b| (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid)));
+        self.crowded = None;
+        if claims.len() > limits::PODS_PER_SOURCE {
+            claims.sort_by_cached_key(|pod| {
+                let held = holders.get(&pod.key).map(|h| &h.pod).filter(|h| h.source == source);
+                Reverse((held.is_some_and(|h| h.uid == pod.uid), held.is_some()))
+            });
+            let left_out = claims.split_off(limits::PODS_PER_SOURCE);
+            let first = left_out.iter().min_by_key(|pod| &pod.origin);
+            self.crowded = first.map(|first| {
+                let message = format!(
+                    "source {source} wants {} pods more than the {} it may have: this one and the others past \
+                     the limit are not taken",
+                    left_out.len(),
+                    limits::PODS_PER_SOURCE
+                );
+                names::problem(Severity::Error, first, message)
+            });
+            claims.sort_by(|a, b| (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid)));
+        }
+        self.claims = claims;
+        self.broken = set.broken.iter().cloned().collect();
+    }
+}
+
+impl Turn {
+    /// The list of a kind of change that keeps its UID.
+    fn of(&mut self, op: Op) -> &mut Vec<Arc<DesiredPod>> {
+        match op {
+            Op::Update => &mut self.updated,
+            Op::Delete => &mut self.deleted,
+            _ => &mut self.reconciled,
+        }
+    }
+
+    /// Splits off the part that is about these pods.
+    fn take(&mut self, mine: impl Fn(&Arc<DesiredPod>) -> bool) -> Turn {
+        let part = |pods: &mut Vec<Arc<DesiredPod>>| pods.extract_if(.., |pod| mine(pod)).collect();
+        Turn {
+            removed: part(&mut self.removed),
+            added: part(&mut self.added),
+            updated: part(&mut self.updated),
+            deleted: part(&mut self.deleted),
+            reconciled: part(&mut self.reconciled),
+        }
+    }
+}
+
+fn claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = Claim<'_>> {
+    sources.iter().flat_map(|(source, known)| known.claims.iter().map(|pod| Claim { source: *source, pod }))
+}
+
+fn in_order(mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
+    pods.sort_by(|a, b| (a.source, &a.origin, &a.key).cmp(&(b.source, &b.origin, &b.key)));
+    pods
 }

@@ -1,0 +1,64 @@
+//! What makes two versions of one pod different (spec/01 section 7, checkAndUpdatePod), and the
+//! annotations that the merge itself writes. Pure; knows one pod at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::merge::Op;
+use crate::pod::{DesiredPod, Source};
+
+/// Source of the pod: `file`, `http`, `api`.
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// When the pod was first seen, wall time: for people, nothing is judged by it.
+pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
+/// On mirror pods: the static pod's hash.
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+/// Written by the agent, so not part of what the user means. `config.hash` is: it counts.
+const LOCAL: [&str; 3] = [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR];
+
+/// What became of a pod whose UID stays: `None` when nothing that anybody must hear of.
+pub fn outcome(old: &DesiredPod, new: &DesiredPod, source: Source) -> Option<Op> {
+    if means_other(old, new) {
+        let deleting = new.metadata.deletion_timestamp.is_some();
+        return Some(if deleting { Op::Delete } else { Op::Update });
+    }
+    let moved = old.source != source || old.origin != new.origin;
+    (moved || old.status != new.status).then_some(Op::Reconcile)
+}
+
+/// The two differ in what the kubelet calls "meaningful". `None` and empty maps are equal.
+fn means_other(old: &DesiredPod, new: &DesiredPod) -> bool {
+    let (a, b) = (&old.metadata, &new.metadata);
+    a.deletion_timestamp != b.deletion_timestamp
+        || a.deletion_grace_period_seconds != b.deletion_grace_period_seconds
+        || !a.labels.iter().flatten().eq(b.labels.iter().flatten())
+        || !meant(a.annotations.as_ref()).eq(meant(b.annotations.as_ref()))
+        || old.spec != new.spec
+}
+
+fn meant(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&String, &String)> {
+    all.into_iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
+}
+
+/// The pod as the rest of the daemon sees it: owned by `source`, with its local annotations. `old` is the
+/// stored version with the same UID: its first-seen time (and mirror hash) stay.
+pub fn annotate(
+    raw: &DesiredPod,
+    source: Source,
+    seen: Timestamp,
+    old: Option<&DesiredPod>,
+) -> Arc<DesiredPod> {
+    let mut pod = raw.clone();
+    pod.source = source;
+    let kept = |key: &str| old.and_then(|o| o.metadata.annotations.as_ref()?.get(key).cloned());
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert(CONFIG_SOURCE.into(), source.as_str().into());
+    // Upstream's layout has nine fractional digits always (spec/01 section 6).
+    let first_seen = kept(CONFIG_SEEN).unwrap_or_else(|| format!("{seen:.9}"));
+    annotations.insert(CONFIG_SEEN.into(), first_seen);
+    if let Some(mirror) = kept(CONFIG_MIRROR) {
+        annotations.insert(CONFIG_MIRROR.into(), mirror);
+    }
+    Arc::new(pod)
+}

@@ -1,0 +1,138 @@
+//! Who holds a name. Several manifests, in one source or in several, may claim one namespace/name; there
+//! is exactly one holder (invariant 1), and which one never depends on the order of arrival inside a set.
+//!
+//! The rule (kubernetes/kubernetes#136962): what runs keeps its name; an edit follows its file; else the
+//! first by source and path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::source::{Problem, Severity};
+
+/// One pod that one source wants.
+#[derive(Clone, Copy)]
+pub struct Claim<'a> {
+    /// Who wants it.
+    pub source: Source,
+    /// As the source gave it.
+    pub pod: &'a Arc<DesiredPod>,
+}
+
+/// The pod that has the name.
+#[derive(Debug)]
+pub struct Holder {
+    /// With the merge's annotations: what everybody else sees.
+    pub pod: Arc<DesiredPod>,
+    /// As its source gave it in its last set.
+    pub raw: Arc<DesiredPod>,
+}
+
+/// All holders, by name.
+pub type Holders = BTreeMap<PodKey, Holder>;
+
+/// Lower wins. Every component is a fact about the claim alone or about the holder before: a set that
+/// still contains the holder cannot move the name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank<'a> {
+    not_running: bool,
+    not_holder: bool,
+    other_origin: bool,
+    other_path: bool,
+    source: Source,
+    origin: &'a Origin,
+    uid: &'a str,
+}
+
+fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&String>) -> Rank<'a> {
+    let pod = claim.pod;
+    let held = holder.map(|h| &*h.pod);
+    let from_holders_source = held.filter(|h| h.source == claim.source);
+    Rank {
+        not_running: running != Some(&pod.uid),
+        not_holder: held.is_none_or(|h| h.uid != pod.uid),
+        other_origin: from_holders_source.is_none_or(|h| h.origin != pod.origin),
+        other_path: from_holders_source.is_none_or(|h| h.origin.path != pod.origin.path),
+        source: claim.source,
+        origin: &pod.origin,
+        uid: &pod.uid,
+    }
+}
+
+/// One winner for each claimed name. `running` holds the UIDs found in Docker at start, for names whose
+/// first holder is not chosen yet.
+pub fn winners<'a>(
+    claims: impl Iterator<Item = Claim<'a>>,
+    holders: &Holders,
+    running: &BTreeMap<PodKey, String>,
+) -> BTreeMap<&'a PodKey, Claim<'a>> {
+    let mut best: BTreeMap<&'a PodKey, Claim<'a>> = BTreeMap::new();
+    for claim in claims {
+        let key = &claim.pod.key;
+        best.entry(key)
+            .and_modify(|now| {
+                let (holder, runs) = (holders.get(key), running.get(key));
+                if rank(claim, holder, runs) < rank(*now, holder, runs) {
+                    *now = claim;
+                }
+            })
+            .or_insert(claim);
+    }
+    best
+}
+
+/// Tells both sides of every contested name, and names that share one UID. In order of source and origin.
+pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut uids: BTreeMap<&str, &DesiredPod> = BTreeMap::new();
+    for claim in claims {
+        let pod = claim.pod;
+        let Some(holder) = holders.get(&pod.key) else { continue };
+        if !Arc::ptr_eq(&holder.raw, pod) {
+            let held_by = format!(
+                "the name is held by the pod from {}, which keeps it; this one is ignored until that one \
+                 is gone or renamed",
+                holder.pod.origin
+            );
+            found.push(problem(Severity::Error, pod, held_by));
+            let ignored = format!("the pod from {} has the same name and is ignored", pod.origin);
+            found.push(problem(Severity::Warning, &holder.pod, ignored));
+            continue;
+        }
+        let first = *uids.entry(&pod.uid).or_insert(pod);
+        if first.key != pod.key {
+            let message = format!(
+                "metadata.uid {} is also that of pod {} from {}: both run, but what goes by UID cannot tell \
+                 them apart",
+                pod.uid,
+                as_written(first),
+                first.origin
+            );
+            found.push(problem(Severity::Warning, pod, message));
+        }
+    }
+    found
+}
+
+/// A problem with one pod as a whole.
+pub fn problem(severity: Severity, pod: &DesiredPod, message: String) -> Problem {
+    Problem {
+        severity,
+        path: pod.origin.path.clone(),
+        at: None,
+        pod: Some(as_written(pod)),
+        field: None,
+        message,
+    }
+}
+
+/// `namespace/name` without the node's suffix that static pods get (spec/01 section 6).
+fn as_written(pod: &DesiredPod) -> String {
+    let node = pod.spec.node_name.as_deref().unwrap_or_default().to_lowercase();
+    let name = pod.key.name.as_str();
+    let short = match pod.source {
+        Source::File | Source::Http => name.strip_suffix(&node).and_then(|n| n.strip_suffix('-')),
+        Source::Api => None,
+    };
+    format!("{}/{}", pod.key.namespace, short.unwrap_or(name))
+}

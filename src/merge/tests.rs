@@ -1,0 +1,477 @@
+//! The decision table of spec/01 section 7, names across sources, and the bounds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::compare::{CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
+use super::*;
+use crate::pod::Origin;
+
+/// A pod to be written in a manifest.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    pub name: &'static str,
+    pub uid: String,
+    pub path: String,
+    pub document: u32,
+    pub host: Option<String>,
+    pub phase: &'static str,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub deleted: Option<i64>,
+    pub grace: Option<i64>,
+}
+
+pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
+    Sample {
+        name,
+        uid: uid.into(),
+        path: path.into(),
+        document: 0,
+        host: None,
+        phase: "Pending",
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        deleted: None,
+        grace: None,
+    }
+}
+
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+impl Sample {
+    pub fn pod(&self, source: Source) -> Arc<DesiredPod> {
+        let full_name = format!("{}-node1", self.name);
+        let metadata = ObjectMeta {
+            name: Some(full_name.clone()),
+            namespace: Some("default".into()),
+            uid: Some(self.uid.clone()),
+            labels: Some(self.labels.clone()).filter(|l| !l.is_empty()),
+            annotations: Some(self.annotations.clone()).filter(|l| !l.is_empty()),
+            deletion_timestamp: self.deleted.map(|s| Time(at(s))),
+            deletion_grace_period_seconds: self.grace,
+            ..ObjectMeta::default()
+        };
+        Arc::new(DesiredPod {
+            key: PodKey { namespace: "default".into(), name: full_name },
+            uid: self.uid.clone(),
+            source,
+            origin: Origin { path: self.path.clone(), document: self.document },
+            metadata,
+            spec: PodSpec {
+                node_name: Some("Node1".into()),
+                hostname: self.host.clone(),
+                ..PodSpec::default()
+            },
+            status: PodStatus { phase: Some(self.phase.into()), ..PodStatus::default() },
+        })
+    }
+    pub fn document(mut self, document: u32) -> Sample {
+        self.document = document;
+        self
+    }
+    fn host(mut self, host: &str) -> Sample {
+        self.host = Some(host.into());
+        self
+    }
+    fn phase(mut self, phase: &'static str) -> Sample {
+        self.phase = phase;
+        self
+    }
+    fn label(mut self, key: &str, value: &str) -> Sample {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+    fn annotation(mut self, key: &str, value: &str) -> Sample {
+        self.annotations.insert(key.into(), value.into());
+        self
+    }
+    fn deleted(mut self, seconds: i64, grace: i64) -> Sample {
+        self.deleted = Some(seconds);
+        self.grace = Some(grace);
+        self
+    }
+}
+
+pub fn set(source: Source, samples: &[Sample]) -> PodSet {
+    PodSet { pods: samples.iter().map(|s| s.pod(source)).collect(), ..PodSet::default() }
+}
+
+fn merge() -> Merge {
+    Merge::new(Notification::Incremental, &[Source::File, Source::Http])
+}
+
+fn file(merge: &mut Merge, samples: &[Sample]) -> String {
+    words(&merge.full(Source::File, &set(Source::File, samples), at(100)))
+}
+
+fn http(merge: &mut Merge, samples: &[Sample]) -> String {
+    words(&merge.full(Source::Http, &set(Source::Http, samples), at(200)))
+}
+
+/// `Remove[web:u1] Add[web:u2 db:u3]`.
+fn words(changes: &[Change]) -> String {
+    let one = |c: &Change| {
+        let pods: Vec<String> =
+            c.pods.iter().map(|p| format!("{}:{}", p.key.name.trim_end_matches("-node1"), p.uid)).collect();
+        format!("{:?}[{}]", c.op, pods.join(" "))
+    };
+    changes.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn holder(merge: &Merge, name: &str) -> String {
+    let key = PodKey { namespace: "default".into(), name: format!("{name}-node1") };
+    merge.get(&key).map(|p| format!("{}:{}:{}", p.source, p.origin, p.uid)).unwrap_or_default()
+}
+
+#[test]
+fn the_decision_table_of_one_pod() {
+    let a = || sample("web", "u1", "/m/a.yaml");
+    let check = |before: Sample, after: Option<Sample>, expected: &str| {
+        let mut merge = merge();
+        assert_eq!(file(&mut merge, std::slice::from_ref(&before)), "Add[web:u1]");
+        let told = file(&mut merge, after.as_ref().map(std::slice::from_ref).unwrap_or_default());
+        assert_eq!(told, expected, "{before:?} then {after:?}");
+    };
+    check(a(), Some(a()), "");
+    check(a(), Some(a().phase("Running")), "Reconcile[web:u1]");
+    check(a(), Some(a().host("x")), "Update[web:u1]");
+    check(a(), Some(a().label("a", "b")), "Update[web:u1]");
+    check(a().label("a", "b"), Some(a()), "Update[web:u1]");
+    check(a(), Some(a().annotation("a", "b")), "Update[web:u1]");
+    check(a(), Some(a().annotation("kubernetes.io/config.hash", "b")), "Update[web:u1]");
+    for local in [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR] {
+        check(a(), Some(a().annotation(local, "b")), "");
+    }
+    check(a(), Some(a().deleted(5, 30)), "Delete[web:u1]");
+    check(a(), Some(a().host("x").deleted(5, 30)), "Delete[web:u1]");
+    // A change of a pod that is being deleted is a Delete again: a shortened grace must arrive.
+    check(a().deleted(5, 30), Some(a().deleted(5, 1)), "Delete[web:u1]");
+    check(a().deleted(5, 30), Some(a()), "Update[web:u1]");
+    // Status and meaning together: the status goes along.
+    check(a(), Some(a().host("x").phase("Running")), "Update[web:u1]");
+    check(a(), None, "Remove[web:u1]");
+    check(a(), Some(sample("web", "u2", "/m/a.yaml")), "Remove[web:u1] Add[web:u2]");
+}
+
+#[test]
+fn a_pod_first_seen_while_being_deleted_is_added() {
+    let mut merge = merge();
+    assert_eq!(file(&mut merge, &[sample("web", "u1", "/m/a.yaml").deleted(5, 30)]), "Add[web:u1]");
+}
+
+#[test]
+fn all_kinds_arrive_in_delivery_order_and_sorted_by_origin() {
+    let mut merge = merge();
+    let path = |n: u32| format!("/m/{n}.yaml");
+    file(
+        &mut merge,
+        &[
+            sample("gone", "u1", &path(1)),
+            sample("edit", "u2", &path(2)),
+            sample("stop", "u3", &path(3)),
+            sample("same", "u4", &path(4)),
+            sample("stat", "u5", &path(5)),
+        ],
+    );
+    let told = file(
+        &mut merge,
+        &[
+            sample("new2", "u7", &path(7)),
+            sample("new1", "u6", &path(6)),
+            sample("edit", "u2", &path(2)).host("x"),
+            sample("stop", "u3", &path(3)).deleted(1, 1),
+            sample("same", "u4", &path(4)),
+            sample("stat", "u5", &path(5)).phase("Running"),
+        ],
+    );
+    assert_eq!(
+        told,
+        "Remove[gone:u1] Add[new1:u6 new2:u7] Update[edit:u2] Delete[stop:u3] Reconcile[stat:u5]"
+    );
+}
+
+#[test]
+fn an_empty_add_marks_a_source_seen_once() {
+    let mut merge = merge();
+    assert!(!merge.ready(Source::File) && !merge.all_ready());
+    assert_eq!(file(&mut merge, &[]), "Add[]");
+    assert!(merge.ready(Source::File) && !merge.all_ready());
+    assert_eq!(file(&mut merge, &[]), "");
+    assert_eq!(http(&mut merge, &[sample("web", "u1", "url")]), "Add[web:u1]");
+    assert!(merge.all_ready());
+}
+
+#[test]
+fn k59275_a_source_that_is_not_declared_does_not_exist() {
+    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    assert_eq!(http(&mut merge, &[sample("web", "u1", "url")]), "");
+    assert!(!merge.ready(Source::Http));
+    assert_eq!(file(&mut merge, &[sample("web", "u2", "/m/a.yaml")]), "Add[web:u2]");
+    assert!(merge.all_ready());
+    assert_eq!(file(&mut merge, &[]), "Remove[web:u2]");
+    assert!(Merge::new(Notification::Incremental, &[]).all_ready());
+}
+
+#[test]
+fn restore_adds_without_making_ready_and_the_real_set_wins() {
+    let mut merge = merge();
+    let old = set(Source::File, &[sample("web", "u1", "/m/a.yaml"), sample("db", "u2", "/m/b.yaml")]);
+    assert_eq!(words(&merge.restore(Source::File, &old, at(1))), "Restore[web:u1 db:u2]");
+    assert!(!merge.ready(Source::File));
+    assert_eq!(file(&mut merge, &[sample("web", "u1", "/m/a.yaml")]), "Remove[db:u2] Add[]");
+    assert!(merge.ready(Source::File));
+    assert_eq!(words(&merge.restore(Source::File, &old, at(3))), "");
+    assert_eq!(merge.pods().count(), 1);
+}
+
+#[test]
+fn source_and_first_seen_are_annotated_and_kept() {
+    let mut merge = merge();
+    let a = || sample("web", "u1", "/m/a.yaml").annotation(CONFIG_SEEN, "forged");
+    let check = |merge: &Merge, source: &str, seen: &str| {
+        let pod = merge.pods().next().unwrap();
+        let annotations = pod.metadata.annotations.clone().unwrap();
+        assert_eq!(annotations[CONFIG_SOURCE], source);
+        assert_eq!(annotations[CONFIG_SEEN], seen);
+        assert_eq!(pod.source.as_str(), source);
+    };
+    merge.full(Source::File, &set(Source::File, &[a()]), "2026-01-02T03:04:05.1Z".parse().unwrap());
+    // First sight is the merge's to write, whatever the manifest says.
+    check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
+    merge.full(Source::File, &set(Source::File, &[a().host("x")]), at(1_900_000_000));
+    check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
+    // Another UID is another pod.
+    let other = sample("web", "u2", "/m/a.yaml");
+    merge.full(Source::File, &set(Source::File, &[other]), at(0));
+    check(&merge, "file", "1970-01-01T00:00:00.000000000Z");
+}
+
+#[test]
+fn k136962_two_files_one_name() {
+    let (winner, loser) = (sample("web", "u1", "/m/b.yaml"), sample("web", "u2", "/m/a.yaml"));
+    let mut merge = merge();
+    assert_eq!(file(&mut merge, std::slice::from_ref(&winner)), "Add[web:u1]");
+    // The backup sorts first, and yet the running one keeps the name; both are reported.
+    assert_eq!(file(&mut merge, &[winner.clone(), loser.clone()]), "");
+    let problems: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        [
+            "/m/a.yaml: pod default/web: the name is held by the pod from /m/b.yaml, which keeps it; this one \
+             is ignored until that one is gone or renamed",
+            "/m/b.yaml: pod default/web: the pod from /m/a.yaml has the same name and is ignored",
+        ]
+    );
+    // The loser goes: nothing happens.
+    assert_eq!(file(&mut merge, std::slice::from_ref(&winner)), "");
+    assert!(merge.problems().is_empty());
+    // The holder goes: the loser takes over in the same merge.
+    file(&mut merge, &[winner.clone(), loser.clone()]);
+    assert_eq!(file(&mut merge, std::slice::from_ref(&loser)), "Remove[web:u1] Add[web:u2]");
+    assert!(merge.problems().is_empty());
+    // And keeps it when the first comes back.
+    assert_eq!(file(&mut merge, &[winner, loser]), "");
+    assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:u2");
+}
+
+#[test]
+fn an_edit_follows_its_origin_and_then_its_file() {
+    let other = sample("web", "u9", "/m/a.yaml");
+    let check = |edited: Sample| {
+        let mut merge = merge();
+        let held = sample("web", "u1", "/m/b.yaml");
+        file(&mut merge, std::slice::from_ref(&held));
+        file(&mut merge, &[held, other.clone()]);
+        let told = file(&mut merge, &[other.clone(), edited.clone()]);
+        assert_eq!(told, format!("Remove[web:u1] Add[web:{}]", edited.uid));
+    };
+    check(sample("web", "u2", "/m/b.yaml"));
+    // A document was put before it at the same time.
+    check(sample("web", "u2", "/m/b.yaml").document(3));
+}
+
+#[test]
+fn without_a_holder_the_first_by_source_and_origin_wins() {
+    let mut merge = merge();
+    let told = file(
+        &mut merge,
+        &[
+            sample("web", "u3", "/m/c.yaml"),
+            sample("web", "u2", "/m/b.yaml").document(1),
+            sample("web", "u1", "/m/b.yaml"),
+        ],
+    );
+    assert_eq!(told, "Add[web:u1]");
+    assert_eq!(merge.problems().len(), 4);
+}
+
+#[test]
+fn only_the_owner_removes_and_another_source_takes_over_at_once() {
+    let mut merge = merge();
+    assert_eq!(http(&mut merge, &[sample("web", "h1", "http://x")]), "Add[web:h1]");
+    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Add[]");
+    assert_eq!(holder(&merge, "web"), "http:http://x:h1");
+    assert_eq!(file(&mut merge, &[]), "");
+    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "");
+    let changes = merge.full(Source::Http, &PodSet::default(), at(9));
+    assert_eq!(words(&changes), "Remove[web:h1] Add[web:f1]");
+    assert!(changes.iter().all(|c| c.source == Source::Http));
+    assert_eq!(changes[0].pods[0].source, Source::Http);
+    assert_eq!(changes[1].pods[0].source, Source::File);
+}
+
+#[test]
+fn a_pod_with_a_fixed_uid_moves_between_sources_and_files_without_a_restart() {
+    let check = |then: Sample, expected: &str| {
+        let mut merge = merge();
+        file(&mut merge, &[sample("web", "u1", "/m/a.yaml")]);
+        assert_eq!(http(&mut merge, std::slice::from_ref(&then)), "Add[]");
+        assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:u1");
+        let changes = merge.full(Source::File, &PodSet::default(), at(9));
+        assert_eq!(words(&changes), expected);
+        assert_eq!(holder(&merge, "web"), "http:http://x:u1");
+        let pod = merge.pods().next().unwrap();
+        let annotations = pod.metadata.annotations.as_ref().unwrap();
+        assert_eq!(annotations[CONFIG_SOURCE], "http");
+        assert_eq!(annotations[CONFIG_SEEN], "1970-01-01T00:01:40.000000000Z");
+        assert!(merge.problems().is_empty());
+        // The new owner alone takes it away.
+        assert_eq!(file(&mut merge, &[]), "");
+        assert_eq!(http(&mut merge, &[]), "Remove[web:u1]");
+    };
+    check(sample("web", "u1", "http://x"), "Reconcile[web:u1]");
+    check(sample("web", "u1", "http://x").host("x"), "Update[web:u1]");
+}
+
+#[test]
+fn what_runs_when_the_daemon_begins_keeps_its_name() {
+    let uids = |uid: &str| {
+        let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+        BTreeMap::from([(key, uid.to_owned())])
+    };
+    let both = [sample("web", "u1", "/m/a.yaml"), sample("web", "u2", "/m/b.yaml")];
+    // Docker was listed first.
+    let mut first = merge();
+    assert!(first.running(&uids("u2"), at(1)).is_empty());
+    assert_eq!(file(&mut first, &both), "Add[web:u2]");
+    // The files were read first.
+    let mut second = merge();
+    assert_eq!(file(&mut second, &both), "Add[web:u1]");
+    let changes = second.running(&uids("u2"), at(2));
+    assert_eq!(words(&changes), "Remove[web:u1] Add[web:u2]");
+    assert!(changes.iter().all(|c| c.source == Source::File));
+    // It counts once: from now on the holder keeps the name by itself.
+    assert_eq!(file(&mut second, &[both[0].clone()]), "Remove[web:u2] Add[web:u1]");
+    assert_eq!(file(&mut second, &both), "");
+    // What runs is wanted by nobody: the edit of kubernetes/kubernetes#112814.
+    let mut third = merge();
+    assert!(third.running(&uids("u0"), at(1)).is_empty());
+    assert_eq!(file(&mut third, &both), "Add[web:u1]");
+}
+
+#[test]
+fn running_tells_each_move_under_the_source_that_now_holds_the_name() {
+    let mut merge = merge();
+    file(&mut merge, &[sample("web", "f1", "/m/a.yaml"), sample("db", "f2", "/m/b.yaml")]);
+    http(&mut merge, &[sample("web", "h1", "http://x")]);
+    file(
+        &mut merge,
+        &[sample("web", "f1", "/m/a.yaml"), sample("db", "f2", "/m/b.yaml"), sample("db", "f3", "/m/c.yaml")],
+    );
+    let key = |name: &str| PodKey { namespace: "default".into(), name: format!("{name}-node1") };
+    let uids = BTreeMap::from([(key("web"), "h1".to_owned()), (key("db"), "f3".to_owned())]);
+    let changes = merge.running(&uids, at(2));
+    assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3] Remove[web:f1] Add[web:h1]");
+    let sources: Vec<Source> = changes.iter().map(|c| c.source).collect();
+    assert_eq!(sources, [Source::File, Source::File, Source::Http, Source::Http]);
+}
+
+#[test]
+fn one_uid_under_two_names_loses_no_pod_and_is_reported() {
+    let mut merge = merge();
+    let told = file(&mut merge, &[sample("web", "u1", "/m/a.yaml"), sample("db", "u1", "/m/b.yaml")]);
+    assert_eq!(told, "Add[web:u1 db:u1]");
+    let problems: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        ["/m/b.yaml: pod default/db: metadata.uid u1 is also that of pod default/web from /m/a.yaml: both \
+          run, but what goes by UID cannot tell them apart"]
+    );
+    // Renaming a pod with a fixed UID is another pod.
+    assert_eq!(
+        file(&mut merge, &[sample("web", "u1", "/m/a.yaml"), sample("kv", "u1", "/m/b.yaml")]),
+        "Remove[db:u1] Add[kv:u1]"
+    );
+    // A copy of a file with a fixed UID: one holder, and deleting either changes nothing.
+    let copies = [sample("web", "u1", "/m/a.yaml"), sample("web", "u1", "/m/b.yaml")];
+    assert_eq!(file(&mut merge, &copies), "Remove[kv:u1]");
+    assert_eq!(file(&mut merge, &[copies[1].clone()]), "Reconcile[web:u1]");
+    assert_eq!(holder(&merge, "web"), "file:/m/b.yaml:u1");
+}
+
+#[test]
+fn broken_paths_are_those_of_the_last_set_of_that_source() {
+    let mut merge = merge();
+    let broken = |path: &str| PodSet { broken: vec![path.into()], ..PodSet::default() };
+    merge.full(Source::File, &broken("/m/a.yaml"), at(1));
+    assert!(merge.is_broken(Source::File, "/m/a.yaml"));
+    assert!(!merge.is_broken(Source::Http, "/m/a.yaml"));
+    merge.full(Source::File, &broken("/m/b.yaml"), at(1));
+    assert!(!merge.is_broken(Source::File, "/m/a.yaml"));
+}
+
+#[test]
+fn past_the_bound_what_holds_its_name_stays() {
+    let numbered = |n: usize, uid: &str| {
+        let mut pod = sample("x", &format!("{uid}{n}"), &format!("/m/{n:05}.yaml")).pod(Source::File);
+        Arc::make_mut(&mut pod).key.name = format!("pod{n:05}");
+        pod
+    };
+    let of = |pods: Vec<Arc<DesiredPod>>| PodSet { pods, ..PodSet::default() };
+    let mut merge = merge();
+    // The last ones run; then a thousand come that sort before them.
+    let last: Vec<_> = (1000..1010).map(|n| numbered(n, "u")).collect();
+    merge.full(Source::File, &of(last), at(1));
+    let edited = (1000..1010).map(|n| numbered(n, if n == 1005 { "v" } else { "u" }));
+    let all: Vec<_> = (0..1000).map(|n| numbered(n, "u")).chain(edited).collect();
+    let changes = merge.full(Source::File, &of(all), at(1));
+    let counts: Vec<(Op, usize)> = changes.iter().map(|c| (c.op, c.pods.len())).collect();
+    assert_eq!(counts, [(Op::Remove, 1), (Op::Add, limits::PODS_PER_SOURCE - 9)]);
+    assert_eq!(changes[0].pods[0].uid, "u1005");
+    let problems = merge.problems();
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].message.starts_with("source file wants 10 pods more than the 1000"), "{problems:?}");
+    assert_eq!(problems[0].path, "/m/00990.yaml");
+    // It is over as soon as there are few enough.
+    merge.full(Source::File, &of(vec![numbered(1, "u")]), at(1));
+    assert!(merge.problems().is_empty());
+}
+
+#[test]
+fn snapshot_modes() {
+    let a = || sample("web", "u1", "/m/a.yaml");
+    let told = |mode, then: &[Sample]| {
+        let mut merge = Merge::new(mode, &[Source::File, Source::Http]);
+        merge.full(Source::Http, &set(Source::Http, &[sample("db", "h1", "url")]), at(1));
+        file(&mut merge, &[a()]);
+        file(&mut merge, then)
+    };
+    use Notification::{Snapshot, SnapshotAndUpdates};
+    let b = || sample("kv", "u2", "/m/b.yaml");
+    assert_eq!(told(Snapshot, &[a()]), "");
+    assert_eq!(told(Snapshot, &[]), "Set[db:h1]");
+    assert_eq!(told(Snapshot, &[a().host("x")]), "Set[db:h1 web:u1]");
+    assert_eq!(told(Snapshot, &[a().phase("Running")]), "Set[db:h1 web:u1]");
+    assert_eq!(told(SnapshotAndUpdates, &[a()]), "");
+    assert_eq!(told(SnapshotAndUpdates, &[a().host("x"), b()]), "Set[db:h1 kv:u2 web:u1] Update[web:u1]");
+    assert_eq!(told(SnapshotAndUpdates, &[a().deleted(1, 1)]), "Delete[web:u1]");
+    let mut merge = Merge::new(SnapshotAndUpdates, &[Source::File]);
+    assert_eq!(file(&mut merge, &[]), "Set[]");
+    assert_eq!(file(&mut merge, &[]), "");
+}
