@@ -52,4 +52,13 @@ impl Config {
         let file = self.manifest_path.as_ref().map(|_| Source::File);
         file.into_iter().collect()
     }
+
+    /// Path or URL of a source.
+    #[must_use]
+    pub fn location(&self, source: Source) -> String {
+        match source {
+            Source::File => self.manifest_path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            Source::Http | Source::Api => String::new(),
+        }
+    }
 }

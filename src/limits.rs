@@ -12,6 +12,18 @@ pub const HTTP_HEAD: usize = 64 * 1024;
 pub const HTTP_HEADERS: usize = 64;
 /// Longest answer body of an ordinary call, in bytes: a list of thousands of containers.
 pub const HTTP_BODY: usize = 32 * 1024 * 1024;
+/// Most interim (1xx) answers before the real one.
+pub const HTTP_INTERIM: usize = 16;
+/// Longest line before a chunk (its size and extensions), in bytes.
+pub const HTTP_CHUNK_LINE: usize = 1024;
+/// Bytes asked of the socket in one read; buffers above it are given back.
+pub const HTTP_READ: usize = 16 * 1024;
+/// Bytes of an image archive sent as one chunk.
+pub const LOAD_CHUNK: usize = 32 * 1024;
+/// Image names kept of the answer to a load.
+pub const LOAD_NAMES: usize = 1000;
+/// Once a pull has begun to extract, it may be silent for this long: a big layer on slow flash.
+pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
 /// Longest line of a JSON stream (events, pull progress), in bytes.
 pub const STREAM_LINE: usize = 1024 * 1024;
 /// Idle connections to Docker that are kept for reuse.
@@ -42,6 +54,12 @@ pub const MANIFEST_FILES: usize = 4096;
 pub const PODS_PER_SOURCE: usize = 1000;
 /// Deepest nesting of a document.
 pub const MANIFEST_DEPTH: usize = 100;
+/// Most YAML nodes in one file, after aliases are expanded: what an alias bomb runs into.
+pub const MANIFEST_NODES: usize = 100_000;
+/// Most bytes of YAML scalars in one file, after aliases are expanded.
+pub const MANIFEST_SCALARS: usize = 4 * 1024 * 1024;
+/// Characters of a user's value that a problem's message repeats.
+pub const PROBLEM_VALUE: usize = 100;
 /// Most problems kept for one file, and for a whole source.
 pub const PROBLEMS_PER_FILE: usize = 50;
 /// Most problems kept for a source.
@@ -50,8 +68,28 @@ pub const PROBLEMS_PER_SOURCE: usize = 500;
 pub const SCAN_COALESCE: Duration = Duration::from_millis(5);
 /// A file that failed to parse or was seen changing is looked at again after this.
 pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
+/// A file whose times are older than this cannot change again without new times, whatever their
+/// granularity (two seconds on FAT).
+pub const SCAN_QUIET: Duration = Duration::from_secs(2);
+/// A file that keeps changing is looked at after [`SCAN_SETTLE`] doubled at most this many times.
+pub const SCAN_SETTLE_DOUBLINGS: u32 = 6;
+/// Equal looks after which a directory that lost all its pods unseen is believed.
+pub const SCAN_EMPTY_LOOKS: u32 = 3;
+/// First wait before a manifest path that cannot be read is tried again; doubles to the check frequency.
+pub const SCAN_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Buffer for inotify events, bytes.
+pub const INOTIFY_BUFFER: usize = 16 * 1024;
+/// Most reads of inotify events in a row, before what was heard is acted upon.
+pub const INOTIFY_READS: u32 = 64;
 /// Updates waiting between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
+
+/// Longest command argument, or environment entry, in bytes: what Linux hands to a program
+/// (`MAX_ARG_STRLEN`).
+pub const ARGUMENT_BYTES: usize = 128 * 1024;
+/// Most bytes that `$(VAR)` references may add to one container's environment, command and arguments.
+/// References nest, so without a bound a short manifest could ask for more than the node's memory.
+pub const EXPANSION_BYTES: usize = 1024 * 1024;
 
 // --- Workers -------------------------------------------------------------------------------------
 
@@ -59,6 +97,8 @@ pub const EVENT_QUEUE: usize = 64;
 pub const WORKER_STACK: usize = 256 * 1024;
 /// Container ids remembered as "look at this one"; past it, everything is looked at.
 pub const MAILBOX_HINTS: usize = 64;
+/// Warnings of one create that are logged.
+pub const WARNINGS_PER_CREATE: usize = 8;
 /// Docker calls one pod may have in flight.
 pub const CALLS_PER_POD: usize = 16;
 /// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].
@@ -71,8 +111,11 @@ pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
 pub const GRACE_MIN: u32 = 2;
 /// Grace of a container whose pod says nothing, seconds.
 pub const GRACE_DEFAULT: u32 = 30;
-/// How long a sandbox gets between TERM and KILL.
-pub const SANDBOX_GRACE: Duration = Duration::from_secs(10);
+/// How long a sandbox gets between TERM and KILL: it has nothing to finish, and a TERM right after its
+/// start may find it not listening yet.
+pub const SANDBOX_GRACE: Duration = Duration::from_secs(2);
+/// A sandbox that ends earlier than this after its start counts as failing: made again ever more slowly.
+pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
 /// SIGKILL is sent again after this while the container still runs.
 pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
@@ -86,6 +129,8 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
 pub const CRASH_RESET: Duration = Duration::from_secs(600);
 /// An image back-off entry is forgotten this long after its last failure.
 pub const PULL_RESET: Duration = Duration::from_secs(600);
+/// Most entries of one back-off table; past it, the one that was advanced longest ago goes.
+pub const BACKOFF_ENTRIES: usize = 1024;
 
 // --- Pulls ---------------------------------------------------------------------------------------
 
@@ -98,3 +143,18 @@ pub const PULL_QUEUE: usize = 256;
 pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
 /// Largest status file the command line reads, bytes.
 pub const STATUS_BYTES: usize = 64 * 1024 * 1024;
+
+// --- The in-memory Docker ------------------------------------------------------------------------
+
+/// Events it keeps for replay, as many as Docker does.
+pub const FAKE_EVENTS: usize = 256;
+/// Execs it remembers.
+pub const FAKE_EXECS: usize = 1024;
+/// How long it waits before it writes again to a stream whose reader is slow.
+pub const FAKE_SLOW_READER: Duration = Duration::from_millis(10);
+// --- Command line --------------------------------------------------------------------------------
+
+/// How long `exec` waits for the exit code after the command's streams ended.
+pub const EXEC_EXIT: Duration = Duration::from_secs(2);
+/// How often it looks in that time.
+pub const EXEC_EXIT_LOOK: Duration = Duration::from_millis(10);

@@ -1,1 +1,223 @@
-//! The main thread's loop: selects one event, hands it to the turn, carries out the effects.
+//! The main thread: starts everyone, selects one event, hands it to the [`Turn`], carries out the effects.
+//! It never blocks on anyone: mailboxes and slots take what it has to say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use std::{fmt, io};
+
+use crossbeam_channel::{Receiver, after, bounded, never, select_biased, unbounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::clock::{Clock, System};
+use crate::config::Config;
+use crate::events::Events;
+use crate::limits;
+use crate::pod::PodKey;
+use crate::runtime::docker::Docker;
+use crate::runtime::map::MapConfig;
+use crate::runtime::sandbox_image;
+use crate::source::file::FileSource;
+use crate::status::writer::Writer;
+use crate::sys;
+use crate::turn::{Effect, Event, Turn};
+use crate::worker::machine::Settings;
+use crate::worker::pulls::Pulls;
+use crate::worker::thread::{Tools, Worker};
+
+/// Why the daemon could not begin. Once it runs, nothing stops it but a signal.
+#[derive(Debug)]
+pub struct RunError(String);
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
+    move |error| RunError(format!("{what}: {error}"))
+}
+
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running.
+///
+/// # Errors
+/// A thread could not be started at the very beginning.
+pub fn run(config: Arc<Config>) -> Result<(), RunError> {
+    let signals = signals().map_err(cannot("signals cannot be handled"))?;
+    let clock = System::start();
+    let docker = Docker::connect(&config.docker, clock);
+    let pulls = Pulls::start(docker.clone(), config.pull_progress_deadline)
+        .map_err(cannot("the image thread could not be started"))?;
+    let (events_in, events) = bounded(limits::EVENT_QUEUE);
+    let root_dir = config.root_dir.to_string_lossy().into_owned();
+    let settings = Arc::new(settings(&config, &root_dir));
+    let builtin = settings.builtin_sandbox;
+    let preload = pulls.clone();
+    let on_connect = move || {
+        if builtin {
+            preload.prepare_sandbox_image();
+        }
+    };
+    let stream =
+        Events::start(docker.clone(), root_dir, config.sync_frequency, events_in.clone(), on_connect)
+            .map_err(cannot("the event thread could not be started"))?;
+    let file = match &config.manifest_path {
+        None => None,
+        Some(path) => {
+            let out = events_in.clone();
+            let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
+            let started =
+                FileSource::start(path.clone(), config.file_check_frequency, config.node_name.clone(), send);
+            Some(started.map_err(cannot("the file source could not be started"))?)
+        }
+    };
+    let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
+    let tools = Tools { settings, docker, clock, pulls, reports: events_in };
+    let mut main = Main {
+        turn: Turn::new(Arc::clone(&config)),
+        workers: BTreeMap::new(),
+        file,
+        writer,
+        tools,
+        failed: Vec::new(),
+    };
+    main.run(&signals, &events);
+    // Who waits to be heard must not hold up the end.
+    drop(events);
+    drop(stream);
+    Ok(())
+}
+
+fn settings(config: &Config, root_dir: &str) -> Settings {
+    let oom_floor = sys::oom_floor();
+    if oom_floor > -1000 {
+        log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
+    }
+    Settings {
+        map: MapConfig {
+            root_dir: root_dir.to_owned(),
+            oom_floor,
+            infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
+            node_memory: sys::total_memory(),
+        },
+        builtin_sandbox: config.infra_image.is_none(),
+    }
+}
+
+/// What a signal asks for.
+enum Signal {
+    Rescan,
+    End(i32),
+}
+
+fn signals() -> io::Result<Receiver<Signal>> {
+    let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    // A write to a closed terminal or journal must not end the daemon.
+    let (out, signals) = unbounded();
+    std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
+        move || {
+            for signal in caught.forever() {
+                let what = if signal == SIGHUP { Signal::Rescan } else { Signal::End(signal) };
+                if out.send(what).is_err() {
+                    return;
+                }
+            }
+        },
+    )?;
+    Ok(signals)
+}
+
+struct Main {
+    turn: Turn,
+    workers: BTreeMap<PodKey, Worker>,
+    file: Option<FileSource>,
+    writer: Writer,
+    tools: Tools,
+    /// Workers whose thread could not be started in this round.
+    failed: Vec<(PodKey, String)>,
+}
+
+impl Main {
+    fn run(&mut self, signals: &Receiver<Signal>, events: &Receiver<Event>) {
+        loop {
+            // A burst becomes one published state.
+            if events.is_empty() {
+                self.publish();
+            }
+            let tick = self.tick();
+            select_biased! {
+                recv(signals) -> signal => match signal {
+                    Ok(Signal::Rescan) => self.handle(Event::Rescan),
+                    Ok(Signal::End(number)) => {
+                        log::info!("signal {number}: podkeeper ends now; the pods go on running");
+                        return;
+                    }
+                    Err(_) => return,
+                },
+                recv(events) -> event => match event {
+                    Ok(event) => self.handle(event),
+                    Err(_) => return,
+                },
+                recv(tick) -> _ => self.handle(Event::Tick),
+            }
+        }
+    }
+
+    fn tick(&self) -> Receiver<Instant> {
+        match self.turn.next_due() {
+            None => never(),
+            Some(at) => after(at.since(self.tools.clock.now().mono)),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.tools.clock.now();
+        let effects = self.turn.handle(event, &now);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        for (key, why) in std::mem::take(&mut self.failed) {
+            for effect in self.turn.handle(Event::SpawnFailed { key, why }, &now) {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Spawn { key, known_empty } => {
+                match Worker::spawn(&key, known_empty, self.tools.clone()) {
+                    Ok(worker) => _ = self.workers.insert(key, worker),
+                    Err(error) => self.failed.push((key, error.to_string())),
+                }
+            }
+            Effect::Wish(key, wish) => {
+                if let Some(worker) = self.workers.get(&key) {
+                    worker.mailbox().put(|slot| slot.wish(wish));
+                }
+            }
+            Effect::Hint(key, hint) => {
+                if let Some(worker) = self.workers.get(&key) {
+                    worker.mailbox().put(|slot| slot.hint(hint));
+                }
+            }
+            Effect::Retire(key) => _ = self.workers.remove(&key),
+            Effect::Rescan => {
+                if let Some(file) = &self.file {
+                    file.rescan();
+                }
+            }
+            Effect::Log(level, line) => log::log!(level, "{line}"),
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.turn.take_changed() {
+            let now = self.tools.clock.now();
+            self.writer.publish(self.turn.snapshot(&now));
+        }
+    }
+}

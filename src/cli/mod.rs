@@ -1,10 +1,104 @@
 //! The command line: flag table -> plain arguments (pure) -> configuration; one file per subcommand.
+//! Nothing is decided here about pods: the daemon's snapshot is shown, Docker is asked.
+
+mod check;
+mod columns;
+mod describe;
+pub mod engine;
+mod exec;
+pub mod exit;
+pub mod flags;
+mod get;
+pub mod help;
+mod human;
+mod logs;
+#[cfg(test)]
+mod man;
+pub mod options;
+pub mod parse;
+mod pods;
+mod run;
+mod table;
+mod target;
+mod terminal;
+pub mod value;
+mod watch;
+mod yaml;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
+
+use exit::Exit;
+use parse::Command;
+
+/// podkeeper's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs podkeeper with these arguments (without the program's name).
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let _ = arguments;
-    ExitCode::SUCCESS
+    let command = match parse::parse(arguments) {
+        Ok(command) => command,
+        Err(error) => {
+            say(&error.to_string());
+            return Exit::Usage.into();
+        }
+    };
+    let exit = match command {
+        Command::Run(options) => run::run(&options),
+        Command::Check(options, paths) => check::run(&options, &paths),
+        Command::Get(options, names) => get::run(&options, &names),
+        Command::Describe(options, names) => describe::run(&options, &names),
+        Command::Logs(options, pod) => logs::run(&options, &pod),
+        Command::Exec(options, pod, command) => exec::run(&options, &pod, command),
+        Command::Version => print(&format!("podkeeper {VERSION}\n")),
+        Command::Help(verb) => print(&help::text(verb)),
+    };
+    exit.into()
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Writes to standard output. A reader that went away (`| head`) is no failure.
+fn print(text: &str) -> Exit {
+    match write(text) {
+        Ok(()) => Exit::Ok,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
+        Err(error) => fail(&format!("cannot write: {error}")),
+    }
+}
+
+/// Writes lines to standard error; when nobody reads them, there is nobody left to tell.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// `error: …` on standard error, exit code 1.
+fn fail(message: &str) -> Exit {
+    say(&format!("error: {}", crate::logging::one_line(message)));
+    Exit::Failure
+}
+
+/// Compares with a golden file, or rewrites it when the environment has `UPDATE=1`.
+#[cfg(test)]
+pub(crate) fn golden(name: &str, got: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, got).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(got, expected, "{} (UPDATE=1 rewrites it)", path.display());
+}
+
+/// A new empty directory for a test.
+#[cfg(test)]
+pub(crate) fn scratch(name: &str) -> std::path::PathBuf {
+    let dir = std::env::temp_dir().join(format!("podkeeper-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
 }

@@ -1,11 +1,36 @@
 //! Bytes of a manifest -> pods and problems. Pure: no file is read here, nothing is looked up.
 //!
 //! [`decode`] is the only door: syntax, types, defaults, validation, static-pod rules (spec/01 section 6).
+//! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
+//! file must never count as the wish for nothing.
+
+mod defaults;
+pub mod hash;
+mod node;
+mod path;
+pub mod quantity;
+mod references;
+mod scalar;
+pub mod static_pod;
+pub mod support;
+mod types;
+mod unknown;
+mod validate;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use crate::pod::{DesiredPod, Source};
-use crate::source::Problem;
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::limits;
+use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::source::{Problem, Severity};
+use node::{Node, Place};
+use path::{Path, Report, quoted};
 
 /// What the rules need to know besides the bytes.
 #[derive(Debug, Clone, Copy)]
@@ -32,13 +57,218 @@ impl Decoded {
     /// No problem is an error.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.problems.iter().all(|p| p.severity != crate::source::Severity::Error)
+        self.problems.iter().all(|p| p.severity != Severity::Error)
     }
 }
 
 /// Decodes a manifest: YAML or JSON (by content; JSON is YAML), many documents, `Pod`, `PodList`, `List`.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    let _ = (bytes, context);
-    Decoded::default()
+    let mut file = File { context, pods: Vec::new(), errors: Vec::new(), warnings: Vec::new() };
+    match yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e))) {
+        Ok(documents) if documents.is_empty() => file.error(Some((1, 1)), "no object in the file"),
+        Ok(documents) => documents.iter().for_each(|document| file.object(document, None)),
+        Err(e) => file.error(e.at, &e.message),
+    }
+    file.finish()
+}
+
+/// A web server's error page says so instead of where its markup is no YAML.
+fn html(text: &str, error: yaml::SyntaxError) -> yaml::SyntaxError {
+    if text.trim_start().starts_with('<') {
+        let message = "this is HTML or XML, not a manifest".to_owned();
+        return yaml::SyntaxError { at: Some((1, 1)), message };
+    }
+    error
+}
+
+/// Kinds a user may well put beside a pod.
+const OTHER_KINDS: &[&str] = &[
+    "ConfigMap",
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Ingress",
+    "Job",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "ReplicaSet",
+    "ReplicationController",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+    "StatefulSet",
+];
+
+/// One file on its way.
+struct File<'c> {
+    context: &'c Context<'c>,
+    pods: Vec<Arc<DesiredPod>>,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl File<'_> {
+    fn error(&mut self, at: Option<Place>, message: &str) {
+        let path = self.context.path.to_owned();
+        let message = message.to_owned();
+        self.errors.push(Problem { severity: Severity::Error, path, at, pod: None, field: None, message });
+    }
+
+    /// A document, or an item of a list whose items are of kind `implied`.
+    fn object(&mut self, node: &Node, implied: Option<(&str, &str)>) {
+        if !matches!(node.data, node::Data::Map(_)) {
+            let found = match node.as_str() {
+                Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
+                Some(text) => format!("the string {}", quoted(text)),
+                None => node.kind().to_owned(),
+            };
+            return self.error(
+                Some(node.at),
+                &format!("expected an object with apiVersion and kind, found {found}"),
+            );
+        }
+        let Some(version) = self.word(node, "apiVersion", implied.map(|i| i.0)) else { return };
+        let Some(kind) = self.word(node, "kind", implied.map(|i| i.1)) else { return };
+        match (version, kind) {
+            ("v1", "Pod") => self.pod(node),
+            ("v1", "PodList") => self.list(node, Some(("v1", "Pod"))),
+            ("v1", "List") => self.list(node, None),
+            (_, "Pod" | "PodList" | "List") => {
+                let place = node.place(&Path::ROOT.field("apiVersion"));
+                let message =
+                    format!("apiVersion {} of kind {kind} is not known; it must be v1", quoted(version));
+                self.error(Some(place), &message);
+            }
+            _ => {
+                let place = node.place(&Path::ROOT.field("kind"));
+                let known = OTHER_KINDS.contains(&kind);
+                let why = if known {
+                    "this version of podkeeper takes only Pods"
+                } else {
+                    "it must be Pod, PodList or List"
+                };
+                self.error(Some(place), &format!("kind {} is not supported: {why}", quoted(kind)));
+            }
+        }
+    }
+
+    /// `apiVersion` or `kind`. Reports a missing one.
+    fn word<'n>(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
+        match node.get(key).filter(|n| !n.is_null()) {
+            Some(value) => {
+                let word = value.as_str().filter(|word| !word.is_empty());
+                if word.is_none() {
+                    self.error(Some(value.at), &format!("{key} must be a text, not {}", value.kind()));
+                }
+                word
+            }
+            None if implied.is_some() => implied,
+            None => {
+                self.error(
+                    Some(node.at),
+                    &format!("{key} is missing; a pod has apiVersion: v1 and kind: Pod"),
+                );
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, node: &Node, implied: Option<(&str, &str)>) {
+        match node.get("items") {
+            // An empty list is how "no pods" is said.
+            Some(items) if matches!(items.data, node::Data::List(_)) => {
+                items.items().iter().for_each(|item| match item.get("kind").and_then(Node::as_str) {
+                    Some("List" | "PodList") => self.error(Some(item.at), "a list may not stand in a list"),
+                    _ => self.object(item, implied),
+                });
+            }
+            Some(items) => self.error(Some(items.at), &format!("items must be a list, not {}", items.kind())),
+            None => self.error(Some(node.at), "items is missing; an empty list is written as items: []"),
+        }
+    }
+
+    fn pod(&mut self, node: &Node) {
+        let document = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        if self.pods.len() >= limits::PODS_PER_SOURCE {
+            let message = format!("more than {} pods in one file", limits::PODS_PER_SOURCE);
+            if self.errors.last().is_none_or(|e| e.message != message) {
+                self.error(Some(node.at), &message);
+            }
+            return;
+        }
+        let origin = Origin { path: self.context.path.to_owned(), document };
+        let mut report = Report::new(self.context.path, written_name(node), node);
+        let pod = pod(origin, self.context, &mut report);
+        for problem in report.into_problems() {
+            let list = match problem.severity {
+                Severity::Error => &mut self.errors,
+                Severity::Warning => &mut self.warnings,
+            };
+            if list.len() < limits::PROBLEMS_PER_FILE {
+                list.push(problem);
+            }
+        }
+        self.pods.extend(pod.map(Arc::new));
+    }
+
+    fn finish(self) -> Decoded {
+        let File { mut pods, errors: mut problems, warnings, .. } = self;
+        if !problems.is_empty() {
+            pods.clear();
+        }
+        // Errors first, so that no flood of warnings hides one.
+        problems.extend(warnings);
+        problems.truncate(limits::PROBLEMS_PER_FILE);
+        problems.sort_by_key(|p| p.at);
+        Decoded { pods, problems }
+    }
+}
+
+/// `namespace/name` as the user wrote it.
+fn written_name(node: &Node) -> Option<String> {
+    let metadata = node.get("metadata")?;
+    let text = |key| metadata.get(key).and_then(Node::as_str).filter(|text| !text.is_empty());
+    let namespace = text("namespace").unwrap_or("default");
+    Some(format!("{}/{}", path::shorten(namespace), path::shorten(text("name")?)))
+}
+
+/// One pod, if its types fit; what else is wrong with it is in the report.
+fn pod(origin: Origin, context: &Context<'_>, report: &mut Report<'_>) -> Option<DesiredPod> {
+    let metadata: Option<ObjectMeta> = types::field("metadata", report);
+    let spec: Option<PodSpec> = types::field("spec", report);
+    let (mut metadata, mut spec) = (metadata?, spec?);
+    unknown_fields(&metadata, &spec, report);
+    defaults::apply(&mut spec);
+    let status = static_pod::apply(&mut metadata, &mut spec, context, report);
+    validate::pod(&metadata, &spec, report);
+    references::check(&spec, report);
+    support::check(report);
+    let key =
+        PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
+    let uid = metadata.uid.clone()?;
+    Some(DesiredPod { key, uid, source: context.source, origin, metadata, spec, status })
+}
+
+fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    for entry in report.root().entries() {
+        let path = root.field(&entry.key);
+        // What cannot be written as JSON was not read from it either.
+        let typed = match entry.key.as_str() {
+            "metadata" => serde_json::to_value(metadata),
+            "spec" => serde_json::to_value(spec),
+            "apiVersion" | "kind" | "status" => continue,
+            key => {
+                if !entry.value.is_null() {
+                    unknown::unknown(key, &path, report);
+                }
+                continue;
+            }
+        };
+        if let Ok(typed) = typed {
+            unknown::check(&entry.value, &typed, &path, report);
+        }
+    }
 }

@@ -135,7 +135,7 @@ fn the_decision_table_of_one_pod() {
     let check = |before: Sample, after: Option<Sample>, expected: &str| {
         let mut merge = merge();
         assert_eq!(file(&mut merge, std::slice::from_ref(&before)), "Add[web:u1]");
-        let told = file(&mut merge, after.as_ref().map(std::slice::from_ref).unwrap_or_default());
+        let told = file(&mut merge, after.as_slice());
         assert_eq!(told, expected, "{before:?} then {after:?}");
     };
     check(a(), Some(a()), "");

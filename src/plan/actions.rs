@@ -1,8 +1,17 @@
 //! computePodActions (spec/03 sections 1-3): what should change for one pod, before any order of calls.
+//!
+//! Never here: delays (back-off is asked by who carries the actions out), order by wall-clock time.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Container;
 
 use crate::clock::Mono;
-use crate::plan::Observed;
-use crate::pod::{ContainerKind, DesiredPod};
+use crate::plan::init::{self, InitPlan};
+use crate::plan::restart::{changed, effective_policy, init_failure, judged_by, restarts, should_start};
+use crate::plan::sandbox::{SandboxChange, sandbox_change};
+use crate::plan::{Observed, Owned, RunState};
+use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, init_kind};
 
 /// What a probe last said of a container. The prober comes later; the plan already obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +33,39 @@ pub struct Probes {
     pub readiness: std::collections::BTreeMap<String, ProbeVerdict>,
 }
 
+impl Probes {
+    /// The results of a node that runs no probes: every running container that has a startup or
+    /// readiness probe counts as having passed it, so that the field does nothing instead of holding
+    /// the pod back for ever.
+    #[must_use]
+    pub fn all_passed(pod: &DesiredPod, observed: &Observed) -> Probes {
+        let mut probes = Probes::default();
+        let running = observed.all.iter().filter(|c| c.uid == pod.uid && c.state.is_running());
+        for owned in running {
+            let Some((_, container)) = owned.container_name().and_then(|name| pod.container(name)) else {
+                continue;
+            };
+            if container.startup_probe.is_some() {
+                probes.startup.insert(owned.id.clone(), ProbeVerdict::Success);
+            }
+            if container.readiness_probe.is_some() {
+                probes.readiness.insert(owned.id.clone(), ProbeVerdict::Success);
+            }
+        }
+        probes
+    }
+}
+
 /// Why one container is killed (upstream `kuberuntime_container.go` reasons).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillReason {
-    /// Its definition changed.
+    /// Its definition changed, or the spec has no such container any more.
     Changed,
     /// Liveness probe.
     LivenessProbe,
     /// Startup probe.
     StartupProbe,
-    /// State unknown.
+    /// It should not be there: an older instance than the newest one, or one in another sandbox.
     Unknown,
 }
 
@@ -85,15 +117,223 @@ pub struct PodActions {
     pub sandbox: SandboxAction,
     /// Containers to start, in order. With [`SandboxAction::Replace`]: once the new sandbox is there.
     pub start: Vec<StartRef>,
-    /// Containers to kill while the sandbox stays. Empty unless [`SandboxAction::Keep`].
+    /// Containers to kill while the sandbox stays, before their successors start. Empty unless
+    /// [`SandboxAction::Keep`].
     pub kill: Vec<Kill>,
 }
 
 /// Decides. `observed` may hold other UIDs of the same identity: they do not count here. A container
 /// counts for init purposes only when it joined the current sandbox. A sandbox in state created counts
 /// as the current one (it is adopted and started, not replaced: invariant 5).
+///
+/// What spec/03 says of one pass is said here of what is observed now, since the plan is made again after
+/// each step. Where the kubelet would run a container once more only because it still holds the verdict of
+/// the pass before (container-level policy `Never` in a sandbox that is replaced), never means never.
+/// Ephemeral containers and in-place resize do not exist here.
 #[must_use]
 pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes, _now: Mono) -> PodActions {
-    let _ = (pod, observed, probes);
-    PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() }
+    match sandbox_change(pod, observed) {
+        SandboxChange::New { attempt } => in_new_sandbox(pod, observed, attempt),
+        SandboxChange::Keep(current) => in_sandbox(pod, observed, probes, current),
+    }
+}
+
+/// The container that a [`StartRef`] stands for.
+#[must_use]
+pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
+    match start.kind {
+        ContainerKind::Regular => pod.spec.containers.get(start.index),
+        ContainerKind::Init | ContainerKind::Sidecar => pod.init_containers().get(start.index),
+    }
+}
+
+/// The instance that was made for a start and never started (the daemon was killed in between): it is
+/// started instead of making another. `None` when one has to be made.
+#[must_use]
+pub fn made_for<'a>(
+    pod: &DesiredPod,
+    observed: &'a Observed,
+    sandbox: &str,
+    start: StartRef,
+) -> Option<&'a Owned> {
+    let container = container_of(pod, start)?;
+    let newest = observed.newest(&pod.uid, &container.name)?;
+    let fits = newest.state == RunState::Created
+        && newest.sandbox_id() == Some(sandbox)
+        && !changed(container, start.kind, newest);
+    fits.then_some(newest)
+}
+
+/// Spec/03 section 2 A.
+fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
+    let finish = PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+    let ever_ran = pod.containers().any(|(_, container)| {
+        observed.instances(&pod.uid, &container.name).iter().any(|c| c.state != RunState::Created)
+    });
+    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && ever_ran {
+        return finish;
+    }
+    // The phase is Failed (spec/04 section 2, rule 1): a new sandbox would only run it once more.
+    let init_failed = pod.init_containers().iter().any(|c| {
+        let newest = judged_by(pod, observed, ContainerKind::Init, c);
+        let failure = newest.and_then(|instance| init_failure(&instance.state));
+        init_kind(c) == ContainerKind::Init && failure.is_some_and(|code| !restarts(pod, c, code))
+    });
+    if init_failed {
+        return finish;
+    }
+    let mut start = Vec::new();
+    for (index, container) in pod.spec.containers.iter().enumerate() {
+        let newest = judged_by(pod, observed, ContainerKind::Regular, container);
+        let running = newest.is_some_and(|instance| instance.state.is_running());
+        let comes_back = running && comes_back(pod, container);
+        if comes_back || should_start(pod, container, newest) {
+            start.push(StartRef { kind: ContainerKind::Regular, index });
+        }
+    }
+    // Every regular container ran and is done.
+    if start.is_empty() {
+        return finish;
+    }
+    if let Some(first) = pod.init_containers().first() {
+        start = vec![StartRef { kind: init_kind(first), index: 0 }];
+    }
+    PodActions { sandbox: SandboxAction::Replace { attempt }, start, kill: Vec::new() }
+}
+
+/// Spec/03 section 2 B.
+fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &Owned) -> PodActions {
+    let keep = SandboxAction::Keep { id: current.id.clone(), running: current.state.is_running() };
+    let deleted = pod.metadata.deletion_timestamp.is_some();
+    // Known before the init containers are asked: while a finished pod is stopped in steps, a sidecar
+    // that has ended already must not be started for it again.
+    if is_done(pod, observed) {
+        return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+    }
+    let InitPlan::Go { initialized, mut start, mut kill } = init::plan(pod, observed, probes, &current.id)
+    else {
+        return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+    };
+    if deleted {
+        start.clear();
+    }
+    if initialized {
+        let mut kept = false;
+        let mut regular = Vec::new();
+        for (index, container) in pod.spec.containers.iter().enumerate() {
+            let reference = StartRef { kind: ContainerKind::Regular, index };
+            match regular_action(pod, observed, probes, current, container) {
+                Regular::Keep => kept = true,
+                Regular::Start => regular.push(reference),
+                Regular::Nothing => {}
+                Regular::Kill(victim, again) => {
+                    kill.push(victim);
+                    if again && !deleted {
+                        regular.push(reference);
+                    }
+                }
+            }
+        }
+        // Sidecars must not keep a pod alive in which nothing else is left.
+        if !kept && regular.is_empty() {
+            return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+        }
+        start.append(&mut regular);
+    }
+    add_strays(pod, observed, current, &mut kill);
+    PodActions { sandbox: keep, start, kill }
+}
+
+/// Every regular container has ended and none of them runs again.
+fn is_done(pod: &DesiredPod, observed: &Observed) -> bool {
+    pod.spec.containers.iter().all(|container| {
+        let newest = judged_by(pod, observed, ContainerKind::Regular, container);
+        newest.is_some_and(|c| c.state.is_dead()) && !should_start(pod, container, newest)
+    })
+}
+
+enum Regular {
+    Keep,
+    Start,
+    Nothing,
+    /// Kill it; with `true` it is started again.
+    Kill(Kill, bool),
+}
+
+/// The table of spec/03 section 2 B.
+fn regular_action(
+    pod: &DesiredPod,
+    observed: &Observed,
+    probes: &Probes,
+    current: &Owned,
+    container: &Container,
+) -> Regular {
+    let newest = judged_by(pod, observed, ContainerKind::Regular, container);
+    let Some(running) = newest.filter(|instance| instance.state.is_running()) else {
+        let starts = should_start(pod, container, newest);
+        return if starts { Regular::Start } else { Regular::Nothing };
+    };
+    let failed = |results: &std::collections::BTreeMap<String, ProbeVerdict>| {
+        results.get(&running.id) == Some(&ProbeVerdict::Failure)
+    };
+    let name = &container.name;
+    let (message, reason, again) = if running.sandbox_id() != Some(current.id.as_str()) {
+        let message = format!("Container {name} is not in the pod's current sandbox");
+        (message, KillReason::Unknown, comes_back(pod, container))
+    } else if changed(container, ContainerKind::Regular, running) {
+        // Whatever the policy: it has not exited, it is replaced.
+        (format!("Container {name} definition changed"), KillReason::Changed, true)
+    } else if failed(&probes.liveness) {
+        let message = format!("Container {name} failed liveness probe");
+        (message, KillReason::LivenessProbe, comes_back(pod, container))
+    } else if failed(&probes.startup) {
+        let message = format!("Container {name} failed startup probe");
+        (message, KillReason::StartupProbe, comes_back(pod, container))
+    } else {
+        return Regular::Keep;
+    };
+    let message = if again { format!("{message}, will be restarted") } else { message };
+    Regular::Kill(Kill { id: running.id.clone(), name: name.clone(), message, reason }, again)
+}
+
+/// Whether a container that we kill runs again. Restart rules are not asked: it has not exited.
+fn comes_back(pod: &DesiredPod, container: &Container) -> bool {
+    effective_policy(pod, container) != RestartPolicy::Never
+}
+
+/// Whatever else runs for this UID has no place in the pod: an instance older than the newest of its
+/// name, an init container or sidecar in another sandbox or of another kind, a name that the edited spec
+/// does not have. The kubelet never looks for these; here each would be a second live set (invariant 1).
+fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut Vec<Kill>) {
+    let known: BTreeSet<String> = kill.iter().map(|k| k.id.clone()).collect();
+    let mut strays: Vec<Kill> = Vec::new();
+    for owned in observed.all.iter().filter(|c| c.uid == pod.uid && c.state.is_running()) {
+        let Some(name) = owned.container_name().filter(|_| !known.contains(&owned.id)) else { continue };
+        let joined = owned.sandbox_id() == Some(current.id.as_str());
+        let (what, reason) = match pod.container(name) {
+            None => ("is not in the pod's spec", KillReason::Changed),
+            Some((kind, _)) if has_newer(pod, observed, kind, owned) => {
+                ("has a newer instance", KillReason::Unknown)
+            }
+            Some(_) if !joined => ("is not in the pod's current sandbox", KillReason::Unknown),
+            Some((kind, _)) if !owned.is_kind(kind) => ("definition changed", KillReason::Changed),
+            Some(_) => continue,
+        };
+        let message = format!("Container {name} {what}");
+        strays.push(Kill { id: owned.id.clone(), name: name.to_owned(), message, reason });
+    }
+    strays.sort_by(|a, b| a.id.cmp(&b.id));
+    kill.append(&mut strays);
+}
+
+/// Init containers and sidecars start over in each sandbox, so theirs are compared within one.
+fn has_newer(pod: &DesiredPod, observed: &Observed, kind: ContainerKind, owned: &Owned) -> bool {
+    let instances = observed.instances(&pod.uid, owned.container_name().unwrap_or_default());
+    let newest = match kind {
+        ContainerKind::Regular => instances.first(),
+        ContainerKind::Init | ContainerKind::Sidecar => {
+            instances.iter().find(|c| c.sandbox_id() == owned.sandbox_id())
+        }
+    };
+    newest.is_some_and(|newest| newest.id != owned.id)
 }

@@ -3,7 +3,21 @@
 //! Pure: no I/O, no clock, no failure. It never orders by wall-clock time: attempt numbers order.
 
 pub mod actions;
+pub mod backoff;
+mod init;
 pub mod observed;
+#[cfg(test)]
+pub(crate) mod properties;
+pub mod restart;
+pub mod sandbox;
+mod stop;
+mod surplus;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
 pub use observed::{Exit, Observed, Owned, Role, RunState};
+pub use stop::stop_now;
+pub use surplus::surplus;

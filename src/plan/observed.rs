@@ -131,6 +131,11 @@ impl Owned {
             Role::Container { name, .. } => Some(name),
         }
     }
+    /// It was made as a container of this kind; `false` for a sandbox.
+    #[must_use]
+    pub fn is_kind(&self, wanted: ContainerKind) -> bool {
+        matches!(&self.role, Role::Container { kind, .. } if *kind == wanted)
+    }
     /// The sandbox it joined; `None` for a sandbox.
     #[must_use]
     pub fn sandbox_id(&self) -> Option<&str> {

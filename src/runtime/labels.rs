@@ -28,9 +28,9 @@ pub const ANNOTATION: &str = "annotation.";
 pub const HASH: &str = "annotation.io.kubernetes.container.hash";
 /// Attempt of a container, decimal: the only order there is.
 pub const RESTART_COUNT: &str = "annotation.io.kubernetes.container.restartCount";
-/// `File` or `FallbackToLogsOnError`.
-pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
 /// Path in the container.
+pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
+/// `File` or `FallbackToLogsOnError`.
 pub const TERMINATION_MESSAGE_POLICY: &str = "annotation.io.kubernetes.container.terminationMessagePolicy";
 /// Decimal seconds, only when set.
 pub const DELETION_GRACE: &str = "annotation.io.kubernetes.pod.deletionGracePeriod";
@@ -53,3 +53,31 @@ pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
 /// followed by `.` and the index in its list (`sidecar.1`).
 pub const KIND: &str = "podkeeper.dev/kind";
+/// On the sandbox: `true` when it uses the host's network, else `false`. The container list does not
+/// tell the network mode, and a sandbox of the wrong one must be replaced.
+pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
+
+/// Every label above. A pod's own labels and annotations are copied to its sandbox, except where they
+/// would take one of these keys: what podkeeper reads back is only ever what podkeeper wrote.
+pub const OURS: &[&str] = &[
+    TYPE,
+    SANDBOX_ID,
+    CONTAINER_NAME,
+    POD_NAME,
+    POD_NAMESPACE,
+    POD_UID,
+    HASH,
+    RESTART_COUNT,
+    TERMINATION_MESSAGE_PATH,
+    TERMINATION_MESSAGE_POLICY,
+    DELETION_GRACE,
+    TERMINATION_GRACE,
+    PRE_STOP,
+    PORTS,
+    ROOT_DIR,
+    SOURCE,
+    ORIGIN,
+    SANDBOX_ATTEMPT,
+    KIND,
+    HOST_NETWORK,
+];

@@ -1,10 +1,35 @@
 //! Docker as podkeeper sees it: the calls it makes, the answers it gets, the errors that mean something.
 //!
 //! Only this room speaks to Docker. [`request`] turns a [`Call`] into HTTP, [`reply`] turns the answer
-//! back, [`http1`] is the parser on bytes: these three are pure. [`client`] owns sockets, [`fake`] is the
-//! in-memory Docker with the same interface. Deciding what to call is `plan/`'s and `worker/`'s work.
+//! back ([`refusal`] when it is a no), [`http1`] and [`frames`] are the parsers on bytes: these are pure.
+//! [`docker`] is what everybody calls; [`client`] owns the sockets behind it, [`stream`] and
+//! [`event_stream`] are its long answers, and [`fake`] is the in-memory Docker with the same interface.
+//! Deciding what to call is `plan/`'s and `worker/`'s work.
 
+pub mod client;
+pub mod connection;
+pub mod docker;
+pub mod env;
+pub mod event_stream;
+mod exchange;
+pub mod fake;
+pub mod frames;
+pub mod http1;
 pub mod labels;
+mod lines;
+pub mod map;
+pub mod names;
+pub mod observe;
+mod pull;
+pub mod refusal;
+pub mod reply;
+pub mod request;
+pub mod resources;
+pub mod sandbox_image;
+pub mod stream;
 pub mod types;
 
 pub use types::*;
+
+#[cfg(test)]
+mod hostile;

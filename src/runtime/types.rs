@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::clock::Timestamp;
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
-/// Streams (events, logs, attach, exec, pull, load, wait) are `client::Stream`s, not calls.
+/// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// `GET /version`.

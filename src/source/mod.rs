@@ -1,6 +1,15 @@
 //! Where pods come from. Each source is a thread that sends [`SourceUpdate`]s; it never decides what a
 //! set means. "I could not read" is `Failed`, never an empty set (invariant 2).
 
+mod disk;
+mod entry;
+pub mod file;
+pub mod hints;
+pub mod scan;
+#[cfg(test)]
+mod testing;
+pub mod watch;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,15 +1,27 @@
 //! What podkeeper says about its pods: PodStatus as the kubelet computes it (spec/04) [pure], the status
 //! snapshot and the file it is written to. Never decides anything.
 
+mod conditions;
+mod containers;
+pub mod file;
+#[cfg(test)]
+mod golden;
+mod phase;
+mod qos;
 pub mod snapshot;
+#[cfg(test)]
+mod tests;
+pub mod writer;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::clock::Timestamp;
-use crate::plan::{Observed, Probes};
-use crate::pod::DesiredPod;
+use crate::plan::restart::restarts;
+use crate::plan::{Observed, Probes, Role, RunState};
+use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
 pub type Waiting = BTreeMap<String, WaitingReason>;
@@ -44,21 +56,138 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
-/// Computes the status (spec/04). Keeps `old`'s transition times, start time and terminal phase.
+/// Computes the status (spec/04 sections 1-5). Keeps `old`'s transition times and start time; a terminal
+/// phase stays what it is. hostIP is left unset: it takes an API server to know the node's addresses.
+///
+/// An observation in which a container that ended for good is not ended any more is not believed: the
+/// answer then is `old` (spec/04 section 6, step 2).
 #[must_use]
 pub fn compute(input: &Input<'_>) -> PodStatus {
-    let _ = input;
-    PodStatus::default()
+    let pod = input.pod;
+    let old = input.old.unwrap_or(&pod.status);
+    let regular_in_sandbox = regular_in_sandbox(pod, input.observed);
+    let (init, regular) = containers::statuses(input, old, regular_in_sandbox);
+    if is_illegal(pod, old, &init, &regular) {
+        return old.clone();
+    }
+    let computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox);
+    let terminal = |status: &PodStatus| {
+        status.phase.clone().filter(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"))
+    };
+    // Sticky twice: against what we said, and against what the API server has.
+    let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or_else(|| computed.to_owned());
+    let same_phase = old.phase.as_deref() == Some(phase.as_str());
+    let keep = |ours: &Option<String>, source: &Option<String>| {
+        let ours = ours.clone().filter(|text| same_phase && !text.is_empty());
+        ours.or_else(|| source.clone().filter(|_| same_phase))
+    };
+    let ips = pod_ips(pod, input.observed, old);
+    let mut status = PodStatus {
+        reason: keep(&old.reason, &pod.status.reason),
+        message: keep(&old.message, &pod.status.message),
+        phase: Some(phase),
+        init_container_statuses: Some(init).filter(|list| !list.is_empty()),
+        container_statuses: Some(regular).filter(|list| !list.is_empty()),
+        pod_ip: ips.first().map(|ip| ip.ip.clone()),
+        pod_ips: Some(ips).filter(|list| !list.is_empty()),
+        ..frame(pod, old, start_time(pod, input))
+    };
+    status.conditions = Some(conditions::conditions(input, old, &status));
+    status
 }
 
-/// Status of a pod that admission refused (spec/02 section 4, rejectPod).
+/// Status of a pod that admission refused (spec/02 section 4, rejectPod): no containers, no conditions.
+/// `message` is the bare one, as in the event.
 #[must_use]
 pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
-    let _ = (pod, now);
     PodStatus {
-        phase: Some("Failed".into()),
-        reason: Some(reason.into()),
-        message: Some(message.into()),
+        phase: Some("Failed".to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(format!("Pod was rejected: {message}")),
+        ..frame(pod, &pod.status, seconds(now))
+    }
+}
+
+/// What does not depend on the containers.
+fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
+    PodStatus {
+        observed_generation: pod.metadata.generation,
+        qos_class: Some(pod.status.qos_class.clone().unwrap_or_else(|| qos::class(&pod.spec).to_owned())),
+        start_time: Some(old.start_time.clone().unwrap_or(start_time)),
         ..PodStatus::default()
     }
+}
+
+/// Times in a status have whole seconds: what is compared must survive being written and read.
+fn seconds(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+}
+
+/// When the pod began, if no status says: creation of its first sandbox that is left (by attempt), so that
+/// a daemon that is started again says the same.
+fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
+    let sandboxes = input.observed.sandboxes(&pod.uid);
+    let first = sandboxes.last().and_then(|sandbox| sandbox.created);
+    let from_source = pod.status.start_time.clone();
+    from_source.unwrap_or_else(|| seconds(first.unwrap_or(input.now)))
+}
+
+/// Some regular container, in whatever state, joined the newest sandbox.
+fn regular_in_sandbox(pod: &DesiredPod, observed: &Observed) -> bool {
+    let sandboxes = observed.sandboxes(&pod.uid);
+    let Some(current) = sandboxes.first() else { return false };
+    observed.all.iter().any(|c| {
+        c.uid == pod.uid && c.is_kind(ContainerKind::Regular) && c.sandbox_id() == Some(current.id.as_str())
+    })
+}
+
+/// The first IPv4 and the first IPv6 address of the newest sandbox; the old ones while it does not run or
+/// was not inspected yet.
+fn pod_ips(pod: &DesiredPod, observed: &Observed, old: &PodStatus) -> Vec<PodIP> {
+    let sandboxes = observed.sandboxes(&pod.uid);
+    let known = sandboxes.first().and_then(|sandbox| match (&sandbox.role, &sandbox.state) {
+        (Role::Sandbox { ips, .. }, RunState::Running { started })
+            if !ips.is_empty() || started.is_some() =>
+        {
+            Some(ips)
+        }
+        _ => None,
+    });
+    match known {
+        Some(ips) if !pod.host_network() => {
+            let four = ips.iter().find(|ip| !ip.contains(':'));
+            let six = ips.iter().find(|ip| ip.contains(':'));
+            four.into_iter().chain(six).map(|ip| PodIP { ip: ip.clone() }).collect()
+        }
+        _ => old.pod_ips.clone().unwrap_or_default(),
+    }
+}
+
+/// A container that had ended for good is said not to have ended. Init containers are bound only by
+/// policy `Never`: with any other they run again in each new sandbox.
+fn is_illegal(
+    pod: &DesiredPod,
+    old: &PodStatus,
+    init: &[ContainerStatus],
+    regular: &[ContainerStatus],
+) -> bool {
+    if pod.restart_policy() == RestartPolicy::Always {
+        return false;
+    }
+    let end = |status: &ContainerStatus| {
+        status.state.as_ref().and_then(|s| s.terminated.as_ref()).map(|end| i64::from(end.exit_code))
+    };
+    let before = old.init_container_statuses.iter().chain(&old.container_statuses).flatten();
+    before.filter_map(|status| Some((status, end(status)?))).any(|(status, code)| {
+        let Some((kind, container)) = pod.container(&status.name) else { return false };
+        let now = match kind {
+            ContainerKind::Sidecar => return false,
+            ContainerKind::Init if pod.restart_policy() != RestartPolicy::Never => return false,
+            ContainerKind::Init => init,
+            ContainerKind::Regular => regular,
+        };
+        let on_failure = pod.restart_policy() == RestartPolicy::OnFailure && code != 0;
+        let may = on_failure || restarts(pod, container, code);
+        !may && now.iter().any(|s| s.name == status.name && end(s).is_none())
+    })
 }

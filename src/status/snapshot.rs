@@ -1,5 +1,6 @@
 //! The node's whole state at one moment, immutable: what the status file holds and the command line reads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -85,6 +86,9 @@ pub struct StatusFile {
     pub sources: Vec<SourceView>,
     /// Problems.
     pub problems: Vec<Problem>,
+    /// Where each pod is written: `namespace/name` (with the node's suffix) to file path or URL.
+    #[serde(default)]
+    pub origins: BTreeMap<String, String>,
     /// Pods with spec and status, as the Kubernetes API shows them; a pod that is being stopped has a
     /// deletionTimestamp.
     pub pods: Vec<Pod>,

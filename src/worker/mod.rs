@@ -1,1 +1,19 @@
-//! Pod workers: one thread per pod, driven by a pure machine; and the image pull thread.
+//! Pod workers: one thread per pod identity. The [`machine`] decides (pure: wishes, Docker's replies and
+//! the time go in, calls and reports come out); [`thread`] carries out. [`pulls`] is the image thread.
+//!
+//! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
+
+pub mod machine;
+pub mod mailbox;
+pub mod pulls;
+pub mod state;
+pub mod thread;
+
+mod look;
+mod replies;
+mod start;
+mod stop;
+
+pub use machine::{Machine, Output, PullRequest, Report, Settings, Step, Token};
+pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
+pub use state::{State, Trigger};

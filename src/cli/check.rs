@@ -1,0 +1,251 @@
+//! `check`: what the daemon would say about these manifests. Nothing is run, nothing is written.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::exit::Exit;
+use super::parse::Options;
+use super::{print, say};
+use crate::limits;
+use crate::logging::one_line;
+use crate::manifest::{self, Context};
+use crate::pod::{PodKey, Source};
+use crate::source::hints::is_manifest_name;
+use crate::source::{Problem, Severity};
+
+/// Checks files and directories; exit code 1 when a problem is an error.
+pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let node = options.hostname_override.as_deref().unwrap_or(&host).trim().to_lowercase();
+    let mut report = Report::default();
+    for path in paths {
+        report.visit(path, &node);
+    }
+    for problem in &report.problems {
+        say(&line(problem));
+    }
+    match print(&report.summary()) {
+        Exit::Ok if report.count(Severity::Error) > 0 => Exit::Failure,
+        exit => exit,
+    }
+}
+
+/// `web.yaml:3:5: error: pod default/web: spec…`, on one line whatever the manifest holds.
+fn line(problem: &Problem) -> String {
+    let mut place = problem.path.clone();
+    if let Some((line, column)) = problem.at {
+        place.push_str(&format!(":{line}:{column}"));
+    }
+    let word = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let rest = Problem { path: word.to_owned(), at: None, ..problem.clone() };
+    one_line(&format!("{place}: {rest}"))
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    files: usize,
+    /// Where each pod was first seen.
+    pods: BTreeMap<PodKey, String>,
+    problems: Vec<Problem>,
+}
+
+impl Report {
+    fn visit(&mut self, path: &Path, node: &str) {
+        if path == Path::new("-") {
+            return self.read(io::stdin().lock(), "standard input", node);
+        }
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => self.directory(path, node),
+            Ok(_) => self.file(path, node),
+            Err(error) => self.error(path, format!("cannot be read: {error}")),
+        }
+    }
+
+    fn directory(&mut self, dir: &Path, node: &str) {
+        let entries = match fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(entries) => entries,
+            Err(error) => return self.error(dir, format!("cannot be read: {error}")),
+        };
+        let mut paths: Vec<PathBuf> =
+            entries.into_iter().map(|e| e.path()).filter(|p| is_manifest(p)).collect();
+        paths.sort();
+        if paths.len() > limits::MANIFEST_FILES {
+            return self.error(dir, format!("more than {} manifests", limits::MANIFEST_FILES));
+        }
+        for path in paths {
+            match fs::metadata(&path) {
+                Ok(meta) if meta.is_file() => self.file(&path, node),
+                Ok(_) => {}
+                Err(error) => self.error(&path, format!("cannot be read: {error}")),
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, node: &str) {
+        match File::open(path) {
+            Ok(file) => self.read(file, &path.to_string_lossy(), node),
+            Err(error) => self.error(path, format!("cannot be read: {error}")),
+        }
+    }
+
+    fn read(&mut self, input: impl Read, path: &str, node: &str) {
+        self.files += 1;
+        let mut bytes = Vec::new();
+        if let Err(error) = input.take(limits::MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes) {
+            return self.error(Path::new(path), format!("cannot be read: {error}"));
+        }
+        if bytes.len() > limits::MANIFEST_BYTES {
+            return self.error(Path::new(path), format!("larger than {} bytes", limits::MANIFEST_BYTES));
+        }
+        self.decode(&bytes, path, node);
+    }
+
+    fn decode(&mut self, bytes: &[u8], path: &str, node: &str) {
+        let decoded = manifest::decode(bytes, &Context { node_name: node, source: Source::File, path });
+        self.problems.extend(decoded.problems);
+        for pod in decoded.pods {
+            if let Some(first) = self.pods.get(&pod.key) {
+                let message = format!("is in {first} too: the one that runs first keeps the name");
+                // Problems name pods as written: without the node's suffix.
+                let name = pod.key.name.strip_suffix(node).and_then(|n| n.strip_suffix('-'));
+                let name = name.unwrap_or(&pod.key.name);
+                self.problem(Path::new(path), Some(format!("{}/{name}", pod.key.namespace)), message);
+            } else {
+                self.pods.insert(pod.key.clone(), path.to_owned());
+            }
+        }
+    }
+
+    fn error(&mut self, path: &Path, message: String) {
+        self.problem(path, None, message);
+    }
+
+    fn problem(&mut self, path: &Path, pod: Option<String>, message: String) {
+        let path = path.to_string_lossy().into_owned();
+        self.problems.push(Problem { severity: Severity::Error, path, at: None, pod, field: None, message });
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.problems.iter().filter(|p| p.severity == severity).count()
+    }
+
+    /// `3 files, 4 pods: 1 error, 0 warnings`.
+    fn summary(&self) -> String {
+        let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+        format!(
+            "{}, {}: {}, {}\n",
+            many(self.files, "file"),
+            many(self.pods.len(), "pod"),
+            many(self.count(Severity::Error), "error"),
+            many(self.count(Severity::Warning), "warning")
+        )
+    }
+}
+
+/// The daemon reads files of such names in a directory.
+fn is_manifest(path: &Path) -> bool {
+    path.file_name().and_then(|n| n.to_str()).is_some_and(is_manifest_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::scratch;
+
+    fn report(paths: &[&Path]) -> Report {
+        let mut report = Report::default();
+        for path in paths {
+            report.visit(path, "node1");
+        }
+        report
+    }
+
+    #[test]
+    fn problems_name_their_place_on_one_line() {
+        let problem = Problem {
+            severity: Severity::Warning,
+            path: "web.yaml".into(),
+            at: Some((3, 5)),
+            pod: Some("default/web".into()),
+            field: Some("spec.volumes".into()),
+            message: "not supported\nforged: line".into(),
+        };
+        let bare = Problem { severity: Severity::Error, at: None, pod: None, field: None, ..problem.clone() };
+        let text = format!("{}\n{}\n", line(&problem), line(&bare));
+        crate::cli::golden("cli/check.txt", &text);
+    }
+
+    #[test]
+    fn a_directory_is_read_as_the_daemon_reads_it() {
+        let check = |name: &str, expected: bool| {
+            assert_eq!(is_manifest(&Path::new("/m").join(name)), expected, "{name}")
+        };
+        check("web.yaml", true);
+        check("web.yml", true);
+        check("web.json", true);
+        check(".web.yaml", false);
+        check("web.yaml~", false);
+        check("web.yaml.bak", false);
+        check("web", false);
+        let dir = scratch("check-dir");
+        for name in ["b.yaml.bak", ".c.yaml.swp", "README"] {
+            fs::write(dir.join(name), "{").unwrap();
+        }
+        fs::create_dir(dir.join("sub.yaml")).unwrap();
+        assert_eq!(report(&[&dir]).summary(), "0 files, 0 pods: 0 errors, 0 warnings\n");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let dir = scratch("check-unreadable");
+        let big = dir.join("big.yaml");
+        fs::write(&big, vec![b' '; limits::MANIFEST_BYTES + 1]).unwrap();
+        let gone = dir.join("gone.yaml");
+        std::os::unix::fs::symlink("nowhere", dir.join("link.yaml")).unwrap();
+        let found = report(&[&dir, &gone]);
+        let lines: Vec<String> =
+            found.problems.iter().map(|p| line(p).replace(dir.to_string_lossy().as_ref(), "DIR")).collect();
+        assert_eq!(
+            lines,
+            [
+                "DIR/big.yaml: error: larger than 1048576 bytes",
+                "DIR/link.yaml: error: cannot be read: No such file or directory (os error 2)",
+                "DIR/gone.yaml: error: cannot be read: No such file or directory (os error 2)",
+            ]
+        );
+        assert_eq!(found.summary(), "1 file, 0 pods: 3 errors, 0 warnings\n");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_examples_are_without_a_problem() {
+        let found = report(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/examples")]);
+        assert_eq!(found.problems, []);
+        assert_eq!(found.summary(), "4 files, 4 pods: 0 errors, 0 warnings\n");
+    }
+
+    #[test]
+    fn what_is_wrong_with_manifests() {
+        let mut found = Report::default();
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n";
+        let good = format!("{pod}  - {{name: app, image: a}}\n");
+        found.decode(good.as_bytes(), "good.yaml", "node1");
+        found.decode(good.as_bytes(), "copy.yaml", "node1");
+        let ports =
+            format!("{pod}  - name: app\n    image: a\n    ports: [{{containerPort: 70000}}]\n    typo: 1\n");
+        found.decode(ports.as_bytes(), "ports.yaml", "node1");
+        found.decode(b"a: [", "syntax.yaml", "node1");
+        let probe = good
+            .replace("web", "probe")
+            .replace("image: a", "image: a, livenessProbe: {tcpSocket: {port: 1}}");
+        found.decode(probe.as_bytes(), "probe.yaml", "node1");
+        let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
+        crate::cli::golden("cli/check-problems.txt", &lines);
+    }
+}

@@ -1,0 +1,281 @@
+//! `describe pod`: one pod in full, in the layout of kubectl's describer
+//! (`kubectl/pkg/describe/describe.go`), then what is wrong with it. What kubectl finds in events (why a
+//! container waits) stands under the container, because a node keeps no events.
+
+mod containers;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
+
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, human, pods, print, say, table};
+use crate::clock::Timestamp;
+use crate::logging::one_line;
+use crate::source::{Problem, Severity};
+use crate::status::snapshot::StatusFile;
+
+/// Prints each pod, with two empty lines between, as kubectl does.
+pub fn run(options: &Options, names: &[String]) -> Exit {
+    let status = match pods::load(&options.run_dir) {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    let (found, missing) = pods::select(&status.file, options, names);
+    let texts: Vec<String> =
+        found.iter().filter_map(|i| status.file.pods.get(*i)).map(|p| describe(&status.file, p)).collect();
+    let mut exit = print(&texts.join("\n\n"));
+    if found.is_empty() && missing.is_empty() {
+        say(&pods::nothing(&status.file, options));
+    }
+    for message in missing {
+        exit = fail(&message);
+    }
+    exit
+}
+
+/// Longest annotation that stands behind its key (kubectl's `maxAnnotationLen`).
+const ANNOTATION: usize = 140;
+
+/// A page whose lines are aligned at the end.
+#[derive(Debug, Default)]
+struct Page(String);
+
+impl Page {
+    /// A line by itself; two spaces per level.
+    fn line(&mut self, level: usize, text: &str) {
+        let _ = writeln!(self.0, "{:1$}{2}", "", level * 2, one_line(text));
+    }
+    /// `Name:  value`.
+    fn field(&mut self, level: usize, name: &str, value: &str) {
+        let _ = writeln!(self.0, "{:1$}{2}:\t{3}", "", level * 2, one_line(name), one_line(value));
+    }
+    /// A field if there is something in it.
+    fn optional(&mut self, level: usize, name: &str, value: Option<&String>) {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            self.field(level, name, value);
+        }
+    }
+    /// A field of many lines; `<none>` when there are none.
+    fn list(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+        let mut title = format!("{name}:");
+        for value in values {
+            let _ = writeln!(self.0, "{title}\t{}", one_line(&value));
+            title.clear();
+        }
+        if !title.is_empty() {
+            let _ = writeln!(self.0, "{title}\t<none>");
+        }
+    }
+}
+
+/// The whole page of one pod.
+fn describe(file: &StatusFile, pod: &Pod) -> String {
+    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
+    let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+    let status = pod.status.as_ref().unwrap_or(&no_status);
+    let mut page = Page::default();
+    head(&mut page, file, pod, spec, status);
+    if let Some(init) = spec.init_containers.as_deref().filter(|i| !i.is_empty()) {
+        let statuses = status.init_container_statuses.as_deref().unwrap_or_default();
+        containers::describe(&mut page, "Init Containers", init, statuses, pod);
+    }
+    let statuses = status.container_statuses.as_deref().unwrap_or_default();
+    containers::describe(&mut page, "Containers", &spec.containers, statuses, pod);
+    if let Some(conditions) = status.conditions.as_deref().filter(|c| !c.is_empty()) {
+        page.0.push_str("Conditions:\n  Type\tStatus\n");
+        for c in conditions {
+            let _ = writeln!(page.0, "  {} \t{} ", one_line(&c.type_), one_line(&c.status));
+        }
+    }
+    volumes(&mut page, spec);
+    page.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<unknown>"));
+    page.list("Node-Selectors", pairs(spec.node_selector.as_ref()));
+    page.list("Tolerations", spec.tolerations.iter().flatten().map(toleration));
+    problems(&mut page, file, pod);
+    table::align(&page.0)
+}
+
+fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &PodStatus) {
+    let meta = &pod.metadata;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    page.field(0, "Name", &text(&meta.name));
+    page.field(0, "Namespace", &text(&meta.namespace));
+    if let Some(priority) = spec.priority {
+        page.field(0, "Priority", &priority.to_string());
+    }
+    page.optional(0, "Priority Class Name", spec.priority_class_name.as_ref());
+    match spec.node_name.as_ref().filter(|n| !n.is_empty()) {
+        Some(node) => page.field(0, "Node", &format!("{node}/{}", text(&status.host_ip))),
+        None => page.field(0, "Node", "<none>"),
+    }
+    if status.start_time.is_some() {
+        page.field(0, "Start Time", &human::date(status.start_time.as_ref()));
+    }
+    page.list("Labels", pairs(meta.labels.as_ref()));
+    annotations(page, meta.annotations.as_ref());
+    let phase = text(&status.phase);
+    match &meta.deletion_timestamp {
+        Some(when) if phase != "Failed" && phase != "Succeeded" => {
+            let known = when.0 != Timestamp::UNIX_EPOCH;
+            let since = if known { format!(" (since {})", human::date(Some(when))) } else { String::new() };
+            page.field(0, "Status", &format!("Terminating{since}"));
+            if let Some(grace) = meta.deletion_grace_period_seconds {
+                page.field(0, "Termination Grace Period", &format!("{grace}s"));
+            }
+        }
+        _ => page.field(0, "Status", &phase),
+    }
+    page.optional(0, "Reason", status.reason.as_ref());
+    page.optional(0, "Message", status.message.as_ref());
+    page.field(0, "IP", &text(&status.pod_ip));
+    match status.pod_ips.as_deref().filter(|ips| !ips.is_empty()) {
+        Some(ips) => {
+            page.line(0, "IPs:");
+            for ip in ips {
+                page.field(1, "IP", &ip.ip);
+            }
+        }
+        None => page.field(0, "IPs", "<none>"),
+    }
+    let source = meta.annotations.as_ref().and_then(|a| a.get("kubernetes.io/config.source"));
+    page.field(0, "Source", source.map_or("<unknown>", String::as_str));
+    let key = format!("{}/{}", text(&meta.namespace), text(&meta.name));
+    page.optional(0, "Source Path", file.origins.get(&key));
+}
+
+fn pairs(map: Option<&BTreeMap<String, String>>) -> Vec<String> {
+    map.into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn annotations(page: &mut Page, map: Option<&BTreeMap<String, String>>) {
+    let mut lines = Vec::new();
+    for (key, value) in map.into_iter().flatten() {
+        let value = value.strip_suffix('\n').unwrap_or(value);
+        if key.len() + value.len() + 2 > ANNOTATION || value.contains('\n') {
+            lines.push(format!("{key}:"));
+            lines.extend(value.split('\n').map(|line| format!("  {}", shorten(line))));
+        } else {
+            lines.push(format!("{key}: {value}"));
+        }
+    }
+    page.list("Annotations", lines);
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(ANNOTATION - 2) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn toleration(t: &Toleration) -> String {
+    let part = |prefix: &str, value: &Option<String>| match value.as_deref() {
+        Some(value) if !value.is_empty() => format!("{prefix}{value}"),
+        _ => String::new(),
+    };
+    let mut text = part("", &t.key) + &part("=", &t.value) + &part(":", &t.effect);
+    if t.operator.as_deref() == Some("Exists") && t.value.as_deref().unwrap_or_default().is_empty() {
+        text.push_str(if text.is_empty() { "op=Exists" } else { " op=Exists" });
+    }
+    if let Some(seconds) = t.toleration_seconds {
+        text.push_str(&format!(" for {}", human::duration(seconds)));
+    }
+    text
+}
+
+/// Names and kinds; what stands in them is in the manifest.
+fn volumes(page: &mut Page, spec: &PodSpec) {
+    let list = spec.volumes.as_deref().unwrap_or_default();
+    if list.is_empty() {
+        return page.field(0, "Volumes", "<none>");
+    }
+    page.line(0, "Volumes:");
+    for volume in list {
+        page.line(1, &format!("{}:", volume.name));
+        if let Some(path) = &volume.host_path {
+            page.field(2, "Type", "HostPath (bare host directory volume)");
+            page.field(2, "Path", &path.path);
+            page.field(2, "HostPathType", path.type_.as_deref().unwrap_or("<none>"));
+        } else if let Some(dir) = &volume.empty_dir {
+            page.field(2, "Type", "EmptyDir (a temporary directory that shares a pod's lifetime)");
+            page.field(2, "Medium", dir.medium.as_deref().unwrap_or_default());
+            page.field(2, "SizeLimit", dir.size_limit.as_ref().map_or("<unset>", |q| q.0.as_str()));
+        } else if let Some(map) = &volume.config_map {
+            page.field(2, "Type", "ConfigMap (a volume populated by a ConfigMap)");
+            page.field(2, "Name", &map.name);
+        } else if let Some(secret) = &volume.secret {
+            page.field(2, "Type", "Secret (a volume populated by a Secret)");
+            page.optional(2, "SecretName", secret.secret_name.as_ref());
+        } else {
+            page.field(2, "Type", "<unknown>");
+        }
+    }
+}
+
+/// What the sources say about this pod: errors first.
+fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
+    let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
+    list.sort_by_key(|p| p.severity);
+    if list.is_empty() {
+        return page.field(0, "Problems", "<none>");
+    }
+    page.line(0, "Problems:");
+    for problem in list {
+        let word = match problem.severity {
+            Severity::Error => "Error",
+            Severity::Warning => "Warning",
+        };
+        // The page is about this pod: its name need not be said again.
+        let text = Problem { pod: None, ..problem.clone() };
+        let _ = writeln!(page.0, "  {word}\t{}", one_line(&text.to_string()));
+    }
+}
+
+/// Problems name a pod as written: without the node's suffix.
+fn is_about(problem: &Problem, file: &StatusFile, pod: &Pod) -> bool {
+    let Some((namespace, name)) = problem.pod.as_deref().and_then(|p| p.split_once('/')) else {
+        return false;
+    };
+    let full = pod.metadata.name.as_deref().unwrap_or_default();
+    let written = full.strip_suffix(&file.node).and_then(|n| n.strip_suffix('-')).unwrap_or(full);
+    pod.metadata.namespace.as_deref() == Some(namespace) && (name == full || name == written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_kubectls() {
+        let file = pods::tests::node().file;
+        for name in ["web", "stack", "job", "broken", "leaving", "refused"] {
+            let index = pods::find(&file, "default", name).unwrap();
+            crate::cli::golden(&format!("cli/describe-{name}.txt"), &describe(&file, &file.pods[index]));
+        }
+    }
+
+    #[test]
+    fn tolerations_in_kubectls_words() {
+        let check = |t: Toleration, expected: &str| assert_eq!(toleration(&t), expected);
+        let some = |text: &str| Some(text.to_owned());
+        check(Toleration { operator: some("Exists"), ..Toleration::default() }, "op=Exists");
+        let t = Toleration {
+            key: some("k"),
+            operator: some("Exists"),
+            effect: some("NoExecute"),
+            ..Toleration::default()
+        };
+        check(Toleration { toleration_seconds: Some(300), ..t.clone() }, "k:NoExecute op=Exists for 5m");
+        check(Toleration { operator: some("Equal"), value: some("v"), ..t }, "k=v:NoExecute");
+    }
+
+    #[test]
+    fn what_a_manifest_says_cannot_drive_the_terminal() {
+        let mut page = Page::default();
+        page.field(0, "A", "x\u{1b}[2J\ty\nName: forged");
+        assert_eq!(table::align(&page.0), "A:  x\\u{1b}[2J\\ty\\nName: forged\n");
+    }
+}

@@ -1,0 +1,268 @@
+//! What `logs` and `exec` need of Docker, so that they can be tested without one.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use super::options::endpoint;
+use crate::clock::{Clock, System, Timestamp};
+use crate::config::Endpoint;
+use crate::limits;
+use crate::runtime::client::Client;
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::frames::StreamKind;
+use crate::runtime::request::LogOptions;
+use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
+use crate::runtime::{Call, DockerError, ExecBody, Reply};
+
+/// What of a container's log is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogsRequest {
+    /// Go on with what comes.
+    pub follow: bool,
+    /// Last lines only; `None` for all.
+    pub tail: Option<u64>,
+    /// Only what is newer than this; zero for all.
+    pub since: Duration,
+    /// Time before each line.
+    pub timestamps: bool,
+    /// The log is not framed.
+    pub tty: bool,
+}
+
+/// Docker, for the command line.
+pub trait Engine: Send + Sync {
+    /// Copies a container's log until its end.
+    ///
+    /// # Errors
+    /// Docker's, or [`Broken::Output`] when nobody reads any more.
+    fn logs(
+        &self,
+        id: &str,
+        request: &LogsRequest,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<(), Broken>;
+
+    /// Runs a command in a container until it ends, and tells its exit code. With `attach_stdin`, the
+    /// process's standard input is passed on. `started` is called with the exec's id once it runs.
+    ///
+    /// # Errors
+    /// Docker's, or [`Broken::Output`] when nobody reads any more.
+    fn exec(
+        &self,
+        id: &str,
+        body: &ExecBody,
+        started: &mut dyn FnMut(&str),
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<i64, Broken>;
+
+    /// Tells the exec's terminal its size.
+    ///
+    /// # Errors
+    /// Docker's.
+    fn resize(&self, exec: &str, rows: u16, columns: u16) -> Result<(), DockerError>;
+}
+
+/// Why a stream ended early.
+#[derive(Debug)]
+pub enum Broken {
+    /// Docker failed or refused.
+    Docker(DockerError),
+    /// Our own output failed.
+    Output(io::Error),
+}
+
+impl From<DockerError> for Broken {
+    fn from(error: DockerError) -> Broken {
+        Broken::Docker(error)
+    }
+}
+
+/// Docker at the endpoint that the status file names.
+///
+/// # Errors
+/// A message for the user.
+pub fn connect(text: &str) -> Result<Box<dyn Engine>, String> {
+    match endpoint(text)? {
+        Endpoint::Unix(path) => Ok(Box::new(Docker::Engine(Client::new(&path)))),
+        Endpoint::Fake => Err("the daemon runs on fake://: its containers live in its memory only".into()),
+    }
+}
+
+impl Engine for Docker {
+    fn logs(
+        &self,
+        id: &str,
+        request: &LogsRequest,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<(), Broken> {
+        let options = LogOptions {
+            follow: request.follow,
+            tail: request.tail,
+            since: since(request.since, System::start().now().wall),
+            timestamps: request.timestamps,
+        };
+        copy(&mut Docker::logs(self, id, &options, request.tty)?, out, err)
+    }
+
+    fn exec(
+        &self,
+        id: &str,
+        body: &ExecBody,
+        started: &mut dyn FnMut(&str),
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<i64, Broken> {
+        let exec = match self.call(&Call::ExecCreate { id: id.to_owned(), body: body.clone() })? {
+            Reply::ExecCreated { id } => id,
+            other => return Err(surprise("exec create", &other).into()),
+        };
+        let Duplex { mut output, input } = self.exec_start(&exec, body.tty)?;
+        started(&exec);
+        if body.attach_stdin {
+            // It ends with the process: nothing can interrupt a read of standard input.
+            let pump = move || pump(&mut io::stdin().lock(), input);
+            std::thread::Builder::new().name("pk-stdin".into()).spawn(pump).map_err(Broken::Output)?;
+        }
+        copy(&mut output, out, err)?;
+        Ok(exit_code(self, &exec)?)
+    }
+
+    fn resize(&self, exec: &str, rows: u16, columns: u16) -> Result<(), DockerError> {
+        self.call(&Call::ExecResize { id: exec.to_owned(), rows, columns }).map(drop)
+    }
+}
+
+/// The wall time so long ago as Docker reads it; `None` for all times.
+fn since(ago: Duration, now: Timestamp) -> Option<String> {
+    if ago.is_zero() {
+        return None;
+    }
+    let nanos =
+        now.as_nanosecond().saturating_sub(i128::try_from(ago.as_nanos()).unwrap_or(i128::MAX)).max(0);
+    Some(format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000))
+}
+
+/// Copies both streams until their end. Each piece goes out at once: somebody may be watching.
+fn copy(output: &mut OutputStream, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Broken> {
+    loop {
+        let (to, bytes): (&mut dyn Write, _) = match output.next(&Wait::default())? {
+            Output::End => return Ok(()),
+            Output::Idle => continue,
+            Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => (&mut *err, bytes),
+            Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut *out, bytes),
+        };
+        to.write_all(bytes).and_then(|()| to.flush()).map_err(Broken::Output)?;
+    }
+}
+
+/// Passes `from` on until its end, or until the command no longer reads.
+fn pump(from: &mut dyn Read, mut to: InputStream) {
+    let mut buffer = [0u8; limits::HTTP_READ];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return to.close(),
+            Ok(n) => match to.write_all(buffer.get(..n).unwrap_or_default(), &Wait::default()) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return,
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return to.close(),
+        }
+    }
+}
+
+/// The exit code, which may lag behind the end of the streams.
+fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
+    let begun = Instant::now();
+    loop {
+        match docker.call(&Call::ExecInspect { id: exec.to_owned() })? {
+            Reply::Exec(detail) => match detail.exit_code {
+                Some(code) if !detail.running => return Ok(code),
+                _ if begun.elapsed() > limits::EXEC_EXIT => {
+                    return Err(DockerError::BadAnswer(
+                        "Docker does not tell the command's exit code".into(),
+                    ));
+                }
+                _ => std::thread::sleep(limits::EXEC_EXIT_LOOK),
+            },
+            other => return Err(surprise("exec inspect", &other)),
+        }
+    }
+}
+
+fn surprise(call: &str, reply: &Reply) -> DockerError {
+    DockerError::BadAnswer(format!("{call}: an answer of another kind: {reply:?}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Writes a line to each stream, then answers as told.
+    pub(crate) struct Scripted {
+        asked: Mutex<Option<LogsRequest>>,
+        logs: Mutex<Option<Result<(), Broken>>>,
+        exec: Mutex<Option<Result<i64, Broken>>>,
+    }
+
+    impl Scripted {
+        pub(crate) fn logs(answer: Result<(), Broken>) -> Scripted {
+            Scripted { asked: None.into(), logs: Some(answer).into(), exec: None.into() }
+        }
+        pub(crate) fn exec(answer: Result<i64, Broken>) -> Scripted {
+            Scripted { asked: None.into(), logs: None.into(), exec: Some(answer).into() }
+        }
+        pub(crate) fn asked(self) -> LogsRequest {
+            self.asked.into_inner().unwrap().unwrap()
+        }
+    }
+
+    impl Engine for Scripted {
+        fn logs(
+            &self,
+            _id: &str,
+            request: &LogsRequest,
+            out: &mut dyn Write,
+            err: &mut dyn Write,
+        ) -> Result<(), Broken> {
+            *self.asked.lock().unwrap() = Some(request.clone());
+            out.write_all(b"to out\n").and_then(|()| err.write_all(b"to err\n")).map_err(Broken::Output)?;
+            self.logs.lock().unwrap().take().unwrap()
+        }
+        fn exec(
+            &self,
+            id: &str,
+            _body: &ExecBody,
+            started: &mut dyn FnMut(&str),
+            _out: &mut dyn Write,
+            _err: &mut dyn Write,
+        ) -> Result<i64, Broken> {
+            started(&format!("exec-of-{id}"));
+            self.exec.lock().unwrap().take().unwrap()
+        }
+        fn resize(&self, _exec: &str, _rows: u16, _columns: u16) -> Result<(), DockerError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn endpoints_that_cannot_be_asked() {
+        assert!(connect("fake://").err().unwrap().contains("in its memory only"));
+        assert!(connect("unix:///var/run/docker.sock").is_ok());
+        assert!(connect("tcp://x").err().unwrap().contains("must be unix:///PATH"));
+    }
+
+    #[test]
+    fn since_is_a_wall_time_for_docker() {
+        let now: Timestamp = "1970-01-01T00:01:40.5Z".parse().unwrap();
+        assert_eq!(since(Duration::ZERO, now), None);
+        assert_eq!(since(Duration::from_millis(90_250), now), Some("10.250000000".into()));
+        assert_eq!(since(Duration::MAX, now), Some("0.000000000".into()));
+    }
+}

@@ -1,0 +1,171 @@
+//! `exec`: a command in a container, with our standard streams and, with `-t`, our terminal. Its exit
+//! code becomes ours.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::engine::{self, Broken, Engine};
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, pods, say, target, terminal};
+use crate::runtime::{DockerError, ExecBody, RefusalKind};
+
+/// Exit codes of a command that could not be started: not executable, not there (POSIX shells').
+const NOT_EXECUTABLE: u8 = 126;
+/// See [`NOT_EXECUTABLE`].
+const NOT_FOUND: u8 = 127;
+
+/// Runs a command in a container.
+pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
+    let status = match pods::load(&options.run_dir) {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    let target = match target::for_exec(&status.file, options, pod) {
+        Ok(target) => target,
+        Err(message) => return fail(&message),
+    };
+    if let Some(note) = &target.note {
+        say(note);
+    }
+    let tty = options.tty && terminal::is_there();
+    if options.tty && !tty {
+        say("Unable to use a TTY - input is not a terminal or the right kind of file");
+    }
+    let engine: Arc<dyn Engine> = match engine::connect(&status.file.docker.endpoint) {
+        Ok(engine) => engine.into(),
+        Err(message) => return fail(&message),
+    };
+    let body = ExecBody {
+        attach_stdin: options.stdin,
+        attach_stdout: true,
+        // With a terminal there is one stream.
+        attach_stderr: !tty,
+        tty,
+        cmd: command,
+    };
+    let result = match terminal_for(&engine, tty) {
+        Ok((_raw, exec)) => {
+            let mut started = |id: &str| announce(&*engine, &exec, id);
+            let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+            stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
+        }
+        Err(error) => Err(format!("cannot use the terminal: {error}")),
+    };
+    finish(result)
+}
+
+/// Id of the exec whose terminal is resized, once it runs.
+type Running = Arc<Mutex<Option<String>>>;
+
+/// Raw mode for a command with a terminal, whose size is passed on from now on.
+fn terminal_for(engine: &Arc<dyn Engine>, tty: bool) -> io::Result<(Option<terminal::Raw>, Running)> {
+    let running = Running::default();
+    if !tty {
+        return Ok((None, running));
+    }
+    let (engine, shared) = (Arc::clone(engine), Arc::clone(&running));
+    let resized = move |rows, columns| {
+        let exec = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(exec) = exec {
+            // A size that does not arrive spoils a picture, not a command.
+            let _ = engine.resize(&exec, rows, columns);
+        }
+    };
+    Ok((Some(terminal::Raw::enter(resized)?), running))
+}
+
+/// The exec runs: its terminal gets the first size, and later ones know where to go.
+fn announce(engine: &dyn Engine, running: &Running, id: &str) {
+    *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+    if let Some((rows, columns)) = terminal::size() {
+        let _ = engine.resize(id, rows, columns);
+    }
+}
+
+/// The command's exit code, or a message for the user.
+fn stream(
+    engine: &dyn Engine,
+    id: &str,
+    body: &ExecBody,
+    started: &mut dyn FnMut(&str),
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<u8, String> {
+    match engine.exec(id, body, started, out, err) {
+        // Docker passes on what `wait` gave: 0 to 255. Anything else is no exit code.
+        Ok(code) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+        Err(Broken::Output(error)) => Err(format!("cannot write: {error}")),
+        Err(Broken::Docker(error)) => refused(&error, err),
+    }
+}
+
+/// A command that cannot be started ends as in a shell; everything else is a failure of ours.
+fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
+    if error.refusal() != Some(&RefusalKind::CannotRun) {
+        return Err(error.to_string());
+    }
+    let text = error.to_string();
+    let _ = writeln!(err, "error: {}", crate::logging::one_line(&text));
+    let missing = text.contains("not found") || text.contains("no such file");
+    Ok(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// After the terminal is itself again: what is left to say, and the exit code.
+fn finish(result: Result<u8, String>) -> Exit {
+    match result {
+        Ok(0) => Exit::Ok,
+        Ok(code) => {
+            say(&format!("command terminated with exit code {code}"));
+            Exit::Command(code)
+        }
+        Err(message) => fail(&message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::engine::tests::Scripted;
+    use crate::runtime::Refusal;
+
+    fn body() -> ExecBody {
+        ExecBody {
+            attach_stdin: false,
+            attach_stdout: true,
+            attach_stderr: true,
+            tty: false,
+            cmd: vec!["sh".into()],
+        }
+    }
+
+    fn check(answer: Result<i64, Broken>, expected: Result<u8, &str>) {
+        let engine = Scripted::exec(answer);
+        let (mut out, mut err, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let mut started = |id: &str| ids.push(id.to_owned());
+        let result = stream(&engine, "c-web", &body(), &mut started, &mut out, &mut err);
+        assert_eq!(result.as_ref().copied().map_err(String::as_str), expected);
+        assert_eq!(ids, ["exec-of-c-web"]);
+    }
+
+    fn no(kind: RefusalKind, message: &str) -> Result<i64, Broken> {
+        let refusal = Refusal { kind, status: 400, message: message.into() };
+        Err(Broken::Docker(DockerError::Refused(refusal)))
+    }
+
+    #[test]
+    fn exit_codes_are_passed_on() {
+        check(Ok(0), Ok(0));
+        check(Ok(137), Ok(137));
+        check(Ok(-1), Ok(255));
+        check(no(RefusalKind::CannotRun, "exec: \"x\": executable file not found in $PATH"), Ok(127));
+        check(no(RefusalKind::CannotRun, "exec: \"/etc\": permission denied"), Ok(126));
+        check(
+            no(RefusalKind::NotRunning, "Container c-web is not running"),
+            Err("Container c-web is not running"),
+        );
+        assert_eq!(finish(Ok(137)).code(), 137);
+        assert_eq!(finish(Ok(0)), Exit::Ok);
+        assert_eq!(finish(Err("x".into())), Exit::Failure);
+    }
+}

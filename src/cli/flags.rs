@@ -1,0 +1,271 @@
+//! The one flag table: parsing, `--help` and the man page are made from it or checked against it. A flag
+//! that is not here does not exist. Names are the kubelet's (`run`) and kubectl's (the rest).
+
+/// Subcommands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// The daemon.
+    Run,
+    /// Checks manifests without running them.
+    Check,
+    /// Lists pods.
+    Get,
+    /// Tells everything about a pod.
+    Describe,
+    /// Prints a container's output.
+    Logs,
+    /// Runs a command in a container.
+    Exec,
+    /// Prints the version.
+    Version,
+    /// Prints help.
+    Help,
+}
+
+impl Verb {
+    /// In the order of `--help`.
+    pub const ALL: &[Verb] = &[
+        Verb::Run,
+        Verb::Check,
+        Verb::Get,
+        Verb::Describe,
+        Verb::Logs,
+        Verb::Exec,
+        Verb::Version,
+        Verb::Help,
+    ];
+
+    /// The word on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verb::Run => "run",
+            Verb::Check => "check",
+            Verb::Get => "get",
+            Verb::Describe => "describe",
+            Verb::Logs => "logs",
+            Verb::Exec => "exec",
+            Verb::Version => "version",
+            Verb::Help => "help",
+        }
+    }
+
+    /// What follows `podkeeper` in the usage line.
+    #[must_use]
+    pub fn synopsis(self) -> &'static str {
+        match self {
+            Verb::Run => "run --pod-manifest-path PATH [FLAG...]",
+            Verb::Check => "check FILE|DIR|-...",
+            Verb::Get => "get pods [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+            Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
+            Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
+            Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
+            Verb::Version => "version",
+            Verb::Help => "help [COMMAND]",
+        }
+    }
+
+    /// One line of help.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Verb::Run => "Keep the pods of a manifest directory running on Docker",
+            Verb::Check => "Check manifests; nothing is run",
+            Verb::Get => "List the pods of this node",
+            Verb::Describe => "Show one pod in full, with what is wrong with it",
+            Verb::Logs => "Print the output of a container",
+            Verb::Exec => "Run a command in a container",
+            Verb::Version => "Print the version",
+            Verb::Help => "Print help for a command",
+        }
+    }
+}
+
+/// Groups of flags in `--help` and the man page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Where pods come from.
+    Sources,
+    /// Name and labels of the node.
+    Node,
+    /// Docker and images.
+    Docker,
+    /// What pods may do.
+    Policy,
+    /// Where things are kept.
+    Directories,
+    /// Log lines.
+    Logging,
+    /// Of the commands that look at pods.
+    Pods,
+}
+
+impl Section {
+    /// In the order of `--help`.
+    pub const ALL: &[Section] = &[
+        Section::Sources,
+        Section::Node,
+        Section::Docker,
+        Section::Policy,
+        Section::Directories,
+        Section::Logging,
+        Section::Pods,
+    ];
+
+    /// Heading.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Section::Sources => "Sources of pods",
+            Section::Node => "Node",
+            Section::Docker => "Docker",
+            Section::Policy => "What pods may do",
+            Section::Directories => "Directories",
+            Section::Logging => "Logging",
+            Section::Pods => "Flags",
+        }
+    }
+}
+
+/// Which flag: what the parser matches on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the name of the flag in the table below")]
+pub enum Id {
+    PodManifestPath,
+    FileCheckFrequency,
+    SyncFrequency,
+    HostnameOverride,
+    NodeLabels,
+    DockerEndpoint,
+    PodInfraContainerImage,
+    ImagePullProgressDeadline,
+    HostNetworkSources,
+    AllowPrivileged,
+    RootDir,
+    RunDir,
+    Verbosity,
+    Namespace,
+    AllNamespaces,
+    Output,
+    Watch,
+    NoHeaders,
+    Container,
+    Follow,
+    Previous,
+    Timestamps,
+    Tail,
+    Since,
+    Stdin,
+    Tty,
+}
+
+/// What follows a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing, or `=true`, `=false`.
+    Switch,
+    /// A value; the word stands for it in help.
+    Value(&'static str),
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Flag {
+    /// For the parser.
+    pub id: Id,
+    /// Long name with dashes, without the leading ones.
+    pub name: &'static str,
+    /// One-letter name.
+    pub short: Option<char>,
+    /// Value or switch.
+    pub takes: Takes,
+    /// As one would write it; empty for none (a switch is off).
+    pub default: &'static str,
+    /// One line, no full stop.
+    pub help: &'static str,
+    /// Group.
+    pub section: Section,
+    /// Subcommands that know it.
+    pub verbs: &'static [Verb],
+}
+
+const RUN: &[Verb] = &[Verb::Run];
+const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
+const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec];
+const ALMOST_ALL: &[Verb] = &[Verb::Run, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+
+const fn flag(
+    id: Id,
+    names: (&'static str, Option<char>),
+    takes: Takes,
+    default: &'static str,
+    (section, verbs): (Section, &'static [Verb]),
+    help: &'static str,
+) -> Flag {
+    Flag { id, name: names.0, short: names.1, takes, default, help, section, verbs }
+}
+
+use Takes::{Switch, Value};
+
+/// Every flag. `-h`/`--help` belongs to every subcommand and is not listed.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    flag(Id::PodManifestPath, ("pod-manifest-path", None), Value("PATH"), "", (Section::Sources, RUN),
+         "Directory of manifests (.yaml, .yml, .json), or one file"),
+    flag(Id::FileCheckFrequency, ("file-check-frequency", None), Value("DURATION"), "20s", (Section::Sources, RUN),
+         "Longest time between two looks at the manifests; changes are seen at once anyway"),
+    flag(Id::SyncFrequency, ("sync-frequency", None), Value("DURATION"), "1m", (Section::Sources, RUN),
+         "Longest time between two comparisons of all pods with Docker"),
+    flag(Id::HostnameOverride, ("hostname-override", None), Value("NAME"), "", (Section::Node, &[Verb::Run, Verb::Check]),
+         "Name of this node; the host's own name when not given"),
+    flag(Id::NodeLabels, ("node-labels", None), Value("K=V,..."), "", (Section::Node, RUN),
+         "Labels of this node, for the nodeSelector of pods"),
+    flag(Id::DockerEndpoint, ("docker-endpoint", None), Value("URL"), "unix:///var/run/docker.sock", (Section::Docker, RUN),
+         "Docker's socket; fake:// is a Docker in memory, for load tests"),
+    flag(Id::PodInfraContainerImage, ("pod-infra-container-image", None), Value("IMAGE"), "", (Section::Docker, RUN),
+         "Image of the pods' sandbox; one built into podkeeper when not given"),
+    flag(Id::ImagePullProgressDeadline, ("image-pull-progress-deadline", None), Value("DURATION"), "1m", (Section::Docker, RUN),
+         "A pull without progress for so long is given up"),
+    flag(Id::HostNetworkSources, ("host-network-sources", None), Value("LIST"), "*", (Section::Policy, RUN),
+         "Sources whose pods may use the host's network: file, http, api, or * for all"),
+    flag(Id::AllowPrivileged, ("allow-privileged", None), Switch, "false", (Section::Policy, RUN),
+         "Let containers ask for privileged mode"),
+    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, RUN),
+         "What outlives a boot, and the lock; also marks our containers"),
+    flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),
+         "Where the daemon keeps its status file, on tmpfs"),
+    flag(Id::Verbosity, ("v", Some('v')), Value("N"), "0", (Section::Logging, RUN),
+         "Log more: 2 decisions, 4 everything"),
+    flag(Id::Namespace, ("namespace", Some('n')), Value("NAMESPACE"), "default", (Section::Pods, PODS),
+         "Namespace of the pod; a node has no current one"),
+    flag(Id::AllNamespaces, ("all-namespaces", Some('A')), Switch, "false", (Section::Pods, LISTS),
+         "Pods of all namespaces"),
+    flag(Id::Output, ("output", Some('o')), Value("FORMAT"), "", (Section::Pods, &[Verb::Get]),
+         "wide, json, yaml or name; a table when not given"),
+    flag(Id::Watch, ("watch", Some('w')), Switch, "false", (Section::Pods, &[Verb::Get]),
+         "After listing, wait and print each row that changes"),
+    flag(Id::NoHeaders, ("no-headers", None), Switch, "false", (Section::Pods, &[Verb::Get]),
+         "Leave the table's heading out"),
+    flag(Id::Container, ("container", Some('c')), Value("NAME"), "", (Section::Pods, STREAMS),
+         "Container; the pod's default or first one when not given"),
+    flag(Id::Follow, ("follow", Some('f')), Switch, "false", (Section::Pods, &[Verb::Logs]),
+         "Go on printing what comes"),
+    flag(Id::Previous, ("previous", Some('p')), Switch, "false", (Section::Pods, &[Verb::Logs]),
+         "Of the container that ran before this one"),
+    flag(Id::Timestamps, ("timestamps", Some('t')), Switch, "false", (Section::Pods, &[Verb::Logs]),
+         "Put the time before each line"),
+    flag(Id::Tail, ("tail", None), Value("N"), "-1", (Section::Pods, &[Verb::Logs]),
+         "Only the last N lines; -1 for all"),
+    flag(Id::Since, ("since", None), Value("DURATION"), "0s", (Section::Pods, &[Verb::Logs]),
+         "Only lines that are newer than this"),
+    flag(Id::Stdin, ("stdin", Some('i')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+         "Pass standard input to the command"),
+    flag(Id::Tty, ("tty", Some('t')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+         "Give the command a terminal"),
+];
+
+/// The flags a subcommand knows, in the table's order.
+pub fn of(verb: Verb) -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter().filter(move |f| f.verbs.contains(&verb))
+}

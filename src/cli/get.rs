@@ -1,0 +1,113 @@
+//! `get pods`: the pods of this node, as kubectl lists them.
+
+use serde_json::{Value, json};
+
+use super::columns::{Row, headings};
+use super::exit::Exit;
+use super::parse::{Options, Output};
+use super::table::List;
+use super::{fail, pods, print, say, watch, yaml};
+use crate::clock::{Clock, System, Timestamp};
+use crate::status::file::Status;
+
+/// Lists, and with `--watch` goes on.
+pub fn run(options: &Options, names: &[String]) -> Exit {
+    // Watching begins before the first reading, so that no change falls between.
+    let watcher = match options.watch.then(|| watch::Watcher::new(&options.run_dir)).transpose() {
+        Ok(watcher) => watcher,
+        Err(error) => return fail(&error),
+    };
+    let status = match pods::load(&options.run_dir) {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    let (found, missing) = pods::select(&status.file, options, names);
+    let mut list = List::default();
+    let mut exit = print(&render(options, names, &status, &found, &mut list, System::start().now().wall));
+    if found.is_empty() && missing.is_empty() && !matches!(options.output, Output::Json | Output::Yaml) {
+        say(&pods::nothing(&status.file, options));
+    }
+    for message in missing {
+        exit = fail(&message);
+    }
+    match watcher {
+        Some(watcher) if exit == Exit::Ok => watcher.run(options, names, &status, list),
+        _ => exit,
+    }
+}
+
+/// What goes to standard output.
+fn render(
+    options: &Options,
+    names: &[String],
+    status: &Status,
+    found: &[usize],
+    list: &mut List,
+    now: Timestamp,
+) -> String {
+    match options.output {
+        Output::Table | Output::Wide => {
+            let wide = options.output == Output::Wide;
+            let pods = found.iter().filter_map(|i| status.file.pods.get(*i));
+            let mut rows: Vec<_> =
+                pods.map(|p| Row::of(p).cells(wide, options.all_namespaces, now)).collect();
+            if !options.no_headers && !rows.is_empty() {
+                rows.insert(0, headings(wide, options.all_namespaces));
+            }
+            list.render(&rows)
+        }
+        Output::Name => {
+            let pods = found.iter().filter_map(|i| status.file.pods.get(*i));
+            pods.map(|p| format!("pod/{}\n", p.metadata.name.as_deref().unwrap_or_default())).collect()
+        }
+        Output::Json => format!("{}\n", four_spaces(&object(names, status, found))),
+        Output::Yaml => yaml::emit(&object(names, status, found)),
+    }
+}
+
+/// One pod when one was asked for by name, else a list.
+fn object(names: &[String], status: &Status, found: &[usize]) -> Value {
+    let mut pods: Vec<Value> = found.iter().filter_map(|i| status.pods.get(*i)).cloned().collect();
+    match (names.len(), pods.len()) {
+        (1, 1) => pods.remove(0),
+        _ => json!({"apiVersion": "v1", "items": pods, "kind": "List", "metadata": {"resourceVersion": ""}}),
+    }
+}
+
+/// kubectl's indent.
+fn four_spaces(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+    // A `Value` has nothing that cannot be written, and a `Vec` takes everything.
+    let _ = serde::Serialize::serialize(value, &mut serializer);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k1425_lists_are_kubectls() {
+        let check = |line: &str, name: &str| {
+            let (options, names) = pods::tests::options(line);
+            let status = pods::tests::node();
+            let (found, _) = pods::select(&status.file, &options, &names);
+            let now = "2026-01-02T04:00:00Z".parse().unwrap();
+            let text = render(&options, &names, &status, &found, &mut List::default(), now);
+            crate::cli::golden(&format!("cli/{name}.txt"), &text);
+        };
+        check("get pods", "get");
+        check("get pods -o wide", "get-wide");
+        check("get pods -A", "get-all");
+        check("get pods -A --no-headers -o wide", "get-all-wide-no-headers");
+        check("get pods -A -o name", "get-name");
+        check("get pods web -o json", "get-web-json");
+        check("get pods -n kube-system -o json", "get-list-json");
+        check("get pods stack -o yaml", "get-stack-yaml");
+        check("get pods -n kube-system -o yaml", "get-list-yaml");
+        check("get pods -n empty", "get-empty");
+        check("get pods -n empty -o yaml", "get-empty-yaml");
+    }
+}

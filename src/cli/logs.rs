@@ -1,0 +1,117 @@
+//! `logs`: what a container wrote, from Docker, on our own standard output and standard error.
+
+use std::io::{self, Write};
+
+use super::engine::{self, Broken, Engine, LogsRequest};
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, pods, say, target};
+use crate::runtime::{DockerError, RefusalKind};
+
+/// Prints a log.
+pub fn run(options: &Options, pod: &str) -> Exit {
+    let status = match pods::load(&options.run_dir) {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    let target = match target::for_logs(&status.file, options, pod) {
+        Ok(target) => target,
+        Err(message) => return fail(&message),
+    };
+    if let Some(note) = &target.note {
+        say(note);
+    }
+    let engine = match engine::connect(&status.file.docker.endpoint) {
+        Ok(engine) => engine,
+        Err(message) => return fail(&message),
+    };
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let result = print(&*engine, options, &target, &mut out, &mut err);
+    drop(err);
+    match result {
+        Ok(()) => Exit::Ok,
+        Err(message) => fail(&message),
+    }
+}
+
+fn print(
+    engine: &dyn Engine,
+    options: &Options,
+    target: &target::Target,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), String> {
+    let request = LogsRequest {
+        follow: options.follow,
+        tail: options.tail,
+        since: options.since,
+        timestamps: options.timestamps,
+        tty: target.tty,
+    };
+    match engine.logs(&target.id, &request, out, err) {
+        Ok(()) => Ok(()),
+        // A reader that went away (`| head`) is no failure.
+        Err(Broken::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(Broken::Output(error)) => Err(format!("cannot write: {error}")),
+        Err(Broken::Docker(error)) => Err(explain(&error)),
+    }
+}
+
+/// Docker's word, and what it means here.
+fn explain(error: &DockerError) -> String {
+    match error.refusal() {
+        Some(RefusalKind::NoSuchContainer) => format!("{error}: it was removed since, its log with it"),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::engine::tests::Scripted;
+    use crate::runtime::Refusal;
+
+    fn check(line: &str, answer: Result<(), Broken>, expected: Result<(), &str>) -> LogsRequest {
+        let (options, names) = pods::tests::options(line);
+        let target = target::for_logs(&pods::tests::node().file, &options, &names[0]).unwrap();
+        let engine = Scripted::logs(answer);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let result = print(&engine, &options, &target, &mut out, &mut err);
+        assert_eq!(result.as_ref().copied().map_err(String::as_str), expected);
+        assert_eq!((out.as_slice(), err.as_slice()), (&b"to out\n"[..], &b"to err\n"[..]));
+        engine.asked()
+    }
+
+    #[test]
+    fn flags_become_a_request() {
+        let asked = check("logs web -ft --tail 5 --since 1m", Ok(()), Ok(()));
+        let expected = LogsRequest {
+            follow: true,
+            tail: Some(5),
+            since: Duration::from_secs(60),
+            timestamps: true,
+            tty: false,
+        };
+        assert_eq!(asked, expected);
+        assert_eq!(check("logs web", Ok(()), Ok(())).tail, None);
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_failure() {
+        check("logs web", Err(Broken::Output(io::ErrorKind::BrokenPipe.into())), Ok(()));
+        let full = Err(Broken::Output(io::ErrorKind::StorageFull.into()));
+        check("logs web", full, Err("cannot write: no storage space"));
+        let gone = Refusal {
+            kind: RefusalKind::NoSuchContainer,
+            status: 404,
+            message: "No such container: c-web".into(),
+        };
+        check(
+            "logs web",
+            Err(Broken::Docker(DockerError::Refused(gone))),
+            Err("No such container: c-web: it was removed since, its log with it"),
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Tests that the man page says what the program's own tables say: flags, exit codes, manifest fields.
+
+use std::fmt::Write;
+
+use super::exit::Exit;
+use super::flags::{FLAGS, Flag, Takes};
+use crate::manifest::support::{Row, Support, table};
+
+const PAGE: &str = "man/podkeeper.8";
+const BEGIN: &str = ".\\\" begin fields (written by: UPDATE=1 cargo test --lib man)\n";
+const END: &str = ".\\\" end fields\n";
+
+fn path() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)
+}
+
+fn page() -> String {
+    std::fs::read_to_string(path()).unwrap()
+}
+
+/// The entry of a flag in a list: from its `.It` to the next one.
+fn entry(page: &str, flag: &Flag) -> String {
+    let long = format!("Fl -{} ", flag.name);
+    let is_it = |line: &str| {
+        let line = format!("{line} ");
+        let heads = line.starts_with(".It ") && line.contains(&long);
+        heads || (flag.name.len() == 1 && line.starts_with(&format!(".It Fl {} ", flag.name)))
+    };
+    let from = page.lines().skip_while(|l| !is_it(l));
+    let lines: Vec<&str> =
+        from.take_while(|l| is_it(l) || !(l.starts_with(".It") || l.starts_with(".El"))).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn every_flag_is_in_the_man_page_with_its_default() {
+    let page = page();
+    for flag in FLAGS {
+        let entry = entry(&page, flag);
+        assert!(!entry.is_empty(), "--{} is not in {PAGE}", flag.name);
+        if let Some(short) = flag.short {
+            assert!(entry.contains(&format!("Fl {short} ")), "-{short} is not in {PAGE}");
+        }
+        if let (Takes::Value(_), false) = (flag.takes, flag.default.is_empty()) {
+            let default = format!("Default: {}", flag.default);
+            let said = entry.lines().any(|l| {
+                l.strip_prefix(&default).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ',']))
+            });
+            assert!(said, "--{}: \"{default}\" is not in {PAGE}", flag.name);
+        }
+    }
+}
+
+#[test]
+fn no_flag_is_in_the_man_page_alone() {
+    for line in page().lines().filter(|l| l.starts_with('.') && !l.starts_with(".\\\"")) {
+        for word in line.split_whitespace().filter_map(|w| w.strip_prefix('-')).filter(|w| w.len() > 2) {
+            let is_macro_argument =
+                line.starts_with(".Bl") || line.starts_with(".Bd") || line.starts_with(".Dl");
+            let known = FLAGS.iter().any(|f| f.name == word) || ["help", "flag"].contains(&word);
+            assert!(known || is_macro_argument, "{PAGE} has a flag --{word}: {line}");
+        }
+    }
+}
+
+#[test]
+fn exit_codes_are_in_the_man_page() {
+    let page = page();
+    for (code, meaning) in Exit::TABLE {
+        assert!(page.contains(&format!(".It {code}\n{meaning}\n")), "exit code {code}");
+    }
+    let codes = [Exit::Ok, Exit::Failure, Exit::Usage, Exit::AlreadyRunning, Exit::Directory];
+    assert_eq!(
+        codes.map(|c| u32::from(c.code())).as_slice(),
+        (0..Exit::TABLE.len() as u32).collect::<Vec<_>>()
+    );
+}
+
+fn list(out: &mut String, title: &str, rows: &[(&Row, &str)]) {
+    let _ = write!(out, ".Pp\n{title}\n.Bl -tag -width Ds -compact -offset indent\n");
+    for (row, why) in rows {
+        let _ = writeln!(out, ".It Li {}\n{why}", row.field);
+    }
+    out.push_str(".El\n");
+}
+
+fn fields() -> String {
+    let mut out = String::from(".Pp\nSupported:\n.Bd -ragged -offset indent\n");
+    let mut supported = table().iter().filter(|r| r.support == Support::Supported).peekable();
+    while let Some(row) = supported.next() {
+        let comma = if supported.peek().is_some() { " ," } else { "" };
+        let _ = writeln!(out, ".Li {}{comma}", row.field);
+    }
+    out.push_str(".Ed\n");
+    let why = |row: &'static Row, wanted: bool| match row.support {
+        Support::Ignored(why) if wanted => Some((row, why)),
+        Support::Refused(why) if !wanted => Some((row, why)),
+        _ => None,
+    };
+    list(&mut out, "Ignored:", &table().iter().filter_map(|r| why(r, true)).collect::<Vec<_>>());
+    list(&mut out, "Refused:", &table().iter().filter_map(|r| why(r, false)).collect::<Vec<_>>());
+    out
+}
+
+#[test]
+fn the_manifest_fields_are_those_of_the_program() {
+    let mut page = page();
+    let (from, to) = (page.find(BEGIN).unwrap() + BEGIN.len(), page.find(END).unwrap());
+    let expected = fields();
+    if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
+        page.replace_range(from..to, &expected);
+        std::fs::write(path(), page).unwrap();
+    } else {
+        assert_eq!(&page[from..to], expected, "UPDATE=1 cargo test --lib man rewrites it");
+    }
+}

@@ -1,0 +1,182 @@
+//! The values of all flags as plain data, and how each is set from text. Pure; the defaults come from the
+//! table in `flags` by the same way as what the user gives.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::flags::{self, Id};
+use super::value;
+use crate::config::Endpoint;
+use crate::pod::Source;
+
+/// How `get` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// A table.
+    #[default]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// `pod/NAME`.
+    Name,
+}
+
+/// The values of all flags; what a subcommand does not know keeps its default.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "each is a flag; flags::FLAGS documents it")]
+pub struct Options {
+    pub manifest_path: Option<PathBuf>,
+    pub file_check_frequency: Duration,
+    pub sync_frequency: Duration,
+    pub hostname_override: Option<String>,
+    pub node_labels: BTreeMap<String, String>,
+    pub docker: Endpoint,
+    pub infra_image: Option<String>,
+    pub pull_progress_deadline: Duration,
+    pub host_network_sources: Vec<Source>,
+    pub allow_privileged: bool,
+    pub root_dir: PathBuf,
+    pub run_dir: PathBuf,
+    pub verbosity: u8,
+    pub namespace: String,
+    pub all_namespaces: bool,
+    pub output: Output,
+    pub watch: bool,
+    pub no_headers: bool,
+    pub container: Option<String>,
+    pub follow: bool,
+    pub previous: bool,
+    pub timestamps: bool,
+    /// `None` for all lines.
+    pub tail: Option<u64>,
+    pub since: Duration,
+    pub stdin: bool,
+    pub tty: bool,
+}
+
+impl Options {
+    /// What holds when nothing is given.
+    ///
+    /// # Errors
+    /// A default in the table is not one of its flag's values; a test sees to it that all are.
+    pub fn defaults() -> Result<Options, String> {
+        let mut options = Options {
+            manifest_path: None,
+            file_check_frequency: Duration::ZERO,
+            sync_frequency: Duration::ZERO,
+            hostname_override: None,
+            node_labels: BTreeMap::new(),
+            docker: Endpoint::Fake,
+            infra_image: None,
+            pull_progress_deadline: Duration::ZERO,
+            host_network_sources: Vec::new(),
+            allow_privileged: false,
+            root_dir: PathBuf::new(),
+            run_dir: PathBuf::new(),
+            verbosity: 0,
+            namespace: String::new(),
+            all_namespaces: false,
+            output: Output::Table,
+            watch: false,
+            no_headers: false,
+            container: None,
+            follow: false,
+            previous: false,
+            timestamps: false,
+            tail: None,
+            since: Duration::ZERO,
+            stdin: false,
+            tty: false,
+        };
+        for flag in flags::FLAGS.iter().filter(|f| !f.default.is_empty()) {
+            let done = options.set(flag.id, OsStr::new(flag.default));
+            done.map_err(|why| format!("default of --{}: {why}", flag.name))?;
+        }
+        Ok(options)
+    }
+
+    /// Sets one flag.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    pub fn set(&mut self, id: Id, raw: &OsStr) -> Result<(), String> {
+        let o = self;
+        let utf8 = || raw.to_str().ok_or("not UTF-8".to_owned());
+        let path =
+            || if raw.is_empty() { Err("must not be empty".to_owned()) } else { Ok(PathBuf::from(raw)) };
+        let word = || utf8().map(|t| Some(t.to_owned()).filter(|t| !t.is_empty()));
+        let switch = || value::boolean(utf8()?);
+        let duration = || value::duration(utf8()?);
+        match id {
+            Id::PodManifestPath => o.manifest_path = Some(path()?),
+            Id::FileCheckFrequency => o.file_check_frequency = duration()?,
+            Id::SyncFrequency => o.sync_frequency = duration()?,
+            Id::HostnameOverride => o.hostname_override = word()?,
+            Id::NodeLabels => value::labels(utf8()?, &mut o.node_labels)?,
+            Id::DockerEndpoint => o.docker = endpoint(utf8()?)?,
+            Id::PodInfraContainerImage => o.infra_image = word()?,
+            Id::ImagePullProgressDeadline => o.pull_progress_deadline = duration()?,
+            Id::HostNetworkSources => o.host_network_sources = value::sources(utf8()?)?,
+            Id::AllowPrivileged => o.allow_privileged = switch()?,
+            Id::RootDir => o.root_dir = path()?,
+            Id::RunDir => o.run_dir = path()?,
+            Id::Verbosity => {
+                let level = value::number(utf8()?)?;
+                o.verbosity = u8::try_from(level)
+                    .ok()
+                    .filter(|l| *l <= 10)
+                    .ok_or("must be between 0 and 10, inclusive")?;
+            }
+            Id::Namespace => o.namespace = word()?.ok_or("must not be empty")?,
+            Id::AllNamespaces => o.all_namespaces = switch()?,
+            Id::Output => o.output = output(utf8()?)?,
+            Id::Watch => o.watch = switch()?,
+            Id::NoHeaders => o.no_headers = switch()?,
+            Id::Container => o.container = word()?,
+            Id::Follow => o.follow = switch()?,
+            Id::Previous => o.previous = switch()?,
+            Id::Timestamps => o.timestamps = switch()?,
+            Id::Tail => {
+                let lines = value::number(utf8()?)?;
+                o.tail = if lines == -1 {
+                    None
+                } else {
+                    Some(u64::try_from(lines).map_err(|_| "must be greater than or equal to -1")?)
+                };
+            }
+            Id::Since => o.since = duration()?,
+            Id::Stdin => o.stdin = switch()?,
+            Id::Tty => o.tty = switch()?,
+        }
+        Ok(())
+    }
+}
+
+/// Docker's place: `unix:///PATH` or `fake://`.
+///
+/// # Errors
+/// Anything else.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
+    match text.split_once("://") {
+        Some(("fake", "")) => Ok(Endpoint::Fake),
+        Some(("unix", path)) if path.starts_with('/') => Ok(Endpoint::Unix(PathBuf::from(path))),
+        _ => Err("must be unix:///PATH or fake://".to_owned()),
+    }
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    match text {
+        "" => Ok(Output::Table),
+        "wide" => Ok(Output::Wide),
+        "json" => Ok(Output::Json),
+        "yaml" => Ok(Output::Yaml),
+        "name" => Ok(Output::Name),
+        _ => Err("allowed formats are: wide,json,yaml,name".to_owned()),
+    }
+}

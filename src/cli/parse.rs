@@ -1,0 +1,319 @@
+//! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes from the
+//! table in `flags`, its default too.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::Arg;
+
+use super::flags::{self, Flag, Takes, Verb};
+pub use super::options::{Options, Output};
+use super::value;
+
+/// What the user wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// `run`.
+    Run(Box<Options>),
+    /// `check`, with at least one path; `-` is standard input.
+    Check(Box<Options>, Vec<PathBuf>),
+    /// `get pods`, all or these.
+    Get(Box<Options>, Vec<String>),
+    /// `describe pod`, all or these.
+    Describe(Box<Options>, Vec<String>),
+    /// `logs` of this pod.
+    Logs(Box<Options>, String),
+    /// `exec` in this pod, with a command of at least one word.
+    Exec(Box<Options>, String, Vec<String>),
+    /// `version`.
+    Version,
+    /// `help`, of one subcommand or of all.
+    Help(Option<Verb>),
+}
+
+/// A command line that makes no sense. Exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError {
+    /// What is wrong.
+    pub message: String,
+    /// Whose `--help` tells more.
+    pub verb: Option<Verb>,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (space, word) = self.verb.map_or(("", ""), |v| (" ", v.word()));
+        write!(f, "error: {}\nSee 'podkeeper{space}{word} --help' for usage.", self.message)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+fn usage<T>(verb: impl Into<Option<Verb>>, message: impl Into<String>) -> Result<T, UsageError> {
+    Err(UsageError { message: message.into(), verb: verb.into() })
+}
+
+/// Parses the arguments (without the program's name).
+///
+/// # Errors
+/// A [`UsageError`] for anything that is not understood: nothing is guessed.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
+    let mut arguments = arguments;
+    let Some(first) = arguments.next() else {
+        return usage(None, "no command given");
+    };
+    let word = first.to_string_lossy().into_owned();
+    let verb = match word.as_str() {
+        "-h" | "--help" => return Ok(Command::Help(None)),
+        "--version" => return Ok(Command::Version),
+        word => match Verb::ALL.iter().find(|v| v.word() == word) {
+            Some(verb) => *verb,
+            None => {
+                let near = nearest(word, Verb::ALL.iter().map(|v| v.word()));
+                let near = near.map(|n| format!(" (did you mean {n}?)")).unwrap_or_default();
+                return usage(None, format!("unknown command {word:?}{near}"));
+            }
+        },
+    };
+    // What stands behind `--` is the command of `exec`, whatever it looks like.
+    let mut ours: Vec<OsString> = arguments.collect();
+    let rest = match (verb, ours.iter().position(|a| a == "--")) {
+        (Verb::Exec, Some(at)) => Some(ours.split_off(at).split_off(1)),
+        _ => None,
+    };
+    let Some((options, words)) = read(verb, ours)? else {
+        return Ok(Command::Help(Some(verb)));
+    };
+    finish(verb, options, words, rest)
+}
+
+/// Flags and plain words of one subcommand; `None` when help is asked for.
+fn read(verb: Verb, arguments: Vec<OsString>) -> Result<Option<(Options, Vec<OsString>)>, UsageError> {
+    let mut options = Options::defaults().or_else(|why| usage(None, why))?;
+    let mut words = Vec::new();
+    let mut parser = lexopt::Parser::from_args(arguments);
+    loop {
+        let (flag, long) = match parser.next().map_err(|e| wrong(verb, &e))? {
+            None => break,
+            Some(Arg::Value(word)) => {
+                words.push(word);
+                continue;
+            }
+            Some(Arg::Short('h') | Arg::Long("help")) => return Ok(None),
+            Some(Arg::Short(letter)) => match flags::of(verb).find(|f| f.short == Some(letter)) {
+                Some(flag) => (flag, false),
+                None => return usage(verb, format!("unknown shorthand flag: -{letter}")),
+            },
+            Some(Arg::Long(name)) => (find_long(verb, name)?, true),
+        };
+        let text = match flag.takes {
+            // `-it` is two switches, so only a long one may carry its value.
+            Takes::Switch if long => parser.optional_value().unwrap_or_else(|| "true".into()),
+            Takes::Switch => "true".into(),
+            Takes::Value(_) => match parser.value() {
+                Ok(text) => text,
+                Err(_) => return usage(verb, format!("flag needs an argument: --{}", flag.name)),
+            },
+        };
+        options.set(flag.id, &text).or_else(|why| {
+            let text = text.to_string_lossy();
+            usage(verb, format!("invalid argument {text:?} for \"--{}\" flag: {why}", flag.name))
+        })?;
+    }
+    Ok(Some((options, words)))
+}
+
+fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
+    UsageError { message: error.to_string(), verb: Some(verb) }
+}
+
+/// `_` and `-` are the same in a name, as in the kubelet.
+fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
+    let wanted = name.replace('_', "-");
+    if let Some(flag) = flags::of(verb).find(|f| f.name == wanted) {
+        return Ok(flag);
+    }
+    let hint = match nearest(&wanted, flags::of(verb).map(|f| f.name)) {
+        Some(near) => format!(" (did you mean --{near}?)"),
+        None => String::new(),
+    };
+    usage(verb, format!("unknown flag: --{name}{hint}"))
+}
+
+fn finish(
+    verb: Verb,
+    options: Options,
+    words: Vec<OsString>,
+    command: Option<Vec<OsString>>,
+) -> Result<Command, UsageError> {
+    let options = Box::new(options);
+    let none_left = |words: &[OsString]| match words.first() {
+        None => Ok(()),
+        Some(word) => usage(verb, format!("unexpected argument {:?}", word.to_string_lossy())),
+    };
+    match verb {
+        Verb::Run => {
+            none_left(&words)?;
+            check_run(&options)?;
+            Ok(Command::Run(options))
+        }
+        Verb::Check => {
+            if words.is_empty() {
+                return usage(verb, "no manifest given: name files, directories, or - for standard input");
+            }
+            Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
+        }
+        Verb::Get | Verb::Describe => {
+            let names = pod_names(verb, texts(verb, words)?)?;
+            if options.all_namespaces && !names.is_empty() {
+                return usage(verb, "a resource cannot be retrieved by name across all namespaces");
+            }
+            if options.watch && matches!(options.output, Output::Json | Output::Yaml) {
+                return usage(verb, "--watch prints rows: it goes with a table, -o wide or -o name");
+            }
+            Ok(if verb == Verb::Get {
+                Command::Get(options, names)
+            } else {
+                Command::Describe(options, names)
+            })
+        }
+        Verb::Logs => {
+            let pod = one_pod(verb, &words)?;
+            Ok(Command::Logs(options, pod))
+        }
+        Verb::Exec => {
+            let pod = one_pod(verb, &words)?;
+            match command.filter(|c| !c.is_empty()) {
+                Some(command) => Ok(Command::Exec(options, pod, texts(verb, command)?)),
+                None => usage(verb, "you must specify at least one command for the container, after --"),
+            }
+        }
+        Verb::Version => none_left(&words).map(|()| Command::Version),
+        Verb::Help => match words.as_slice() {
+            [] => Ok(Command::Help(None)),
+            [word] => match Verb::ALL.iter().find(|v| word == v.word()) {
+                Some(verb) => Ok(Command::Help(Some(*verb))),
+                None => usage(None, format!("unknown command {:?}", word.to_string_lossy())),
+            },
+            [_, more @ ..] => none_left(more).map(|()| Command::Help(None)),
+        },
+    }
+}
+
+/// Shortest period a user may ask for: below, the daemon would be busy looking.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// The rules over values, worded like the kubelet's (spec/14 section 6). All that is wrong is told at once.
+fn check_run(o: &Options) -> Result<(), UsageError> {
+    let mut wrong = Vec::new();
+    let periods = [
+        ("fileCheckFrequency", "file-check-frequency", o.file_check_frequency),
+        ("syncFrequency", "sync-frequency", o.sync_frequency),
+        ("imagePullProgressDeadline", "image-pull-progress-deadline", o.pull_progress_deadline),
+    ];
+    for (field, flag, period) in periods {
+        if period < SHORTEST_PERIOD {
+            wrong.push(format!("{field} (--{flag}) {period:?} must be at least {SHORTEST_PERIOD:?}"));
+        }
+    }
+    if let Some(name) = &o.hostname_override
+        && !value::is_dns_subdomain(&name.trim().to_lowercase())
+    {
+        wrong.push(format!("hostnameOverride (--hostname-override) {name:?} must be an RFC 1123 subdomain"));
+    }
+    if !wrong.is_empty() {
+        return usage(Verb::Run, format!("invalid configuration: {}", wrong.join(", ")));
+    }
+    if o.manifest_path.is_none() {
+        return usage(
+            Verb::Run,
+            "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file)",
+        );
+    }
+    Ok(())
+}
+
+fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
+    let text = |word: OsString| {
+        let bad = |w: OsString| UsageError {
+            message: format!("argument {:?} is not UTF-8", w.to_string_lossy()),
+            verb: Some(verb),
+        };
+        word.into_string().map_err(bad)
+    };
+    words.into_iter().map(text).collect()
+}
+
+const KINDS: &[&str] = &["pods", "pod", "po"];
+
+/// `pods a b`, `pod/a pod/b`: the names.
+fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> {
+    let kind_wanted = "you must specify the type of resource: pods is the only one of a node";
+    let Some(first) = words.first() else {
+        return usage(verb, kind_wanted);
+    };
+    if first.contains('/') {
+        let name = |word: &String| match strip_kind(word) {
+            Some(name) if !name.is_empty() => Ok(name.to_owned()),
+            _ => usage(verb, kind_wanted),
+        };
+        return words.iter().map(name).collect();
+    }
+    if !KINDS.contains(&first.as_str()) {
+        return usage(verb, format!("a node has no resource type {first:?}; {kind_wanted}"));
+    }
+    Ok(words.into_iter().skip(1).collect())
+}
+
+fn strip_kind(word: &str) -> Option<&str> {
+    let (kind, name) = word.split_once('/')?;
+    KINDS.contains(&kind).then_some(name)
+}
+
+fn one_pod(verb: Verb, words: &[OsString]) -> Result<String, UsageError> {
+    match words {
+        [] => usage(verb, "no pod given"),
+        [pod] => {
+            let pod = pod.to_string_lossy();
+            Ok(strip_kind(&pod).unwrap_or(&pod).to_owned())
+        }
+        [_, more, ..] => {
+            let hint = if verb == Verb::Exec { " (the command comes after --)" } else { "" };
+            usage(verb, format!("unexpected argument {:?}{hint}", more.to_string_lossy()))
+        }
+    }
+}
+
+/// The candidate that is most like `word`, if any is at all.
+fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = candidates.map(|c| (distance(word, c), c)).min()?;
+    let length = near.1.len();
+    (near.0 <= length.div_ceil(3).max(2) && near.0 < length).then_some(near.1)
+}
+
+/// Levenshtein distance over bytes; a word past 64 bytes is like nothing.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (y, cell) in b.bytes().zip(row.iter_mut().skip(1)) {
+            let here = (corner + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            corner = *cell;
+            *cell = here;
+            left = here;
+        }
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The command line, as a user writes it.
+
+use super::*;
+use crate::cli::golden;
+use crate::cli::help;
+use crate::config::Endpoint;
+use crate::pod::Source;
+
+fn words(line: &str) -> Result<Command, UsageError> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn run(line: &str) -> Options {
+    match words(line) {
+        Ok(Command::Run(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn refused(line: &str) -> String {
+    words(line).unwrap_err().message
+}
+
+#[test]
+fn one_flag_is_enough_for_run() {
+    let o = run("run --pod-manifest-path /etc/m");
+    assert_eq!(o.manifest_path, Some(PathBuf::from("/etc/m")));
+    assert_eq!(o.file_check_frequency, Duration::from_secs(20));
+    assert_eq!(o.sync_frequency, Duration::from_secs(60));
+    assert_eq!(o.pull_progress_deadline, Duration::from_secs(60));
+    assert_eq!(o.root_dir, PathBuf::from("/var/lib/podkeeper"));
+    assert_eq!(o.run_dir, PathBuf::from("/run/podkeeper"));
+    assert_eq!(o.docker, Endpoint::Unix("/var/run/docker.sock".into()));
+    assert_eq!(o.host_network_sources, vec![Source::File, Source::Http, Source::Api]);
+    assert_eq!((o.allow_privileged, o.verbosity, o.infra_image), (false, 0, None));
+}
+
+#[test]
+fn flags_in_every_spelling() {
+    let o = run(
+        "run --pod_manifest_path=/m --sync_frequency 10s --allow-privileged -v4 --docker-endpoint fake://",
+    );
+    assert_eq!(o.sync_frequency, Duration::from_secs(10));
+    assert_eq!((o.allow_privileged, o.verbosity, o.docker), (true, 4, Endpoint::Fake));
+    let o = run("run --pod-manifest-path /m --allow-privileged --allow-privileged=false --v=2");
+    assert_eq!((o.allow_privileged, o.verbosity), (false, 2));
+    let o = run("run --pod-manifest-path /m --node-labels a=b,c=d --node-labels e= --host-network-sources=");
+    assert_eq!(o.node_labels.len(), 3);
+    assert_eq!(o.host_network_sources, vec![]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    let check = |line: &str, part: &str| {
+        let message = refused(line);
+        assert!(message.contains(part), "{line}: {message}");
+    };
+    check("", "no command given");
+    check("rnu", "unknown command \"rnu\" (did you mean run?)");
+    check("zzzzzz", "unknown command \"zzzzzz\"");
+    check("run", "no source of pods: give --pod-manifest-path DIR");
+    check(
+        "run --pod-manifst-path /m",
+        "unknown flag: --pod-manifst-path (did you mean --pod-manifest-path?)",
+    );
+    check("run --kubeconfig /m", "unknown flag: --kubeconfig");
+    check("run -x", "unknown shorthand flag: -x");
+    check("run --pod-manifest-path", "flag needs an argument: --pod-manifest-path");
+    check("run --pod-manifest-path=", "must not be empty");
+    check("run --pod-manifest-path /m extra", "unexpected argument \"extra\"");
+    check("run --pod-manifest-path /m --sync-frequency 5", "missing unit in duration \"5\"");
+    check(
+        "run --pod-manifest-path /m --sync-frequency 1ms",
+        "syncFrequency (--sync-frequency) 1ms must be at least 100ms",
+    );
+    check("run --pod-manifest-path /m --allow-privileged=maybe", "parsing \"maybe\": invalid syntax");
+    check("run --pod-manifest-path /m --hostname-override a_b", "must be an RFC 1123 subdomain");
+    check("run --pod-manifest-path /m --docker-endpoint tcp://1.2.3.4", "must be unix:///PATH or fake://");
+    check("run --pod-manifest-path /m --host-network-sources x", "unknown pod source \"x\"");
+    check("run --pod-manifest-path /m -v 11", "must be between 0 and 10, inclusive");
+    check("check", "no manifest given");
+    check("get", "you must specify the type of resource");
+    check("get nodes", "no resource type \"nodes\"");
+    check("get pods -A web", "cannot be retrieved by name across all namespaces");
+    check("get pods -o xml", "allowed formats are: wide,json,yaml,name");
+    check("get pods -w -o json", "--watch prints rows");
+    check("logs", "no pod given");
+    check("logs a b", "unexpected argument \"b\"");
+    check("logs a --tail -2", "must be greater than or equal to -1");
+    check("exec a", "at least one command");
+    check("exec a --", "at least one command");
+    check("exec a ls", "the command comes after --");
+    check("exec -- ls", "no pod given");
+}
+
+#[test]
+fn commands_that_look_at_pods() {
+    let Ok(Command::Get(o, names)) = words("get po web db -n kube-system -o wide -w --no-headers") else {
+        panic!()
+    };
+    assert_eq!(
+        (names, o.namespace.as_str(), o.output),
+        (vec!["web".into(), "db".into()], "kube-system", Output::Wide)
+    );
+    assert!(o.watch && o.no_headers);
+    let Ok(Command::Get(o, names)) = words("get pod/web pods/db") else { panic!() };
+    assert_eq!((names, o.namespace.as_str()), (vec!["web".to_owned(), "db".to_owned()], "default"));
+    let Ok(Command::Logs(o, pod)) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app") else {
+        panic!()
+    };
+    assert_eq!((pod.as_str(), o.tail, o.since), ("web", Some(3), Duration::from_secs(90)));
+    assert!(o.follow && o.previous && o.timestamps);
+    let Ok(Command::Exec(o, pod, command)) = words("exec -it web -c app -- sh -c -- --help") else {
+        panic!()
+    };
+    assert_eq!((pod.as_str(), command), ("web", ["sh", "-c", "--", "--help"].map(String::from).to_vec()));
+    assert!(o.stdin && o.tty);
+}
+
+#[test]
+fn help_is_generated_from_the_table() {
+    assert_eq!(words("--help"), Ok(Command::Help(None)));
+    assert_eq!(words("run --nonsense-comes-later -h"), words("run --nonsense-comes-later"));
+    assert_eq!(words("run -h"), Ok(Command::Help(Some(Verb::Run))));
+    assert_eq!(words("help get"), Ok(Command::Help(Some(Verb::Get))));
+    golden("cli/help.txt", &help::text(None));
+    for verb in Verb::ALL {
+        let text = help::text(Some(*verb));
+        for flag in flags::of(*verb) {
+            assert!(text.contains(&format!("-{}", flag.name)) && text.contains(flag.help), "{}", flag.name);
+        }
+        golden(&format!("cli/help-{}.txt", verb.word()), &text);
+    }
+}
+
+#[test]
+fn the_table_holds_together() {
+    for verb in Verb::ALL {
+        let mut seen = Vec::new();
+        for flag in flags::of(*verb) {
+            let names = [Some(flag.name.to_owned()), flag.short.map(String::from)];
+            for name in names.into_iter().flatten().filter(|n| n != "v") {
+                assert!(!seen.contains(&name), "{} twice in {}", name, verb.word());
+                seen.push(name);
+            }
+            assert!(flag.help.len() <= 90 && !flag.help.ends_with('.'), "{}", flag.help);
+        }
+    }
+    assert!(Options::defaults().is_ok());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_argument_breaks_the_parser(words in proptest::collection::vec("\\PC{0,20}", 0..6), verb in 0usize..8) {
+        let verb = Verb::ALL[verb].word();
+        let _ = parse(std::iter::once(verb.to_owned()).chain(words).map(OsString::from));
+    }
+}

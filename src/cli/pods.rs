@@ -1,0 +1,163 @@
+//! Which pods the user means: the status file, filtered by namespace and name.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, run, say};
+use crate::status::file::{self, Status};
+use crate::status::snapshot::StatusFile;
+
+/// Reads the status file; tells when nobody keeps it up to date.
+///
+/// # Errors
+/// Already told to the user.
+pub fn load(run_dir: &Path) -> Result<Status, Exit> {
+    let status = file::read(run_dir).map_err(|error| fail(&error.to_string()))?;
+    if !run::is_alive(run_dir) {
+        say(&format!(
+            "warning: podkeeper is not running (it was process {}): this is the last state it knew",
+            status.file.pid
+        ));
+    } else if !status.file.docker.reachable {
+        let why = status.file.docker.problem.as_deref().unwrap_or("no answer yet");
+        let why = crate::logging::one_line(why);
+        say(&format!("warning: Docker is not reachable ({why}): this is the last state that was seen"));
+    }
+    Ok(status)
+}
+
+/// Whether `given` names the pod: its name, or without the node's suffix.
+fn names(given: &str, pod: &Pod, node: &str) -> bool {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    name == given || name.strip_prefix(given).and_then(|rest| rest.strip_prefix('-')) == Some(node)
+}
+
+fn namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or("default")
+}
+
+/// The pod of that name in a namespace; the full name wins over one without the suffix.
+#[must_use]
+pub fn find(file: &StatusFile, wanted: &str, name: &str) -> Option<usize> {
+    let of = |full: bool| {
+        file.pods.iter().position(|p| {
+            let same = p.metadata.name.as_deref() == Some(name);
+            namespace(p) == wanted && if full { same } else { names(name, p, &file.node) }
+        })
+    };
+    of(true).or_else(|| of(false))
+}
+
+/// What a name that is not there deserves: `pods "x" not found`, and where it is instead.
+#[must_use]
+pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
+    let elsewhere = file.pods.iter().find(|p| namespace(p) != wanted && names(name, p, &file.node));
+    match elsewhere.map(namespace) {
+        Some(other) => {
+            format!("pods \"{name}\" not found in namespace {wanted}; there is one with -n {other}")
+        }
+        None => format!("pods \"{name}\" not found"),
+    }
+}
+
+/// Indices of the pods that `get` and `describe` show, sorted by namespace and name (by the order given,
+/// when names are given), and messages about names that are not there.
+#[must_use]
+pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<usize>, Vec<String>) {
+    let wanted = options.namespace.as_str();
+    if given.is_empty() {
+        let mut all: Vec<(usize, &Pod)> = file.pods.iter().enumerate().collect();
+        all.retain(|(_, p)| options.all_namespaces || namespace(p) == wanted);
+        all.sort_by_key(|(_, p)| (namespace(p), p.metadata.name.as_deref().unwrap_or_default()));
+        return (all.into_iter().map(|(index, _)| index).collect(), Vec::new());
+    }
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    for name in given {
+        match find(file, wanted, name) {
+            Some(index) if found.contains(&index) => {}
+            Some(index) => found.push(index),
+            None => missing.push(not_found(file, wanted, name)),
+        }
+    }
+    (found, missing)
+}
+
+/// What to say when there is nothing to list.
+#[must_use]
+pub fn nothing(file: &StatusFile, options: &Options) -> String {
+    if options.all_namespaces {
+        return "No resources found".into();
+    }
+    let mut text = format!("No resources found in {} namespace.", options.namespace);
+    let mut others: Vec<&str> = file.pods.iter().map(namespace).collect();
+    if !others.is_empty() {
+        let (many, count) = (if others.len() == 1 { "pod is" } else { "pods are" }, others.len());
+        others.sort_unstable();
+        others.dedup();
+        others.truncate(5);
+        let places = others.join(", ");
+        text.push_str(&format!("\n{count} {many} in other namespaces ({places}): use -A, or -n NAMESPACE."));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    /// A node in many states: see `tests/golden/cli/node.json`.
+    pub(crate) fn node() -> Status {
+        file::parse(include_bytes!("../../tests/golden/cli/node.json")).unwrap()
+    }
+
+    pub(crate) fn options(line: &str) -> (Box<Options>, Vec<String>) {
+        match parse(line.split_whitespace().map(Into::into)) {
+            Ok(Command::Get(options, names) | Command::Describe(options, names)) => (options, names),
+            Ok(Command::Logs(options, pod) | Command::Exec(options, pod, _)) => (options, vec![pod]),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn check(line: &str, expected: &[&str], missing: &[&str]) {
+        let file = node().file;
+        let (options, names) = options(line);
+        let (found, not) = select(&file, &options, &names);
+        let found: Vec<_> = found.iter().map(|i| file.pods[*i].metadata.name.as_deref().unwrap()).collect();
+        assert_eq!(
+            (found.as_slice(), not.iter().map(String::as_str).collect::<Vec<_>>().as_slice()),
+            (expected, missing)
+        );
+    }
+
+    #[test]
+    fn names_with_and_without_the_nodes_suffix() {
+        check("get pods web", &["web-node1"], &[]);
+        check("get pods web-node1 web", &["web-node1"], &[]);
+        check("get pods nope web", &["web-node1"], &["pods \"nope\" not found"]);
+        check("get pods we", &[], &["pods \"we\" not found"]);
+        check(
+            "get pods proxy",
+            &[],
+            &["pods \"proxy\" not found in namespace default; there is one with -n kube-system"],
+        );
+        check("get pods -n kube-system proxy", &["proxy-node1"], &[]);
+        check("get pods -n empty", &[], &[]);
+    }
+
+    #[test]
+    fn an_empty_namespace_is_not_an_empty_node() {
+        let (o, _) = options("get pods -n empty");
+        let text = nothing(&node().file, &o);
+        assert!(text.starts_with("No resources found in empty namespace.\n"), "{text}");
+        assert!(text.contains("pods are in other namespaces (default, kube-system): use -A"), "{text}");
+        let none = StatusFile { pods: vec![], ..node().file };
+        assert_eq!(nothing(&none, &o), "No resources found in empty namespace.");
+        let (o, _) = options("get pods -A");
+        assert_eq!(nothing(&none, &o), "No resources found");
+    }
+}

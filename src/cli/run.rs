@@ -1,0 +1,260 @@
+//! `run`: flags -> configuration, directories, the lock, logging; then the daemon begins. Whatever can be
+//! refused is refused here, before Docker hears of us.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::exit::Exit;
+use super::flags::Verb;
+use super::parse::{Options, UsageError};
+use super::{fail, say, value};
+use crate::config::Config;
+use crate::{logging, sync};
+
+/// Name of the lock file in the root directory and in the run directory.
+const LOCK: &str = "lock";
+
+/// Runs the daemon until it ends.
+pub fn run(options: &Options) -> Exit {
+    logging::init(options.verbosity);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let config = match configure(options, &host) {
+        Ok(config) => config,
+        Err(error) => {
+            say(&error.to_string());
+            return Exit::Usage;
+        }
+    };
+    // Held until the process ends: the kernel lets go of it, however that happens.
+    let _locks = match prepare(&config) {
+        Ok(locks) => locks,
+        Err(error) => {
+            fail(&error.to_string());
+            return error.exit();
+        }
+    };
+    log::info!(
+        "podkeeper {} starts on node {}: root directory {}, run directory {}",
+        super::VERSION,
+        config.node_name,
+        config.root_dir.display(),
+        config.run_dir.display()
+    );
+    match sync::run(Arc::new(config)) {
+        Ok(()) => Exit::Ok,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// Flags -> configuration. `host` is the host's own name.
+fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
+    let refuse = |message: String| UsageError { message, verb: Some(Verb::Run) };
+    let given = options.hostname_override.as_deref();
+    let node_name = given.unwrap_or(host).trim().to_lowercase();
+    if !value::is_dns_subdomain(&node_name) {
+        let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
+        return Err(refuse(format!("the host's name {host:?} {why}")));
+    }
+    let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
+    let mut node_labels: BTreeMap<String, String> = [
+        ("kubernetes.io/hostname", node_name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", architecture(std::env::consts::ARCH)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    node_labels.extend(options.node_labels.clone());
+    Ok(Config {
+        node_name,
+        node_labels,
+        root_dir: full(&options.root_dir)?,
+        run_dir: full(&options.run_dir)?,
+        docker: options.docker.clone(),
+        manifest_path: options.manifest_path.as_deref().map(full).transpose()?,
+        file_check_frequency: options.file_check_frequency,
+        sync_frequency: options.sync_frequency,
+        infra_image: options.infra_image.clone(),
+        host_network_sources: options.host_network_sources.clone(),
+        allow_privileged: options.allow_privileged,
+        pull_progress_deadline: options.pull_progress_deadline,
+    })
+}
+
+/// Kubernetes' word for a processor (Go's `GOARCH`).
+fn architecture(rust: &'static str) -> &'static str {
+    match rust {
+        "x86_64" => "amd64",
+        "x86" => "386",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Why the daemon may not begin.
+#[derive(Debug)]
+enum NotReady {
+    /// Another podkeeper has this directory's lock.
+    Locked(PathBuf),
+    /// The directory cannot be made or written.
+    Unusable(PathBuf, io::Error),
+}
+
+impl NotReady {
+    fn exit(&self) -> Exit {
+        match self {
+            NotReady::Locked(_) => Exit::AlreadyRunning,
+            NotReady::Unusable(..) => Exit::Directory,
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReady::Locked(dir) => {
+                write!(f, "another podkeeper runs on {}; nothing was done", dir.display())
+            }
+            NotReady::Unusable(dir, error) => {
+                let dir = dir.display();
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        write!(
+                            f,
+                            "{dir} is not writable: permission denied; run as root, or choose another one"
+                        )?;
+                    }
+                    io::ErrorKind::ReadOnlyFilesystem => {
+                        write!(f, "{dir} is on a read-only file system; choose a writable place for it")?;
+                    }
+                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                        write!(f, "{dir} is not a directory")?;
+                    }
+                    _ => write!(f, "{dir} cannot be used: {error}")?,
+                }
+                f.write_str(" (--root-dir, --run-dir)")
+            }
+        }
+    }
+}
+
+/// Makes both directories and takes both locks: two daemons may share neither the state nor the status.
+fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
+    let root = lock(&config.root_dir, 0o750)?;
+    let run = if config.run_dir == config.root_dir {
+        root.try_clone().map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?
+    } else {
+        lock(&config.run_dir, 0o700)?
+    };
+    // An older directory may be open to others; the status file tells environment variables.
+    fs::set_permissions(&config.run_dir, fs::Permissions::from_mode(0o700))
+        .map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?;
+    Ok([root, run])
+}
+
+/// Makes `dir` and takes its lock, which lasts as long as the file.
+fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
+    let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
+    fs::DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(unusable)?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(dir.join(LOCK))
+        .map_err(unusable)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(NotReady::Locked(dir.to_owned())),
+        Err(error) => Err(unusable(error.into())),
+    }
+}
+
+/// Whether a daemon runs on this run directory. Read from the kernel's list of locks, so that looking
+/// never gets in the way of a daemon that starts.
+pub fn is_alive(run_dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(meta) = fs::metadata(run_dir.join(LOCK)) else { return false };
+    let Ok(locks) = fs::read_to_string("/proc/locks") else { return true };
+    // `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`: the last part of the sixth word is the inode.
+    let inode = format!(":{}", meta.ino());
+    locks.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some("FLOCK") && words.nth(3).is_some_and(|place| place.ends_with(&inode))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+    use crate::cli::scratch;
+
+    fn options(line: &str) -> Options {
+        match parse(line.split_whitespace().map(Into::into)) {
+            Ok(Command::Run(options)) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn configuration_from_flags() {
+        let config = configure(&options("run --pod-manifest-path m/ --node-labels a=b"), "Node1").unwrap();
+        assert_eq!(config.node_name, "node1");
+        assert!(config.manifest_path.clone().unwrap().is_absolute());
+        assert_eq!(config.node_labels.get("kubernetes.io/hostname").map(String::as_str), Some("node1"));
+        assert_eq!(config.node_labels.get("a").map(String::as_str), Some("b"));
+        assert_eq!(config.sources().len(), 1);
+        let config =
+            configure(&options("run --pod-manifest-path m --hostname-override EDGE-7 "), "my_host").unwrap();
+        assert_eq!(config.node_name, "edge-7");
+        let error = configure(&options("run --pod-manifest-path m"), "my_host").unwrap_err();
+        assert!(error.message.contains("\"my_host\" is not an RFC 1123 subdomain"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_second_daemon_is_refused() {
+        let dir = scratch("lock");
+        let line = format!("run --pod-manifest-path m --root-dir {0}/root --run-dir {0}/run", dir.display());
+        let config = configure(&options(&line), "n").unwrap();
+        let held = prepare(&config).unwrap();
+        assert!(is_alive(&config.run_dir));
+        let error = prepare(&config).unwrap_err();
+        assert_eq!(error.exit(), Exit::AlreadyRunning);
+        assert!(error.to_string().contains("another podkeeper runs on"), "{error}");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&config.root_dir), mode(&config.run_dir)), (0o750, 0o700));
+        // Another root directory does not help: the status file has one writer.
+        let other = Config { root_dir: dir.join("other"), ..config.clone() };
+        assert_eq!(prepare(&other).unwrap_err().exit(), Exit::AlreadyRunning);
+        drop(held);
+        assert!(!is_alive(&config.run_dir));
+        assert!(prepare(&config).is_ok());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn an_unusable_directory_is_told() {
+        let dir = scratch("unusable");
+        fs::write(dir.join("file"), "").unwrap();
+        let check = |root: PathBuf, part: &str| {
+            let error = lock(&root, 0o750).unwrap_err();
+            assert_eq!(error.exit(), Exit::Directory);
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        check(dir.join("file"), "is not a directory");
+        check(dir.join("file/below"), "is not a directory");
+        check("/proc/podkeeper".into(), "/proc/podkeeper cannot be used");
+        let error = NotReady::Unusable("/x".into(), io::ErrorKind::PermissionDenied.into());
+        assert!(error.to_string().contains("/x is not writable: permission denied; run as root"));
+        let error = NotReady::Unusable("/x".into(), io::ErrorKind::ReadOnlyFilesystem.into());
+        assert!(error.to_string().contains("read-only file system"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

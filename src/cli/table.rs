@@ -1,0 +1,109 @@
+//! Columns out of tab-separated cells, as Go's text/tabwriter makes them (kubectl's tables). Pure.
+
+/// Width of kubectl's narrowest column in a list, and the space after a column.
+const LIST_MINIMUM: usize = 6;
+const LIST_PADDING: usize = 3;
+/// Space after a column of `describe`.
+const DESCRIBE_PADDING: usize = 2;
+
+/// A list whose columns keep the widths they once had, so that rows which come later stand under the
+/// first ones.
+#[derive(Debug, Default)]
+pub struct List {
+    widths: Vec<usize>,
+}
+
+impl List {
+    /// These rows, one per line; the last cell of a row is not padded.
+    pub fn render(&mut self, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            for (column, cell) in row.iter().enumerate() {
+                let width = (cell.chars().count() + LIST_PADDING).max(LIST_MINIMUM);
+                match self.widths.get_mut(column) {
+                    Some(known) => *known = width.max(*known),
+                    None => self.widths.push(width),
+                }
+            }
+        }
+        let mut out = String::new();
+        for row in rows {
+            for (column, cell) in row.iter().enumerate() {
+                out.push_str(cell);
+                if column + 1 < row.len() {
+                    pad(&mut out, cell, self.widths.get(column).copied().unwrap_or(0));
+                }
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Aligns lines: cells end with a tab, a column reaches over all lines that follow each other and have a
+/// cell there, and its width is that of its widest cell plus padding.
+#[must_use]
+pub fn align(text: &str) -> String {
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    let mut out = String::with_capacity(text.len() * 2);
+    block(&lines, &mut Vec::new(), &mut out);
+    out
+}
+
+fn block(lines: &[Vec<&str>], widths: &mut Vec<usize>, out: &mut String) {
+    let column = widths.len();
+    let has_cell = |line: &Vec<&str>| column + 1 < line.len();
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let plain = rest.iter().position(has_cell).unwrap_or(rest.len());
+        let (before, after) = rest.split_at(plain);
+        write_lines(before, widths, out);
+        let (run, next) = after.split_at(after.iter().position(|l| !has_cell(l)).unwrap_or(after.len()));
+        if !run.is_empty() {
+            let widest = run.iter().filter_map(|l| l.get(column)).map(|c| c.chars().count()).max();
+            widths.push(widest.unwrap_or(0) + DESCRIBE_PADDING);
+            block(run, widths, out);
+            widths.pop();
+        }
+        rest = next;
+    }
+}
+
+fn write_lines(lines: &[Vec<&str>], widths: &[usize], out: &mut String) {
+    for line in lines {
+        for (column, cell) in line.iter().enumerate() {
+            out.push_str(cell);
+            if column + 1 < line.len() {
+                pad(out, cell, widths.get(column).copied().unwrap_or(0));
+            }
+        }
+        out.push('\n');
+    }
+}
+
+fn pad(out: &mut String, cell: &str, width: usize) {
+    out.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_remember_their_widths() {
+        let row = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let mut list = List::default();
+        let first = list.render(&[row(&["NAME", "READY", "AGE"]), row(&["web-node1", "1/1", "5s"])]);
+        assert_eq!(first, "NAME        READY   AGE\nweb-node1   1/1     5s\n");
+        assert_eq!(list.render(&[row(&["db", "0/1", "0s"])]), "db          0/1     0s\n");
+    }
+
+    #[test]
+    fn columns_end_where_a_line_has_no_cell() {
+        let check = |text: &str, expected: &str| assert_eq!(align(text), expected);
+        check("Name:\tweb\nNamespace:\tdefault\n", "Name:       web\nNamespace:  default\n");
+        check("A:\tb\nplain\nLonger:\tc\n", "A:  b\nplain\nLonger:  c\n");
+        check("a\tb\tc\naa\tbb\n", "a   b  c\naa  bb\n");
+        check("Labels:\ta=b\n\tc=d\n", "Labels:  a=b\n         c=d\n");
+        check("", "");
+    }
+}

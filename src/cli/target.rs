@@ -1,0 +1,180 @@
+//! Which container `logs` and `exec` mean, from the status file. The messages are kubectl's and the
+//! kubelet's. Pure.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+
+use super::parse::Options;
+use super::pods;
+use crate::status::snapshot::StatusFile;
+
+/// Annotation with the container to take when none is named.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// A container that Docker knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Docker's id.
+    pub id: String,
+    /// The container has a terminal of its own: its log is not framed.
+    pub tty: bool,
+    /// Something to tell the user first: `Defaulted container …`.
+    pub note: Option<String>,
+}
+
+/// The container whose output `logs` prints.
+///
+/// # Errors
+/// A message for the user.
+pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+    let (pod, container, note) = choose(file, options, name)?;
+    let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or(name), &container.name);
+    let status = status_of(pod, container_name);
+    let id = if options.previous {
+        let previous = status.and_then(|s| s.last_state.as_ref()).and_then(|s| s.terminated.as_ref());
+        previous.and_then(|t| t.container_id.as_deref()).ok_or_else(|| {
+            format!("previous terminated container \"{container_name}\" in pod \"{full}\" not found")
+        })?
+    } else {
+        last_id(status).ok_or_else(|| {
+            let waiting = status.and_then(|s| s.state.as_ref()).and_then(|s| s.waiting.as_ref());
+            match waiting.and_then(|w| w.reason.as_deref()).filter(|r| !r.is_empty()) {
+                Some(reason) => {
+                    format!("container \"{container_name}\" in pod \"{full}\" is waiting to start: {reason}")
+                }
+                None => format!("container \"{container_name}\" in pod \"{full}\" is not available"),
+            }
+        })?
+    };
+    Ok(Target { id: docker_id(id)?, tty: container.tty.unwrap_or(false), note })
+}
+
+/// The container in which `exec` runs a command.
+///
+/// # Errors
+/// A message for the user.
+pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+    let (pod, container, note) = choose(file, options, name)?;
+    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
+    if matches!(phase, "Succeeded" | "Failed") {
+        return Err(format!("cannot exec into a container in a completed pod; current phase is {phase}"));
+    }
+    let status = status_of(pod, &container.name);
+    let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
+    match status.and_then(|s| s.container_id.as_deref()) {
+        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty.unwrap_or(false), note }),
+        _ => {
+            let full = pod.metadata.name.as_deref().unwrap_or(name);
+            Err(format!("container \"{}\" in pod \"{full}\" is not running", container.name))
+        }
+    }
+}
+
+/// The pod and the container that is named, or the default one with a note when there was a choice.
+fn choose<'a>(
+    file: &'a StatusFile,
+    options: &Options,
+    name: &str,
+) -> Result<(&'a Pod, &'a Container, Option<String>), String> {
+    let index = pods::find(file, &options.namespace, name);
+    let pod = index.and_then(|i| file.pods.get(i));
+    let pod = pod.ok_or_else(|| pods::not_found(file, &options.namespace, name))?;
+    let full = pod.metadata.name.as_deref().unwrap_or(name);
+    if let Some(wanted) = &options.container {
+        let container = every(pod).find(|c| c.name == *wanted);
+        let container = container.ok_or_else(|| format!("container {wanted} is not valid for pod {full}"))?;
+        return Ok((pod, container, None));
+    }
+    let annotated = pod.metadata.annotations.as_ref().and_then(|a| a.get(DEFAULT_CONTAINER));
+    if let Some(container) = annotated.and_then(|wanted| every(pod).find(|c| c.name == *wanted)) {
+        return Ok((pod, container, None));
+    }
+    let first = regular(pod).next().ok_or_else(|| format!("pod {full} has no containers"))?;
+    let mut names: Vec<String> = regular(pod).map(|c| c.name.clone()).collect();
+    names.extend(init(pod).map(|c| format!("{} (init)", c.name)));
+    let note = (names.len() > 1)
+        .then(|| format!("Defaulted container \"{}\" out of: {}", first.name, names.join(", ")));
+    Ok((pod, first, note))
+}
+
+fn regular(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|s| &s.containers)
+}
+
+fn init(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten())
+}
+
+fn every(pod: &Pod) -> impl Iterator<Item = &Container> {
+    regular(pod).chain(init(pod))
+}
+
+fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let regular = status.container_statuses.iter().flatten();
+    regular.chain(status.init_container_statuses.iter().flatten()).find(|s| s.name == name)
+}
+
+/// The container that runs, or the one that ran last (in back-off, that is the one with the log).
+fn last_id(status: Option<&ContainerStatus>) -> Option<&str> {
+    let status = status?;
+    let waiting = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
+    let last = status.last_state.as_ref().and_then(|s| s.terminated.as_ref());
+    let last = last.and_then(|t| t.container_id.as_deref());
+    let current = status.container_id.as_deref().filter(|id| !id.is_empty());
+    if waiting { last.or(current) } else { current }
+}
+
+/// `docker://ID` -> `ID`.
+fn docker_id(id: &str) -> Result<String, String> {
+    match id.strip_prefix("docker://").filter(|id| !id.is_empty()) {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(format!("container id {id:?} is not Docker's")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(line: &str) -> Result<(String, Option<String>), String> {
+        let (options, names) = pods::tests::options(line);
+        for_logs(&pods::tests::node().file, &options, &names[0]).map(|t| (t.id, t.note))
+    }
+
+    fn exec(line: &str) -> Result<(String, Option<String>), String> {
+        let (options, names) = pods::tests::options(&format!("{line} -- sh"));
+        for_exec(&pods::tests::node().file, &options, &names[0]).map(|t| (t.id, t.note))
+    }
+
+    #[test]
+    fn the_container_is_the_named_one_or_the_first() {
+        assert_eq!(logs("logs web"), Ok(("c-web".into(), None)));
+        assert_eq!(logs("logs web-node1 -c app"), Ok(("c-web".into(), None)));
+        let note = "Defaulted container \"app\" out of: app, log, proxy (init)";
+        assert_eq!(logs("logs stack"), Ok(("c-stack-app".into(), Some(note.into()))));
+        assert_eq!(logs("logs stack -c proxy"), Ok(("c-stack-proxy".into(), None)));
+        assert_eq!(logs("logs web -c x"), Err("container x is not valid for pod web-node1".into()));
+        assert_eq!(logs("logs nope"), Err("pods \"nope\" not found".into()));
+        assert_eq!(exec("exec stack -c log"), Ok(("c-stack-log".into(), None)));
+    }
+
+    #[test]
+    fn previous_is_the_last_terminated_one() {
+        assert_eq!(logs("logs broken -p"), Ok(("c-broken-3".into(), None)));
+        assert_eq!(logs("logs broken"), Ok(("c-broken-3".into(), None)), "in back-off the last one's log");
+        let error = logs("logs web -p").unwrap_err();
+        assert_eq!(error, "previous terminated container \"app\" in pod \"web-node1\" not found");
+    }
+
+    #[test]
+    fn a_container_that_does_not_run_is_told() {
+        let error = logs("logs job -c main").unwrap_err();
+        assert_eq!(error, "container \"main\" in pod \"job-node1\" is waiting to start: PodInitializing");
+        assert_eq!(
+            exec("exec broken").unwrap_err(),
+            "container \"app\" in pod \"broken-node1\" is not running"
+        );
+        let error = exec("exec refused").unwrap_err();
+        assert_eq!(error, "cannot exec into a container in a completed pod; current phase is Failed");
+    }
+}

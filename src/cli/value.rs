@@ -1,0 +1,223 @@
+//! Values of flags: text to plain data. Pure. Messages are those of Go's flag packages, which users of
+//! the kubelet and kubectl know.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::pod::Source;
+
+/// A boolean as Go reads it.
+///
+/// # Errors
+/// Any other word.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("parsing {text:?}: invalid syntax")),
+    }
+}
+
+/// A whole number.
+///
+/// # Errors
+/// Not a number, or too large.
+pub fn number(text: &str) -> Result<i64, String> {
+    text.parse::<i64>().map_err(|_| format!("parsing {text:?}: invalid syntax"))
+}
+
+/// Nanoseconds per unit of a Go duration.
+const UNITS: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// A duration as Go writes it: `1m0s`, `300ms`, `1.5h`, `0`. At most 292 years, as in Go.
+///
+/// # Errors
+/// A bare number, an unknown unit, a negative or too large duration.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let invalid = || format!("time: invalid duration {text:?}");
+    if text.starts_with('-') {
+        return Err(format!("{} (must not be negative)", invalid()));
+    }
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let (number, after) = split_at_first(rest, |c| !c.is_ascii_digit() && c != '.');
+        let (unit, next) = split_at_first(after, |c| c.is_ascii_digit() || c == '.');
+        if unit.is_empty() {
+            return Err(format!("time: missing unit in duration {text:?}"));
+        }
+        let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            return Err(format!("time: unknown unit {unit:?} in duration {text:?}"));
+        };
+        let part = scaled(number, *scale).ok_or_else(invalid)?;
+        total = total.checked_add(part).filter(|t| i64::try_from(*t).is_ok()).ok_or_else(invalid)?;
+        rest = next;
+    }
+    Ok(Duration::from_nanos(total))
+}
+
+/// `12.5` times `scale`, exact, rounded down; `None` when it is not a number or too large.
+fn scaled(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let mut value = whole.checked_mul(scale)?;
+    let mut place = scale;
+    for digit in fraction.chars() {
+        place /= 10;
+        value = value.checked_add(place.checked_mul(u64::from(digit.to_digit(10)?))?)?;
+    }
+    Some(value)
+}
+
+fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(stop).unwrap_or(text.len()))
+}
+
+/// `k=v,k=v` into `labels`, with the API's rules for label keys and values.
+///
+/// # Errors
+/// The first pair that is not a label.
+pub fn labels(text: &str, labels: &mut BTreeMap<String, String>) -> Result<(), String> {
+    for pair in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(format!("malformed pair, expect string=string: {pair:?}"));
+        };
+        if !is_label_key(key) {
+            return Err(format!("{key:?} is not a label key"));
+        }
+        if !(value.is_empty() || is_label_word(value)) {
+            return Err(format!("{value:?} is not a label value"));
+        }
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(())
+}
+
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_word(name),
+        None => is_label_word(key),
+    }
+}
+
+/// 1 to 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends.
+fn is_label_word(word: &str) -> bool {
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    word.len() <= 63
+        && end(word.chars().next())
+        && end(word.chars().next_back())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// RFC 1123 subdomain as the API wants names of nodes: at most 253 lower-case letters, digits, `-`, `.`.
+#[must_use]
+pub fn is_dns_subdomain(name: &str) -> bool {
+    let label = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+/// `--host-network-sources`: `*`, or names of sources; empty for none.
+///
+/// # Errors
+/// An unknown name, in the kubelet's words.
+pub fn sources(text: &str) -> Result<Vec<Source>, String> {
+    let mut list = Vec::new();
+    for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+        if word == "*" {
+            return Ok(vec![Source::File, Source::Http, Source::Api]);
+        }
+        let source = Source::parse(word).ok_or_else(|| format!("unknown pod source {word:?}"))?;
+        if !list.contains(&source) {
+            list.push(source);
+        }
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        let check =
+            |text: &str, expected: Option<Duration>| assert_eq!(duration(text).ok(), expected, "{text}");
+        check("1m0s", Some(Duration::from_secs(60)));
+        check("300ms", Some(Duration::from_millis(300)));
+        check("1h", Some(Duration::from_secs(3600)));
+        check("1.5h", Some(Duration::from_secs(5400)));
+        check(".5s", Some(Duration::from_millis(500)));
+        check("1.s", Some(Duration::from_secs(1)));
+        check("2us3ns", Some(Duration::from_nanos(2003)));
+        check("0", Some(Duration::ZERO));
+        check("+5s", Some(Duration::from_secs(5)));
+        check("5", None);
+        check("", None);
+        check(".s", None);
+        check("1..2s", None);
+        check("-1s", None);
+        check("1d", None);
+        check("300y", None);
+        check("99999999999999999999h", None);
+        check("9999999999h", None);
+        assert_eq!(duration("20").unwrap_err(), "time: missing unit in duration \"20\"");
+        assert_eq!(duration("1d").unwrap_err(), "time: unknown unit \"d\" in duration \"1d\"");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_breaks_a_parser(text in "\\PC{0,30}", digits in "[0-9.]{0,25}(ns|us|ms|s|m|h|)") {
+            let _ = duration(&text);
+            let _ = duration(&digits);
+            let _ = labels(&text, &mut BTreeMap::new());
+            let _ = sources(&text);
+        }
+    }
+
+    #[test]
+    fn labels_follow_the_api() {
+        let read = |text: &str| {
+            let mut map = BTreeMap::new();
+            labels(text, &mut map).map(|()| map.into_iter().collect::<Vec<_>>())
+        };
+        let pair = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+        assert_eq!(read("a=b,example.com/c=d"), Ok(vec![pair("a", "b"), pair("example.com/c", "d")]));
+        assert_eq!(read("a="), Ok(vec![pair("a", "")]));
+        assert_eq!(read(""), Ok(vec![]));
+        assert!(read("a").is_err());
+        assert!(read("-a=b").is_err());
+        assert!(read("A_/b=c").is_err());
+        assert!(read("a=b c").is_err());
+    }
+
+    #[test]
+    fn sources_by_name() {
+        assert_eq!(sources("*").unwrap().len(), 3);
+        assert_eq!(sources("file,file"), Ok(vec![Source::File]));
+        assert_eq!(sources(""), Ok(vec![]));
+        assert_eq!(sources("files"), Err("unknown pod source \"files\"".into()));
+    }
+}

@@ -1,0 +1,152 @@
+//! `get pods -w`: waits for the daemon to replace its status file, and prints the rows that changed.
+//! Sleeps in the kernel in between; nothing is polled.
+
+use std::io;
+use std::path::Path;
+
+use inotify::{EventMask, Inotify, WatchMask};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::columns::{Row, headings};
+use super::exit::Exit;
+use super::parse::{Options, Output};
+use super::table::List;
+use super::{fail, pods, write};
+use crate::clock::{Clock, System};
+use crate::status::file::{self, ReadError, Status};
+
+/// Room for many events at once, bytes.
+const BUFFER: usize = 4096;
+
+/// A watch on a run directory.
+pub struct Watcher {
+    inotify: Inotify,
+}
+
+impl Watcher {
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn new(run_dir: &Path) -> Result<Watcher, String> {
+        let inotify = Inotify::init().map_err(|e| format!("cannot watch: {e}"))?;
+        let mask = WatchMask::MOVED_TO | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
+        let added = inotify.watches().add(run_dir, mask);
+        added.map_err(|e| format!("cannot watch {}: {e}", run_dir.display()))?;
+        Ok(Watcher { inotify })
+    }
+
+    /// Prints changed rows until the run directory is gone or nobody reads.
+    pub fn run(mut self, options: &Options, names: &[String], first: &Status, mut list: List) -> Exit {
+        let mut known = rows(first, options, names);
+        let mut headed = !known.is_empty();
+        loop {
+            match self.wait() {
+                Ok(true) => {}
+                Ok(false) => {
+                    return fail(&format!("{} is gone: podkeeper was stopped", options.run_dir.display()));
+                }
+                Err(error) => return fail(&format!("cannot watch: {error}")),
+            }
+            let status = match file::read(&options.run_dir) {
+                Ok(status) => status,
+                // Replaced again, or removed: the next event tells.
+                Err(ReadError::Missing(_)) => continue,
+                Err(error) => return fail(&error.to_string()),
+            };
+            let now = rows(&status, options, names);
+            let changed = changes(&known, &now);
+            let text = render(&changed, options, !headed && !options.no_headers, &mut list);
+            headed |= !changed.is_empty();
+            known = now;
+            match write(&text) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::Ok,
+                Err(error) => return fail(&format!("cannot write: {error}")),
+            }
+        }
+    }
+
+    /// True when the file may have changed; false when the directory is gone.
+    fn wait(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; BUFFER];
+        loop {
+            let mut replaced = false;
+            for event in self.inotify.read_events_blocking(&mut buffer)? {
+                if event.mask.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
+                    return Ok(false);
+                }
+                replaced |=
+                    event.mask.contains(EventMask::Q_OVERFLOW) || event.name.is_some_and(|n| n == file::NAME);
+            }
+            if replaced {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+fn rows(status: &Status, options: &Options, names: &[String]) -> Vec<Row> {
+    let (found, _) = pods::select(&status.file, options, names);
+    let pods: Vec<&Pod> = found.iter().filter_map(|i| status.file.pods.get(*i)).collect();
+    pods.into_iter().map(Row::of).collect()
+}
+
+/// Rows that are new or different, and those that are no more, as they last were.
+fn changes(known: &[Row], now: &[Row]) -> Vec<Row> {
+    let gone = known.iter().filter(|old| !now.iter().any(|new| new.is_same_pod(old)));
+    now.iter().filter(|new| !known.contains(new)).chain(gone).cloned().collect()
+}
+
+fn render(changed: &[Row], options: &Options, heading: bool, list: &mut List) -> String {
+    if options.output == Output::Name {
+        return changed.iter().map(|row| format!("pod/{}\n", row.name())).collect();
+    }
+    let wide = options.output == Output::Wide;
+    let now = System::start().now().wall;
+    let mut rows: Vec<_> = changed.iter().map(|row| row.cells(wide, options.all_namespaces, now)).collect();
+    if heading && !rows.is_empty() {
+        rows.insert(0, headings(wide, options.all_namespaces));
+    }
+    list.render(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_is_printed() {
+        let (options, names) = pods::tests::options("get pods");
+        let mut status = pods::tests::node();
+        let before = rows(&status, &options, &names);
+        assert_eq!(changes(&before, &before), []);
+        let web = pods::find(&status.file, "default", "web").unwrap();
+        status.file.pods[web].metadata.annotations = None;
+        assert_eq!(changes(&before, &rows(&status, &options, &names)), [], "no column shows it");
+        status.file.pods[web].metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time("1970-01-01T00:00:00Z".parse().unwrap()),
+        );
+        let leaving = rows(&status, &options, &names);
+        let changed = changes(&before, &leaving);
+        assert_eq!(changed.len(), 1);
+        assert!(
+            render(&changed, &options, false, &mut List::default())
+                .starts_with("web-node1   1/1   Terminating   0")
+        );
+        status.file.pods.remove(web);
+        let gone = changes(&leaving, &rows(&status, &options, &names));
+        assert_eq!(gone, changed);
+    }
+
+    #[test]
+    fn a_replaced_file_wakes_and_a_removed_directory_ends() {
+        let dir = crate::cli::scratch("watch");
+        let mut watcher = Watcher::new(&dir).unwrap();
+        file::write_atomically(&dir, b"{}").unwrap();
+        assert!(watcher.wait().unwrap());
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(!watcher.wait().unwrap());
+        assert!(Watcher::new(&dir).err().unwrap().contains("No such file"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The tree a manifest's text becomes: JSON's kinds of data, each with the place it was written at.
+//!
+//! Not here: reading text (`yaml.rs`), knowing any Kubernetes type.
+
+use serde_json::{Map, Number, Value};
+
+use super::path::{Path, Step};
+
+/// 1-based line and column.
+pub(crate) type Place = (u32, u32);
+
+/// A value and where it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    /// Where.
+    pub at: Place,
+    /// What.
+    pub data: Data,
+}
+
+/// JSON's kinds of data. A map keeps the order it was written in and has no key twice.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Data {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One key of a map.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    /// The key's text.
+    pub key: String,
+    /// Where the key is.
+    pub at: Place,
+    /// Its value.
+    pub value: Node,
+}
+
+impl Node {
+    /// The value of a key; `None` when this is no map or has no such key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|e| &e.value)
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|e| e.key == key)
+    }
+
+    /// The keys and values of a map; none for anything else.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match &self.data {
+            Data::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The items of a list; none for anything else.
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.data {
+            Data::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text of a string.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match &self.data {
+            Data::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// `null`, or what an absent key stands for.
+    pub(crate) fn is_null(&self) -> bool {
+        self.data == Data::Null
+    }
+
+    /// What kind of data this is, in words.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Null => "null",
+            Data::Bool(_) => "a boolean",
+            Data::Number(_) => "a number",
+            Data::String(_) => "a string",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// The same data without the places.
+    pub(crate) fn to_value(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(b) => Value::Bool(*b),
+            Data::Number(n) => Value::Number(n.clone()),
+            Data::String(s) => Value::String(s.clone()),
+            Data::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
+            Data::Map(entries) => Value::Object(
+                entries.iter().map(|e| (e.key.clone(), e.value.to_value())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    /// Where a field is written: its key, or the list item, or the nearest parent that exists.
+    pub(crate) fn place(&self, path: &Path<'_>) -> Place {
+        self.walk(path).1
+    }
+
+    /// The node of a field, if it was written.
+    pub(crate) fn find(&self, path: &Path<'_>) -> Option<&Node> {
+        self.walk(path).0
+    }
+
+    fn walk(&self, path: &Path<'_>) -> (Option<&Node>, Place) {
+        let Some(parent) = path.parent() else { return (Some(self), self.at) };
+        let (node, place) = self.walk(parent);
+        let Some(node) = node else { return (None, place) };
+        match path.step() {
+            Step::Root => (Some(node), place),
+            Step::Field(key) | Step::Key(key) => match node.entry(key) {
+                Some(entry) => (Some(&entry.value), entry.at),
+                None => (None, place),
+            },
+            Step::Index(i) => match node.items().get(i) {
+                Some(item) => (Some(item), item.at),
+                None => (None, place),
+            },
+        }
+    }
+}
+
+/// JSON without spaces and with sorted keys: equal for all ways of writing the same data.
+pub(crate) fn canonical(node: &Node) -> String {
+    let mut out = String::new();
+    write_canonical(node, &mut out);
+    out
+}
+
+fn write_canonical(node: &Node, out: &mut String) {
+    match &node.data {
+        Data::List(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Data::Map(entries) => {
+            let mut sorted: Vec<&Entry> = entries.iter().collect();
+            sorted.sort_by(|a, b| a.key.cmp(&b.key));
+            out.push('{');
+            for (i, entry) in sorted.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(entry.key.as_str()).to_string());
+                out.push(':');
+                write_canonical(&entry.value, out);
+            }
+            out.push('}');
+        }
+        Data::Null | Data::Bool(_) | Data::Number(_) | Data::String(_) => {
+            out.push_str(&node.to_value().to_string());
+        }
+    }
+}

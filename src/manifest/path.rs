@@ -1,0 +1,217 @@
+//! Field paths, and the list of problems found on them.
+//!
+//! A path is a chain of borrowed steps on the stack, so walking a pod allocates only when something is
+//! wrong. The texts are the API's (`apimachinery/pkg/util/validation/field`).
+
+use std::fmt;
+
+use super::node::Node;
+use crate::limits;
+use crate::source::{Problem, Severity};
+
+/// One step of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Step<'a> {
+    /// The document itself.
+    Root,
+    /// `.name`
+    Field(&'a str),
+    /// `[3]`
+    Index(usize),
+    /// `[cpu]`: the key of a map whose keys the user chooses.
+    Key(&'a str),
+}
+
+/// A field's path from the root of its pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+impl<'a> Path<'a> {
+    /// The pod itself.
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+
+    /// `self.name`
+    pub(crate) fn field(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Field(name) }
+    }
+    /// `self[index]`
+    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+    /// `self[key]`
+    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+    /// The child `name` of a map: `[name]` where the user chooses the keys, `.name` elsewhere.
+    pub(crate) fn child(&'a self, name: &'a str) -> Path<'a> {
+        const FREE: [&str; 7] =
+            ["labels", "annotations", "nodeSelector", "limits", "requests", "matchLabels", "overhead"];
+        match self.step {
+            Step::Field(own) if FREE.contains(&own) => self.key(name),
+            _ => self.field(name),
+        }
+    }
+    /// The path without its last step; none for the root.
+    pub(crate) fn parent(&self) -> Option<&Path<'a>> {
+        self.parent
+    }
+    /// The last step.
+    pub(crate) fn step(&self) -> Step<'a> {
+        self.step
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        if let Some(parent) = self.parent {
+            write!(f, "{parent}")?;
+            first = parent.parent.is_none();
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Field(name) if first => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Index(i) => write!(f, "[{i}]"),
+            Step::Key(key) => write!(f, "[{}]", shorten(key)),
+        }
+    }
+}
+
+/// The problems of one pod.
+pub(crate) struct Report<'a> {
+    path: &'a str,
+    pod: Option<String>,
+    root: &'a Node,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl<'a> Report<'a> {
+    /// An empty report about the pod written at `root` of the file `path`.
+    pub(crate) fn new(path: &'a str, pod: Option<String>, root: &'a Node) -> Report<'a> {
+        Report { path, pod, root, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// The pod's text as a tree.
+    pub(crate) fn root(&self) -> &'a Node {
+        self.root
+    }
+
+    /// What was written for a field.
+    pub(crate) fn written(&self, path: &Path<'_>) -> Option<&'a Node> {
+        self.root.find(path)
+    }
+
+    /// The pod cannot be taken.
+    pub(crate) fn error(&mut self, path: &Path<'_>, message: impl Into<String>) {
+        if self.errors.len() < limits::PROBLEMS_PER_FILE {
+            let problem = self.problem(Severity::Error, path, message.into());
+            self.errors.push(problem);
+        }
+    }
+
+    /// The pod is taken; this part does nothing here.
+    pub(crate) fn warning(&mut self, path: &Path<'_>, message: impl Into<String>) {
+        if self.warnings.len() < limits::PROBLEMS_PER_FILE {
+            let problem = self.problem(Severity::Warning, path, message.into());
+            self.warnings.push(problem);
+        }
+    }
+
+    fn problem(&self, severity: Severity, path: &Path<'_>, message: String) -> Problem {
+        let field = path.to_string();
+        Problem {
+            severity,
+            path: self.path.to_owned(),
+            at: Some(self.root.place(path)),
+            pod: self.pod.clone(),
+            field: Some(field).filter(|f| !f.is_empty()),
+            message,
+        }
+    }
+
+    /// Something was found wrong at this field or below it.
+    pub(crate) fn has_error_at(&self, path: &Path<'_>) -> bool {
+        let wanted = path.to_string();
+        self.errors.iter().filter_map(|p| p.field.as_deref()).any(|field| {
+            field
+                .strip_prefix(wanted.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
+    /// More warnings would not be kept, so they need not be worked out.
+    pub(crate) fn is_full_of_warnings(&self) -> bool {
+        self.warnings.len() >= limits::PROBLEMS_PER_FILE
+    }
+
+    /// More errors would not be kept.
+    pub(crate) fn is_full_of_errors(&self) -> bool {
+        self.errors.len() >= limits::PROBLEMS_PER_FILE
+    }
+
+    /// No error so far.
+    pub(crate) fn is_good(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Errors, then warnings.
+    pub(crate) fn into_problems(self) -> impl Iterator<Item = Problem> {
+        self.errors.into_iter().chain(self.warnings)
+    }
+}
+
+/// The text with at most [`limits::PROBLEM_VALUE`] characters.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(limits::PROBLEM_VALUE) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A string in quotes, shortened, control characters escaped.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{:?}", shorten(text))
+}
+
+/// `field.Required`.
+pub(crate) fn required(detail: &str) -> String {
+    if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") }
+}
+/// `field.Invalid` of a string.
+pub(crate) fn invalid(value: &str, detail: &str) -> String {
+    format!("Invalid value: {}: {detail}", quoted(value))
+}
+/// `field.Invalid` of a number or a boolean.
+pub(crate) fn invalid_plain(value: impl fmt::Display, detail: &str) -> String {
+    format!("Invalid value: {value}: {detail}")
+}
+/// `field.Duplicate`.
+pub(crate) fn duplicate(value: &str) -> String {
+    format!("Duplicate value: {}", quoted(value))
+}
+/// `field.Forbidden`.
+pub(crate) fn forbidden(detail: &str) -> String {
+    format!("Forbidden: {detail}")
+}
+/// `field.NotFound`.
+pub(crate) fn not_found(value: &str) -> String {
+    format!("Not found: {}", quoted(value))
+}
+/// `field.NotSupported`.
+pub(crate) fn unsupported(value: &str, supported: &[&str]) -> String {
+    let list: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+    format!("Unsupported value: {}: supported values: {}", quoted(value), list.join(", "))
+}
+/// `field.TooLong`.
+pub(crate) fn too_long(most: usize) -> String {
+    format!("Too long: may not be more than {most} bytes")
+}
+/// `field.TooMany`.
+pub(crate) fn too_many(have: usize, most: usize) -> String {
+    format!("Too many: {have}: must have at most {most} items")
+}

@@ -1,0 +1,262 @@
+//! Kubernetes quantities (`500m`, `1.5Gi`, `1e3`) as whole numbers, exactly. No floating point here, and
+//! nothing that wraps: what does not fit an `i64` is an error.
+//!
+//! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. Like there, a fraction that
+//! is left is rounded away from zero: `0.1` of a byte is one byte. Unlike there, a value past the largest
+//! one is refused, not cut down to it: a limit that silently became another one helps nobody.
+
+use std::fmt;
+
+/// Why a text is not a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuantityError {
+    /// It does not read as number and suffix.
+    Syntax,
+    /// It does, and the value asked for does not fit 63 bits.
+    TooLarge,
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QuantityError::Syntax => "must be a number with an optional suffix: m, k, M, G, Ki, Mi, Gi, e3 …",
+            QuantityError::TooLarge => "is too large",
+        })
+    }
+}
+
+impl std::error::Error for QuantityError {}
+
+/// The value in thousandths, rounded away from zero (`MilliValue()`): milli-CPUs of a `cpu` quantity.
+///
+/// # Errors
+/// See [`QuantityError`].
+pub fn milli(text: &str) -> Result<i64, QuantityError> {
+    parse(text)?.scaled(3)
+}
+
+/// The value in whole units, rounded away from zero (`Value()`): bytes of a `memory` quantity.
+///
+/// # Errors
+/// See [`QuantityError`].
+pub fn value(text: &str) -> Result<i64, QuantityError> {
+    parse(text)?.scaled(0)
+}
+
+/// `sign digits.fraction x 10^exponent x 2^binary`, still in the text's own digits.
+struct Parsed<'a> {
+    negative: bool,
+    /// Digits before the point.
+    whole: &'a str,
+    /// Digits after the point.
+    fraction: &'a str,
+    exponent: i32,
+    binary: u32,
+}
+
+fn parse(text: &str) -> Result<Parsed<'_>, QuantityError> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, rest) = split_digits(rest);
+    let (fraction, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("", rest),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(QuantityError::Syntax);
+    }
+    let (exponent, binary) = parse_suffix(suffix).ok_or(QuantityError::Syntax)?;
+    Ok(Parsed { negative, whole, fraction, exponent, binary })
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+/// Powers of ten and of two that a suffix stands for.
+fn parse_suffix(suffix: &str) -> Option<(i32, u32)> {
+    Some(match suffix {
+        "n" => (-9, 0),
+        "u" => (-6, 0),
+        "m" => (-3, 0),
+        "" => (0, 0),
+        "k" => (3, 0),
+        "M" => (6, 0),
+        "G" => (9, 0),
+        "T" => (12, 0),
+        "P" => (15, 0),
+        "E" => (18, 0),
+        "Ki" => (0, 10),
+        "Mi" => (0, 20),
+        "Gi" => (0, 30),
+        "Ti" => (0, 40),
+        "Pi" => (0, 50),
+        "Ei" => (0, 60),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E'])?;
+            (exponent.parse().ok()?, 0)
+        }
+    })
+}
+
+impl Parsed<'_> {
+    /// The value times `10^extra`, rounded away from zero.
+    ///
+    /// The decimal point is moved over the digits instead of multiplying, so that no quantity that fits
+    /// is lost to an intermediate that does not. Work is bounded by the text's length: runs of padding
+    /// zeros stop as soon as they cannot change the result.
+    fn scaled(&self, extra: i32) -> Result<i64, QuantityError> {
+        let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|b| u128::from(b - b'0'));
+        if digits().all(|d| d == 0) {
+            return Ok(0);
+        }
+        let count = self.whole.len() + self.fraction.len();
+        let point = i64::try_from(self.whole.len()).unwrap_or(i64::MAX);
+        let point = point.saturating_add(i64::from(self.exponent)).saturating_add(i64::from(extra));
+        let before = usize::try_from(point).unwrap_or(0);
+        let unit = 1_u128 << self.binary;
+
+        let mut whole: u128 = 0;
+        for digit in digits().take(before) {
+            whole = shift_in(whole, digit)?;
+        }
+        if whole != 0 {
+            for _ in count..before {
+                whole = shift_in(whole, 0)?;
+            }
+        }
+        let whole = whole.checked_mul(unit).ok_or(QuantityError::TooLarge)?;
+
+        // Fraction x 2^binary from its last digit on: `carry` becomes the whole part, `rest` says that
+        // something below it was left.
+        let (mut carry, mut rest) = (0_u128, false);
+        let fraction: Vec<u128> = digits().skip(before).collect();
+        for digit in fraction.into_iter().rev() {
+            let sum = digit * unit + carry;
+            carry = sum / 10;
+            rest |= !sum.is_multiple_of(10);
+        }
+        for _ in point..0 {
+            if carry == 0 {
+                break;
+            }
+            rest |= !carry.is_multiple_of(10);
+            carry /= 10;
+        }
+        let magnitude = whole.checked_add(carry).and_then(|sum| sum.checked_add(u128::from(rest)));
+        let magnitude = magnitude.and_then(|m| i64::try_from(m).ok()).ok_or(QuantityError::TooLarge)?;
+        Ok(if self.negative { -magnitude } else { magnitude })
+    }
+}
+
+/// `number x 10 + digit`, while it can still end below 2^63.
+fn shift_in(number: u128, digit: u128) -> Result<u128, QuantityError> {
+    let number = number * 10 + digit;
+    if number > i64::MAX.unsigned_abs().into() { Err(QuantityError::TooLarge) } else { Ok(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use QuantityError::{Syntax, TooLarge};
+
+    #[test]
+    fn values() {
+        let check = |text: &str, whole: Result<i64, QuantityError>, milli_: Result<i64, QuantityError>| {
+            assert_eq!((text, value(text), milli(text)), (text, whole, milli_));
+        };
+        check("0", Ok(0), Ok(0));
+        check("-0.0", Ok(0), Ok(0));
+        check("1", Ok(1), Ok(1000));
+        check("+1", Ok(1), Ok(1000));
+        check("-1", Ok(-1), Ok(-1000));
+        check("100m", Ok(1), Ok(100));
+        check("1500m", Ok(2), Ok(1500));
+        check("-1500m", Ok(-2), Ok(-1500));
+        check("0.5", Ok(1), Ok(500));
+        check(".5", Ok(1), Ok(500));
+        check("5.", Ok(5), Ok(5000));
+        check("1.0005", Ok(2), Ok(1001));
+        check("1n", Ok(1), Ok(1));
+        check("1000001u", Ok(2), Ok(1001));
+        check("1k", Ok(1000), Ok(1_000_000));
+        check("1Ki", Ok(1024), Ok(1_024_000));
+        check("64Mi", Ok(67_108_864), Ok(67_108_864_000));
+        check("64M", Ok(64_000_000), Ok(64_000_000_000));
+        check("1.5Gi", Ok(1_610_612_736), Ok(1_610_612_736_000));
+        check("0.1Ki", Ok(103), Ok(102_400));
+        check("1e3", Ok(1000), Ok(1_000_000));
+        check("1E3", Ok(1000), Ok(1_000_000));
+        check("1e+3", Ok(1000), Ok(1_000_000));
+        check("12e-1", Ok(2), Ok(1200));
+        check("1E", Ok(1_000_000_000_000_000_000), Err(TooLarge));
+        check("1Ei", Ok(1_152_921_504_606_846_976), Err(TooLarge));
+        check("7Ei", Ok(8_070_450_532_247_928_832), Err(TooLarge));
+        check("8Ei", Err(TooLarge), Err(TooLarge));
+        check("9223372036854775807", Ok(i64::MAX), Err(TooLarge));
+        check("9223372036854775807.1", Err(TooLarge), Err(TooLarge));
+        check("9223372036854775808", Err(TooLarge), Err(TooLarge));
+        check("1e2147483647", Err(TooLarge), Err(TooLarge));
+        check("1e-2147483647", Ok(1), Ok(1));
+        check("0e2147483647", Ok(0), Ok(0));
+        check("0.00000000000000000000000000000000000000000001Ei", Ok(1), Ok(1));
+        check("00000000000000000000000000000000000000000000002", Ok(2), Ok(2000));
+        check("0.125000000000000000000000000000000000000000000Ki", Ok(128), Ok(128_000));
+    }
+
+    #[test]
+    fn syntax() {
+        for text in [
+            "",
+            ".",
+            "-",
+            "+",
+            "m",
+            "Ki",
+            "1 ",
+            " 1",
+            "1i",
+            "1K",
+            "1mi",
+            "1kI",
+            "1.1.M",
+            "1+1.0M",
+            "0.1mi",
+            "1e",
+            "1e3.5",
+            "1e3Ki",
+            "--1",
+            "0x10",
+            "1e99999999999",
+            "١",
+            "1_000",
+            "Inf",
+            "NaN",
+        ] {
+            assert_eq!((text, value(text)), (text, Err(Syntax)));
+            assert_eq!((text, milli(text)), (text, Err(Syntax)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "[-+]?[0-9.]{0,50}([eE][-+]?[0-9]{0,12}|[numkMGTPE]i?)?|.{0,30}") {
+            let _ = (value(&text), milli(&text));
+        }
+        #[test]
+        fn agrees_with_arithmetic(n in -4_000_000_000_i64..4_000_000_000, f in 0_i64..1000) {
+            let sign = if n < 0 { "-" } else { "" };
+            let text = format!("{sign}{}.{f:03}", n.abs());
+            let thousandths = (n.abs() * 1000 + f) * if n < 0 { -1 } else { 1 };
+            prop_assert_eq!(milli(&text), Ok(thousandths));
+            let kibi = (n.abs() * 1000 + f) * 1024;
+            let rounded = (kibi + 999) / 1000 * if n < 0 { -1 } else { 1 };
+            prop_assert_eq!(value(&format!("{text}Ki")), Ok(rounded));
+        }
+    }
+}

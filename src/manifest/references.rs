@@ -1,0 +1,115 @@
+//! What a static pod may not refer to, because it lives in an API server (spec/01 section 6 step 11;
+//! upstream `pkg/kubelet/config/common.go`).
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+use super::node::Node;
+use super::path::{Path, Report};
+
+/// Reports each forbidden reference at its field.
+pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    let path = root.field("spec");
+    for (name, field) in
+        [("serviceAccountName", &spec.service_account_name), ("serviceAccount", &spec.service_account)]
+    {
+        if field.as_deref().is_some_and(|name| !name.is_empty()) {
+            refuse(&path.field(name), "serviceaccounts", report);
+        }
+    }
+    if spec.image_pull_secrets.as_deref().is_some_and(|list| !list.is_empty()) {
+        refuse(&path.field("imagePullSecrets"), "secrets", report);
+    }
+    if spec.resource_claims.as_deref().is_some_and(|list| !list.is_empty()) {
+        refuse(&path.field("resourceClaims"), "resourceclaims", report);
+    }
+    let lists = [
+        ("initContainers", spec.init_containers.as_deref()),
+        ("containers", Some(spec.containers.as_slice())),
+    ];
+    for (name, list) in lists {
+        let path = path.field(name);
+        for (i, each) in list.unwrap_or_default().iter().enumerate() {
+            container(each, &path.index(i), report);
+        }
+    }
+    let path = path.field("volumes");
+    let volumes = report.written(&path).map(Node::items).unwrap_or_default();
+    for (i, each) in volumes.iter().enumerate() {
+        volume(each, &path.index(i), report);
+    }
+}
+
+fn refuse(path: &Path<'_>, what: &str, report: &mut Report<'_>) {
+    report.error(path, format!("static pods may not reference {what}"));
+}
+
+fn container(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
+    let env = path.field("env");
+    for (i, each) in container.env.iter().flatten().enumerate() {
+        let Some(from) = &each.value_from else { continue };
+        let path = env.index(i);
+        let path = path.field("valueFrom");
+        if from.secret_key_ref.is_some() {
+            refuse(&path.field("secretKeyRef"), "secrets", report);
+        }
+        if from.config_map_key_ref.is_some() {
+            refuse(&path.field("configMapKeyRef"), "configmaps", report);
+        }
+    }
+    let env_from = path.field("envFrom");
+    for (i, each) in container.env_from.iter().flatten().enumerate() {
+        let path = env_from.index(i);
+        if each.secret_ref.is_some() {
+            refuse(&path.field("secretRef"), "secrets", report);
+        }
+        if each.config_map_ref.is_some() {
+            refuse(&path.field("configMapRef"), "configmaps", report);
+        }
+    }
+}
+
+fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
+    for source in volume.entries().iter().filter(|e| !e.value.is_null()) {
+        let at = path.field(&source.key);
+        let what = match source.key.as_str() {
+            "configMap" => "configmaps",
+            "secret" | "azureFile" => "secrets",
+            "csi" => "csidrivers (via CSI volumes)",
+            "persistentVolumeClaim" => "persistentvolumeclaims",
+            "ephemeral" => "persistentvolumeclaims (via ephemeral volumes)",
+            "projected" => {
+                projected(&source.value, &at, report);
+                continue;
+            }
+            // In-line network volumes are allowed, their credentials are not.
+            _ => {
+                if let Some(key) =
+                    ["secretRef", "secretName"].into_iter().find(|k| source.value.get(k).is_some())
+                {
+                    refuse(&at.field(key), "secrets", report);
+                }
+                continue;
+            }
+        };
+        refuse(&at, what, report);
+    }
+}
+
+fn projected(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
+    let path = path.field("sources");
+    let sources = volume.get("sources").map(Node::items).unwrap_or_default();
+    for (i, source) in sources.iter().enumerate() {
+        for entry in source.entries().iter().filter(|e| !e.value.is_null()) {
+            let what = match entry.key.as_str() {
+                "configMap" => "configmaps",
+                "secret" => "secrets",
+                "serviceAccountToken" => "serviceaccounts (via projected volumes)",
+                "clusterTrustBundle" => "clustertrustbundles",
+                "podCertificate" => "podcertificates",
+                _ => continue,
+            };
+            refuse(&path.index(i).field(&entry.key), what, report);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What makes a decoded pod a static pod of this node: UID, name suffix, namespace, node, annotations,
+//! toleration, phase (spec/01 section 6, steps 2 to 9).
+
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::path::{Path, Report, required};
+use super::{Context, hash, node};
+use crate::pod::Source;
+
+/// Annotation: which source the pod came from.
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// Annotation: the static pod's UID.
+pub const CONFIG_HASH: &str = "kubernetes.io/config.hash";
+/// Annotation: when the pod was first seen; set by the merge.
+pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
+/// Annotation of mirror pods only.
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Turns metadata and spec, as written and defaulted, into the static pod's. `report` is at the pod.
+pub(crate) fn apply(
+    meta: &mut ObjectMeta,
+    spec: &mut PodSpec,
+    context: &Context<'_>,
+    report: &mut Report<'_>,
+) -> PodStatus {
+    let root = Path::ROOT;
+    let metadata = root.field("metadata");
+    match meta.name.as_deref().unwrap_or_default() {
+        "" => report.error(&metadata.field("name"), required("name is needed for the pod")),
+        name => meta.name = Some(format!("{name}-{}", context.node_name.to_ascii_lowercase())),
+    }
+    if meta.namespace.as_deref().unwrap_or_default().is_empty() {
+        meta.namespace = Some("default".to_owned());
+    }
+    // What the user wrote, not what it was decoded to: a default or field that a later version adds
+    // changes no identity (kubernetes/kubernetes#63814).
+    let uid = meta.uid.take().filter(|uid| !uid.is_empty()).unwrap_or_else(|| {
+        let host = Some(context.node_name).filter(|_| context.source == Source::File);
+        hash::pod_uid(&node::canonical(report.root()), host, context.path)
+    });
+    meta.uid = Some(uid.clone());
+    // The kubelet overwrites another node's name and runs the pod. Here it stays, and admission refuses
+    // the pod with reason NodeName: a manifest that names another node is not meant for this one.
+    if spec.node_name.as_deref().unwrap_or_default().is_empty() {
+        spec.node_name = Some(context.node_name.to_owned());
+    }
+    let annotations = meta.annotations.get_or_insert_default();
+    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR] {
+        if annotations.remove(key).is_some() {
+            let path = metadata.field("annotations");
+            report.warning(&path.key(key), "is ignored: podkeeper sets this annotation itself");
+        }
+    }
+    annotations.insert(CONFIG_HASH.to_owned(), uid);
+    annotations.insert(CONFIG_SOURCE.to_owned(), context.source.as_str().to_owned());
+    if context.source == Source::File {
+        tolerate_no_execute(spec);
+    }
+    PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }
+}
+
+/// Adds `{operator: Exists, effect: NoExecute}`; one that matches is replaced, never doubled.
+fn tolerate_no_execute(spec: &mut PodSpec) {
+    let ours = Toleration {
+        operator: Some("Exists".to_owned()),
+        effect: Some("NoExecute".to_owned()),
+        ..Toleration::default()
+    };
+    let same = |t: &Toleration| {
+        let text = |s: &Option<String>| s.clone().unwrap_or_default();
+        text(&t.key).is_empty()
+            && text(&t.value).is_empty()
+            && t.operator == ours.operator
+            && t.effect == ours.effect
+    };
+    let list = spec.tolerations.get_or_insert_default();
+    list.retain(|t| !same(t));
+    list.push(ours);
+}

@@ -1,0 +1,71 @@
+//! Fields the API does not have: found by comparing what was written with what the typed object gives
+//! back. A field without a home vanishes on the way.
+
+use serde_json::Value;
+
+use super::node::{Data, Node};
+use super::path::{Path, Report, shorten};
+use super::support;
+
+/// Warns of each key below `path` that `typed` does not have.
+pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut Report<'_>) {
+    match (&written.data, typed) {
+        (Data::Map(entries), Value::Object(known)) => {
+            for entry in entries {
+                let path = path.child(&entry.key);
+                match known.get(&entry.key) {
+                    Some(inner) => check(&entry.value, inner, &path, report),
+                    None if entry.value.is_null() => {}
+                    None => unknown(&entry.key, &path, report),
+                }
+            }
+        }
+        (Data::List(items), Value::Array(known)) => {
+            for (i, (item, inner)) in items.iter().zip(known).enumerate() {
+                check(item, inner, &path.index(i), report);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Warns of one unknown key, with the nearest known name when there is one.
+pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    if report.is_full_of_warnings() {
+        return;
+    }
+    let parent = path.parent().map(support::pattern).unwrap_or_default();
+    let near = support::names_below(&parent)
+        .map(|name| (distance(&key.to_ascii_lowercase(), &name.to_ascii_lowercase()), name))
+        // A third of a name may be wrong; more is another word.
+        .filter(|(d, name)| *d <= (name.len() / 3).min(2))
+        .min();
+    match near {
+        Some((_, name)) => {
+            report.warning(path, format!("unknown field, ignored; did you mean {}?", shorten(name)))
+        }
+        None => report.warning(path, "unknown field, ignored"),
+    }
+}
+
+/// Levenshtein's distance, 3 for all that is clearly far.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len().abs_diff(b.len()) > 2 {
+        return 3;
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i.saturating_add(1);
+        let mut next = vec![left];
+        for (y, up) in b.iter().zip(row.iter().skip(1)) {
+            let change = diagonal.saturating_add(usize::from(x != *y));
+            left = change.min(left.saturating_add(1)).min(up.saturating_add(1));
+            diagonal = *up;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(3).min(3)
+}

@@ -1,0 +1,54 @@
+//! Metadata: names, labels, annotations, and what only an API server may set.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::super::path::{Path, Report, forbidden, invalid, too_long};
+use super::{accepted, accepted_if_set, names};
+
+/// Most bytes of all annotations' keys and values together.
+const ANNOTATIONS_BYTES: usize = 256 * 1024;
+
+pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
+    // The name has the node's suffix here; an empty one is reported where the suffix is added.
+    accepted_if_set(meta.name.as_deref(), names::subdomain, &path.field("name"), report);
+    accepted_if_set(meta.namespace.as_deref(), names::label, &path.field("namespace"), report);
+    accepted_if_set(meta.uid.as_deref(), names::uid, &path.field("uid"), report);
+    if let Some(labels) = &meta.labels {
+        self::labels(labels, &path.field("labels"), report);
+    }
+    if let Some(annotations) = &meta.annotations {
+        self::annotations(annotations, &path.field("annotations"), report);
+    }
+    let only_api = "may not be set in a manifest; remove the manifest to delete the pod";
+    if meta.deletion_timestamp.is_some() {
+        report.error(&path.field("deletionTimestamp"), forbidden(only_api));
+    }
+    if meta.deletion_grace_period_seconds.is_some() {
+        report.error(&path.field("deletionGracePeriodSeconds"), forbidden(only_api));
+    }
+}
+
+/// Keys and values of labels (also of a node selector).
+pub(super) fn labels(labels: &BTreeMap<String, String>, path: &Path<'_>, report: &mut Report<'_>) {
+    for (key, value) in labels {
+        let path = path.key(key);
+        accepted(key, names::qualified, &path, report);
+        accepted(value, names::label_value, &path, report);
+    }
+}
+
+fn annotations(annotations: &BTreeMap<String, String>, path: &Path<'_>, report: &mut Report<'_>) {
+    let mut size = 0_usize;
+    for (key, value) in annotations {
+        // Upstream judges the key in lower case.
+        if let Err(detail) = names::qualified(&key.to_ascii_lowercase()) {
+            report.error(&path.key(key), invalid(key, detail));
+        }
+        size = size.saturating_add(key.len()).saturating_add(value.len());
+    }
+    if size > ANNOTATIONS_BYTES {
+        report.error(path, too_long(ANNOTATIONS_BYTES));
+    }
+}

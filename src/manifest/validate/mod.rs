@@ -1,0 +1,85 @@
+//! The API's validation of a pod, with its field paths and texts (`pkg/apis/core/validation/validation.go`).
+//! It judges what was decoded and defaulted; it changes nothing and knows no podkeeper limits: those are
+//! `support.rs`'.
+
+mod containers;
+mod env;
+mod lifecycle;
+mod metadata;
+mod names;
+mod network;
+mod pod;
+mod ports;
+mod probes;
+mod resources;
+mod scheduling;
+mod security;
+mod volumes;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
+
+/// Reports everything the API server would refuse.
+pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    metadata::check(meta, &root.field("metadata"), report);
+    let path = root.field("spec");
+    pod::check(spec, &path, report);
+    containers::check_all(spec, &path, report);
+    scheduling::check(spec, &path, report);
+    network::check(spec, &path, report);
+    security::check_pod(spec, &path, report);
+    volumes::check_all(&path, report);
+}
+
+/// The text is one of `values`; absent or empty is fine.
+fn one_of(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
+    if let Some(value) = value.filter(|v| !v.is_empty() && !values.contains(v)) {
+        report.error(path, unsupported(value, values));
+    }
+}
+
+/// The number, if there is one, lies between the bounds.
+fn between(value: Option<i64>, least: i64, most: i64, path: &Path<'_>, report: &mut Report<'_>) {
+    if let Some(value) = value.filter(|v| !(least..=most).contains(v)) {
+        let detail = format!("must be between {least} and {most}, inclusive");
+        report.error(path, invalid_plain(value, &detail));
+    }
+}
+
+/// The number, if there is one, is not below zero.
+fn not_negative(value: Option<i64>, path: &Path<'_>, report: &mut Report<'_>) {
+    if let Some(value) = value.filter(|v| *v < 0) {
+        report.error(path, invalid_plain(value, "must be greater than or equal to 0"));
+    }
+}
+
+/// The text is there and `rule` accepts it.
+fn needed(value: &str, rule: fn(&str) -> names::Verdict, path: &Path<'_>, report: &mut Report<'_>) {
+    if value.is_empty() {
+        report.error(path, required(""));
+    } else {
+        accepted(value, rule, path, report);
+    }
+}
+
+/// `rule` accepts the text.
+fn accepted(value: &str, rule: fn(&str) -> names::Verdict, path: &Path<'_>, report: &mut Report<'_>) {
+    if let Err(detail) = rule(value) {
+        report.error(path, invalid(value, detail));
+    }
+}
+
+/// `rule` accepts the text, if there is one.
+fn accepted_if_set(
+    value: Option<&str>,
+    rule: fn(&str) -> names::Verdict,
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
+    if let Some(value) = value.filter(|v| !v.is_empty()) {
+        accepted(value, rule, path, report);
+    }
+}

@@ -1,0 +1,341 @@
+//! YAML text -> one [`Node`] tree per document. JSON comes in by the same door: it is YAML.
+//!
+//! The parser gives events; this composes them, because three things are wanted that no ready reader
+//! has together: a place for every field, kubectl's reading of plain scalars, and budgets on depth,
+//! documents and what aliases expand to. Duplicate keys are refused. Nothing here knows Kubernetes.
+
+use std::collections::{HashMap, HashSet};
+
+use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+
+use super::node::{Data, Entry, Node, Place};
+use super::path::{quoted, shorten};
+use super::scalar;
+use crate::limits;
+
+/// Why a text is no YAML (or not one podkeeper reads), and where.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SyntaxError {
+    /// Where, when known.
+    pub at: Option<Place>,
+    /// What.
+    pub message: String,
+}
+
+type Result<T> = std::result::Result<T, SyntaxError>;
+
+fn wrong<T>(at: Place, message: impl Into<String>) -> Result<T> {
+    Err(SyntaxError { at: Some(at), message: message.into() })
+}
+
+/// Checks size and characters. A byte order mark is dropped.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
+    if bytes.len() > limits::MANIFEST_BYTES {
+        let message = format!(
+            "the file has {} bytes; a manifest may have at most {}",
+            bytes.len(),
+            limits::MANIFEST_BYTES
+        );
+        return Err(SyntaxError { at: None, message });
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(e) => {
+            let good = bytes.get(..e.valid_up_to()).unwrap_or_default();
+            let utf16 = matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff]));
+            let message = if utf16 { "the file is UTF-16; it must be UTF-8" } else { "not valid UTF-8" };
+            return wrong(place_after(&String::from_utf8_lossy(good)), message);
+        }
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let control =
+        |c: char| (c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}')) || c == '\u{feff}';
+    if let Some((index, c)) = text.char_indices().find(|(_, c)| control(*c)) {
+        let what =
+            if c == '\0' { "a NUL byte".to_owned() } else { format!("the character U+{:04X}", u32::from(c)) };
+        let before = text.get(..index).unwrap_or_default();
+        return wrong(place_after(before), format!("{what} may not stand in a manifest"));
+    }
+    Ok(text)
+}
+
+fn too_deep() -> String {
+    format!("nested deeper than {} levels", limits::MANIFEST_DEPTH)
+}
+
+fn place_after(text: &str) -> Place {
+    let line = text.bytes().filter(|b| *b == b'\n').count().saturating_add(1);
+    let column = text.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    (count(line), count(column))
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// All documents of a text, without those that hold nothing.
+pub(crate) fn documents(text: &str) -> Result<Vec<Node>> {
+    let mut composer = Composer {
+        parser: Parser::new_from_str(text),
+        text,
+        anchors: HashMap::new(),
+        nodes: limits::MANIFEST_NODES,
+        scalars: limits::MANIFEST_SCALARS,
+    };
+    let mut documents = Vec::new();
+    loop {
+        let (event, span) = composer.next()?;
+        match event {
+            Event::StreamEnd => return Ok(documents),
+            Event::DocumentStart(..) => {
+                composer.anchors.clear();
+                let node = composer.node(0)?;
+                if node.is_null() {
+                    continue;
+                }
+                if documents.len() >= limits::MANIFEST_DOCUMENTS {
+                    let most = limits::MANIFEST_DOCUMENTS;
+                    return wrong(node.at, format!("more than {most} documents in one file"));
+                }
+                documents.push(node);
+            }
+            Event::StreamStart | Event::DocumentEnd => {}
+            _ => return wrong(place(&span), "unexpected YAML content"),
+        }
+    }
+}
+
+fn place(span: &Span) -> Place {
+    (count(span.start.line()), count(span.start.col()).saturating_add(1))
+}
+
+struct Composer<'t> {
+    parser: Parser<'t, StrInput<'t>>,
+    text: &'t str,
+    anchors: HashMap<usize, Node>,
+    /// Nodes that may still be made.
+    nodes: usize,
+    /// Scalar bytes that may still be made.
+    scalars: usize,
+}
+
+impl<'t> Composer<'t> {
+    fn next(&mut self) -> Result<(Event<'t>, Span)> {
+        match self.parser.next() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(e)) => {
+                let at = (count(e.marker().line()), count(e.marker().col()).saturating_add(1));
+                wrong(at, self.explain(at.0, &e.info()))
+            }
+            // The parser ends with StreamEnd; this is for one that would not.
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    /// The parser's words, and what is behind them most of the time.
+    fn explain(&self, line: u32, info: &str) -> String {
+        // The parser has its own bound on brackets.
+        if info == "recursion limit exceeded" {
+            return too_deep();
+        }
+        let info = shorten(info);
+        let line = usize::try_from(line).unwrap_or_default();
+        let tab = |text: &str| text.trim_start_matches(' ').starts_with('\t');
+        // The parser may notice on the line after.
+        let near = self.text.lines().skip(line.saturating_sub(2)).take(2);
+        if near.into_iter().any(tab) {
+            return format!("{info} (a tab indents a line here; YAML takes only spaces)");
+        }
+        info
+    }
+
+    fn spend(&mut self, at: Place, nodes: usize, scalars: usize) -> Result<()> {
+        match (self.nodes.checked_sub(nodes), self.scalars.checked_sub(scalars)) {
+            (Some(nodes), Some(scalars)) => {
+                self.nodes = nodes;
+                self.scalars = scalars;
+                Ok(())
+            }
+            _ => wrong(at, "too much data in one file, counting what aliases stand for"),
+        }
+    }
+
+    fn node(&mut self, depth: usize) -> Result<Node> {
+        let (event, span) = self.next()?;
+        self.node_of(event, &span, depth)
+    }
+
+    fn node_of(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<Node> {
+        let at = place(span);
+        if depth > limits::MANIFEST_DEPTH {
+            return wrong(at, too_deep());
+        }
+        self.spend(at, 1, 0)?;
+        let inner = depth.saturating_add(1);
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.spend(at, 0, text.len())?;
+                let data = scalar_data(at, &text, style, tag.as_deref())?;
+                self.anchored(anchor, Node { at, data })
+            }
+            Event::Alias(id) => {
+                let Some((nodes, scalars, deep)) = self.anchors.get(&id).map(weigh) else {
+                    return wrong(at, "the alias stands inside what it stands for");
+                };
+                if depth.saturating_add(deep) > limits::MANIFEST_DEPTH {
+                    return wrong(at, too_deep());
+                }
+                // Paid for before the copy is made.
+                self.spend(at, nodes, scalars)?;
+                let data = self.anchors.get(&id).map_or(Data::Null, |node| node.data.clone());
+                Ok(Node { at, data })
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                container_tag(at, tag.as_deref(), "seq")?;
+                let mut items = Vec::new();
+                loop {
+                    let (event, span) = self.next()?;
+                    if event == Event::SequenceEnd {
+                        break;
+                    }
+                    items.push(self.node_of(event, &span, inner)?);
+                }
+                self.anchored(anchor, Node { at, data: Data::List(items) })
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                container_tag(at, tag.as_deref(), "map")?;
+                let entries = self.entries(inner)?;
+                self.anchored(anchor, Node { at, data: Data::Map(entries) })
+            }
+            _ => wrong(at, "a value is missing here"),
+        }
+    }
+
+    fn entries(&mut self, depth: usize) -> Result<Vec<Entry>> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut merge = None;
+        loop {
+            let (event, span) = self.next()?;
+            let at = place(&span);
+            let key = match event {
+                Event::MappingEnd => break,
+                Event::Scalar(text, style, 0, None) => {
+                    if text == "<<" && style == ScalarStyle::Plain {
+                        if merge.replace(self.node(depth)?).is_some() {
+                            return wrong(at, "the key `<<` is there twice; it takes a list of maps too");
+                        }
+                        continue;
+                    }
+                    text.into_owned()
+                }
+                Event::Scalar(text, _, _, Some(tag)) if core_tag(&tag) == Some("str") => text.into_owned(),
+                Event::Scalar(_, _, 0, Some(_)) => return wrong(at, "a tag on a key is not supported"),
+                Event::Scalar(..) | Event::Alias(_) => {
+                    return wrong(at, "an anchor or alias as a key is not supported");
+                }
+                _ => return wrong(at, "a key must be a plain text, not a list or a map"),
+            };
+            self.spend(at, 0, key.len())?;
+            let value = self.node(depth)?;
+            entries.push(Entry { key, at, value });
+        }
+        refuse_duplicates(&entries)?;
+        if let Some(from) = merge {
+            merge_into(&mut entries, from)?;
+        }
+        Ok(entries)
+    }
+
+    /// Remembers a node that has an anchor. The copy counts: a chain of nested anchors is a bomb too.
+    fn anchored(&mut self, anchor: usize, node: Node) -> Result<Node> {
+        if anchor != 0 {
+            let (nodes, scalars, _) = weigh(&node);
+            self.spend(node.at, nodes, scalars)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+}
+
+/// `<<: *base`: keys that are not written themselves come from there, of several maps from the first.
+fn merge_into(entries: &mut Vec<Entry>, from: Node) -> Result<()> {
+    let at = from.at;
+    let maps = match from.data {
+        Data::List(list) => list,
+        data => vec![Node { at, data }],
+    };
+    let mut known: HashSet<String> = entries.iter().map(|e| e.key.clone()).collect();
+    for map in maps {
+        let Data::Map(more) = map.data else {
+            return wrong(map.at, "`<<` takes a map or a list of maps");
+        };
+        entries.extend(more.into_iter().filter(|e| known.insert(e.key.clone())));
+    }
+    Ok(())
+}
+
+/// Nodes, scalar bytes and depth of a tree.
+fn weigh(node: &Node) -> (usize, usize, usize) {
+    let mut sum = (1_usize, 0_usize, 0_usize);
+    let mut add = |(nodes, scalars, depth): (usize, usize, usize)| {
+        sum.0 = sum.0.saturating_add(nodes);
+        sum.1 = sum.1.saturating_add(scalars);
+        sum.2 = sum.2.max(depth.saturating_add(1));
+    };
+    match &node.data {
+        Data::String(text) => sum.1 = text.len(),
+        Data::List(items) => items.iter().for_each(|n| add(weigh(n))),
+        Data::Map(entries) => entries.iter().for_each(|e| {
+            let (nodes, scalars, depth) = weigh(&e.value);
+            add((nodes, scalars.saturating_add(e.key.len()), depth));
+        }),
+        Data::Null | Data::Bool(_) | Data::Number(_) => {}
+    }
+    sum
+}
+
+fn refuse_duplicates(entries: &[Entry]) -> Result<()> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    // Stable: equal keys stay in the order they were written.
+    sorted.sort_by(|a, b| a.key.cmp(&b.key));
+    let pairs = sorted.iter().zip(sorted.iter().skip(1)).filter(|(a, b)| a.key == b.key);
+    match pairs.min_by_key(|(_, second)| second.at) {
+        Some((first, second)) => {
+            let message =
+                format!("the key {} is there twice (first in line {})", quoted(&second.key), first.at.0);
+            wrong(second.at, message)
+        }
+        None => Ok(()),
+    }
+}
+
+fn core_tag(tag: &Tag) -> Option<&str> {
+    if tag.handle() == "" && tag.suffix() == "!" { Some("str") } else { tag.core_suffix() }
+}
+
+fn scalar_data(at: Place, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Data> {
+    let Some(tag) = tag else {
+        return Ok(if style == ScalarStyle::Plain {
+            scalar::resolve(text)
+        } else {
+            Data::String(text.to_owned())
+        });
+    };
+    let data = scalar::resolve(text);
+    match (core_tag(tag), data) {
+        (Some("str"), _) => Ok(Data::String(text.to_owned())),
+        (Some("bool"), data @ Data::Bool(_))
+        | (Some("null"), data @ Data::Null)
+        | (Some("int" | "float"), data @ Data::Number(_)) => Ok(data),
+        (Some(_), _) => wrong(at, format!("{} does not fit its tag", quoted(text))),
+        (None, _) => wrong(at, format!("the tag {} is not supported", quoted(&tag.original()))),
+    }
+}
+
+fn container_tag(at: Place, tag: Option<&Tag>, own: &str) -> Result<()> {
+    match tag {
+        None => Ok(()),
+        Some(tag) if core_tag(tag) == Some(own) => Ok(()),
+        Some(tag) => wrong(at, format!("the tag {} is not supported", quoted(&tag.original()))),
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether one container runs again after it ended: restart policies and rules (spec/03 section 2).
+//!
+//! Never here: delays (that is [`crate::plan::backoff`]), and wall-clock times.
+
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes};
+
+use crate::manifest::hash::container_hash;
+use crate::plan::{Observed, Owned, Role, RunState};
+use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
+
+/// Exit code of a container whose real one nobody can tell any more: that of SIGKILL.
+pub const UNKNOWN_EXIT: i64 = 137;
+
+/// The container's own restart policy where it has one, else the pod's.
+#[must_use]
+pub fn effective_policy(pod: &DesiredPod, container: &Container) -> RestartPolicy {
+    match container.restart_policy.as_deref() {
+        Some(word) => RestartPolicy::parse(Some(word)),
+        None => pod.restart_policy(),
+    }
+}
+
+/// Whether a container that exited with `code` runs again (upstream `pkg/api/v1/pod/util.go`): the first
+/// of its restart rules that matches decides, then its policy, then the pod's.
+///
+/// Action `RestartAllContainers` is obeyed as `Restart`: this container alone runs again, the others of
+/// its pod go on.
+#[must_use]
+pub fn restarts(pod: &DesiredPod, container: &Container, code: i64) -> bool {
+    // Rules count only beside a policy of the container's own; validation says so too.
+    if container.restart_policy.is_some() {
+        let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
+        let hit = rules.iter().find(|r| r.exit_codes.as_ref().is_some_and(|on| matches_code(on, code)));
+        if hit.is_some_and(|r| matches!(r.action.as_str(), "Restart" | "RestartAllContainers")) {
+            return true;
+        }
+    }
+    match effective_policy(pod, container) {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => code != 0,
+        RestartPolicy::Never => false,
+    }
+}
+
+fn matches_code(on: &ContainerRestartRuleOnExitCodes, code: i64) -> bool {
+    let listed = on.values.as_deref().unwrap_or_default().iter().any(|v| i64::from(*v) == code);
+    match on.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        _ => false,
+    }
+}
+
+/// Whether the container is to be started, judged by its newest instance (upstream
+/// `ShouldContainerBeRestarted`). A pod with a deletionTimestamp starts nothing.
+#[must_use]
+pub fn should_start(pod: &DesiredPod, container: &Container, newest: Option<&Owned>) -> bool {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
+    match newest.map(|instance| &instance.state) {
+        None | Some(RunState::Created) => true,
+        Some(RunState::Running { .. }) => false,
+        Some(dead) => restarts(pod, container, exit_code(dead).unwrap_or(UNKNOWN_EXIT)),
+    }
+}
+
+/// The instance that a container is judged by: the newest one made for the pod's UID. A dead one that took
+/// another part in the pod's life (it was an init container when it ran) tells nothing about this one.
+#[must_use]
+pub fn judged_by<'a>(
+    pod: &DesiredPod,
+    observed: &'a Observed,
+    kind: ContainerKind,
+    container: &Container,
+) -> Option<&'a Owned> {
+    observed.newest(&pod.uid, &container.name).filter(|c| !c.state.is_dead() || c.is_kind(kind))
+}
+
+/// Exit code of a dead container; `None` while it is not dead. One that is stuck in removal counts as
+/// ended with [`UNKNOWN_EXIT`].
+#[must_use]
+pub fn exit_code(state: &RunState) -> Option<i64> {
+    match state {
+        RunState::Created | RunState::Running { .. } => None,
+        RunState::Exited(exit) => Some(exit.code),
+        RunState::Removing => Some(UNKNOWN_EXIT),
+    }
+}
+
+/// Exit code with which a plain init container failed; `None` when it did not fail (or is not dead). An
+/// init container that the OOM killer struck has failed even when it says 0.
+#[must_use]
+pub fn init_failure(state: &RunState) -> Option<i64> {
+    match state {
+        RunState::Exited(exit) if exit.code == 0 && exit.oom_killed => Some(UNKNOWN_EXIT),
+        _ => exit_code(state).filter(|code| *code != 0),
+    }
+}
+
+/// Whether an instance was made from another definition: another name or image, by the hash written on
+/// it alone (invariant 4), or another part in the pod's life (regular, init, sidecar).
+#[must_use]
+pub fn changed(container: &Container, wanted: ContainerKind, instance: &Owned) -> bool {
+    let Role::Container { kind, hash, .. } = &instance.role else { return true };
+    let image = container.image.as_deref().unwrap_or_default();
+    *kind != wanted || *hash != Some(container_hash(&container.name, image))
+}

@@ -1,0 +1,46 @@
+//! Whether the pod's sandbox still serves (spec/03 section 1, upstream `kuberuntime/util/util.go`).
+//!
+//! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
+
+use crate::plan::{Observed, Owned, Role, RunState};
+use crate::pod::DesiredPod;
+
+/// The verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SandboxChange<'a> {
+    /// This one serves. It may still have to be started.
+    Keep(&'a Owned),
+    /// None serves: the next one has this attempt.
+    New {
+        /// 0 for the first, else newest + 1.
+        attempt: u32,
+    },
+}
+
+/// Looks at the sandboxes made for the pod's UID.
+///
+/// A newest one in state created counts as the current one: the daemon was killed between making and
+/// starting it, and starts it now (invariant 5). An older one that runs means that two might: a new one
+/// is made after both are stopped.
+#[must_use]
+pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxChange<'a> {
+    let sandboxes = observed.sandboxes(&pod.uid);
+    let Some((newest, older)) = sandboxes.split_first() else {
+        return SandboxChange::New { attempt: 0 };
+    };
+    let serves =
+        !newest.state.is_dead() && !older.iter().any(|s| s.state.is_running()) && network_serves(pod, newest);
+    if serves {
+        SandboxChange::Keep(newest)
+    } else {
+        SandboxChange::New { attempt: newest.attempt.saturating_add(1) }
+    }
+}
+
+/// The network mode is the wanted one, and a pod network has an address. Until the sandbox was inspected
+/// its addresses are not known, which says nothing.
+fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
+    let Role::Sandbox { host_network, ips } = &sandbox.role else { return false };
+    let inspected = matches!(sandbox.state, RunState::Running { started: Some(_) });
+    *host_network == pod.host_network() && (*host_network || !inspected || !ips.is_empty())
+}

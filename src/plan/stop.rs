@@ -1,0 +1,43 @@
+//! In which order a pod's containers stop (spec/03 section 6). Needs no spec: kind and index are read from
+//! what was written on the containers, so a pod whose manifest is gone stops in order too.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::plan::{Observed, Owned, Role};
+use crate::pod::ContainerKind;
+
+/// When a container's turn comes: smaller first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Containers,
+    Sidecar(Reverse<u32>),
+    Sandbox,
+}
+
+fn turn(owned: &Owned) -> Turn {
+    match &owned.role {
+        Role::Sandbox { .. } => Turn::Sandbox,
+        Role::Container { kind: ContainerKind::Sidecar, index, .. } => Turn::Sidecar(Reverse(*index)),
+        Role::Container { kind: ContainerKind::Regular | ContainerKind::Init, .. } => Turn::Containers,
+    }
+}
+
+/// The containers that may be stopped now, of the running ones that `counts` picks, by id: all regular
+/// and plain init ones together; once none of them runs, the sidecar with the highest index; once no
+/// sidecar runs, the sandboxes. Each UID has its own order. Empty when nothing picked runs.
+///
+/// A container that was told to stop and still runs stays in the answer: who carries it out remembers
+/// what it sent.
+pub fn stop_now(observed: &Observed, counts: impl Fn(&Owned) -> bool) -> Vec<&Owned> {
+    let running: Vec<&Owned> = observed.all.iter().filter(|c| c.state.is_running() && counts(c)).collect();
+    let mut first: BTreeMap<&str, Turn> = BTreeMap::new();
+    for owned in &running {
+        let turn = turn(owned);
+        first.entry(&owned.uid).and_modify(|t| *t = (*t).min(turn)).or_insert(turn);
+    }
+    let mut now: Vec<&Owned> =
+        running.into_iter().filter(|c| first.get(c.uid.as_str()) == Some(&turn(c))).collect();
+    now.sort_by(|a, b| a.id.cmp(&b.id));
+    now
+}

@@ -1,0 +1,62 @@
+//! Which dead containers nobody needs any more (spec/03 section 10, kubernetes/kubernetes#23881): a crash
+//! loop must not fill the disk, and the newest dead instance is kept for its logs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::plan::restart::changed;
+use crate::plan::sandbox::{SandboxChange, sandbox_change};
+use crate::plan::{Observed, Owned, RunState};
+use crate::pod::{ContainerKind, DesiredPod};
+
+/// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
+///
+/// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
+/// one of all while it is made and not yet started; the newest sandbox. Plain init containers of earlier
+/// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
+/// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
+#[must_use]
+pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
+    let keep = pod.map(|pod| kept(pod, observed)).unwrap_or_default();
+    let joined: BTreeSet<&str> =
+        observed.all.iter().filter(|c| c.state.is_running()).filter_map(Owned::sandbox_id).collect();
+    let mut gone: Vec<&Owned> = observed
+        .all
+        .iter()
+        .filter(|c| !c.state.is_running() && !keep.contains(c.id.as_str()))
+        .filter(|c| !(c.is_sandbox() && joined.contains(c.id.as_str())))
+        .collect();
+    gone.sort_by(|a, b| (a.is_sandbox(), a.attempt, &a.id).cmp(&(b.is_sandbox(), b.attempt, &b.id)));
+    gone.into_iter().map(|c| c.id.clone()).collect()
+}
+
+/// What has to stay of the wanted UID besides what runs.
+fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
+    let mut keep: BTreeSet<&str> =
+        observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()).into_iter().collect();
+    let current = match sandbox_change(pod, observed) {
+        SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
+        SandboxChange::New { .. } => None,
+    };
+    let mut by_name: BTreeMap<&str, Vec<&Owned>> = BTreeMap::new();
+    for owned in observed.all.iter().filter(|c| c.uid == pod.uid) {
+        if let Some(name) = owned.container_name() {
+            by_name.entry(name).or_default().push(owned);
+        }
+    }
+    for (name, mut instances) in by_name {
+        let Some((kind, container)) = pod.container(name) else { continue };
+        instances.sort_by(|a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
+        let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
+        let made = instances.first().filter(|c| c.state == RunState::Created);
+        let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
+        // Docker is taking it away already; until it is gone it is what the plan judges by.
+        let ran = instances.iter().find(|c| c.state != RunState::Created);
+        let leaving = ran.filter(|c| c.state == RunState::Removing);
+        keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
+        // A plain init container runs again in each new sandbox: only this one's instances tell anything.
+        let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
+        let ended = instances.iter().find(|c| matches!(c.state, RunState::Exited(_)) && tells(c));
+        keep.extend(ended.map(|c| c.id.as_str()));
+    }
+    keep
+}

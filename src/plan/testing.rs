@@ -1,0 +1,230 @@
+//! Short words for pods and observations in tests of `plan` and `status`. Never in the daemon.
+
+use std::collections::BTreeMap;
+
+use crate::clock::{Mono, Timestamp};
+use crate::manifest::hash::container_hash;
+use crate::plan::restart::UNKNOWN_EXIT;
+use crate::plan::{Exit, Observed, Owned, PodActions, ProbeVerdict, Probes, Role, RunState, SandboxAction};
+use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
+
+/// UID of the pods made here.
+pub(crate) const UID: &str = "uid-1";
+
+/// A pod `default/web-node` of the file source with this spec (JSON or YAML); containers without an image
+/// get `busybox`.
+pub(crate) fn pod(spec: &str) -> DesiredPod {
+    pod_of(serde_saphyr::from_str(spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
+}
+
+/// The same, of a decoded spec.
+pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
+    for list in ["initContainers", "containers"] {
+        for container in spec.get_mut(list).and_then(|l| l.as_array_mut()).into_iter().flatten() {
+            container.as_object_mut().unwrap().entry("image").or_insert("busybox".into());
+        }
+    }
+    DesiredPod {
+        key: PodKey { namespace: "default".into(), name: "web-node".into() },
+        uid: UID.into(),
+        source: Source::File,
+        origin: Origin { path: "/manifests/web.yaml".into(), document: 0 },
+        metadata: Default::default(),
+        spec: serde_json::from_value(spec).unwrap(),
+        status: Default::default(),
+    }
+}
+
+/// Wall time of test number `n`.
+pub(crate) fn at(n: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + n).unwrap()
+}
+
+/// What was seen, in words: items `NAME[#ATTEMPT][@SANDBOX] STATE [FLAG…]`, separated by `;` or lines.
+///
+/// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is
+/// `created`, `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`,
+/// `hash=other`, `hash=none`, `kind=init|sidecar|regular`, `index=N`, `no-ip`, `hostnet`, `uninspected`,
+/// `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
+pub(crate) fn observed(pod: &DesiredPod, text: &str) -> Observed {
+    let items = text.split([';', '\n']).map(str::trim).filter(|item| !item.is_empty());
+    Observed { all: items.map(|item| owned(pod, item)).collect() }
+}
+
+fn owned(pod: &DesiredPod, item: &str) -> Owned {
+    let mut words = item.split_whitespace();
+    let (head, state) = (words.next().unwrap(), words.next().unwrap_or_else(|| panic!("no state: {item}")));
+    let words: Vec<&str> = words.collect();
+    let flag = |name: &str| words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+    let has = |name: &str| words.contains(&name);
+    let (head, joined) = head.split_once('@').unwrap_or((head, "0"));
+    let (name, attempt) = head.split_once('#').unwrap_or((head, "0"));
+    let attempt: u32 = attempt.parse().unwrap();
+    let base = i64::from(attempt.min(10_000)) * 60;
+    let exit = |oom_killed, cannot_run| {
+        RunState::Exited(Exit {
+            code: words.first().unwrap().parse().unwrap(),
+            oom_killed,
+            cannot_run,
+            message: flag("error").unwrap_or_default().into(),
+            started: Some(at(base + 1)),
+            finished: Some(at(base + 10)),
+            seen: flag("seen").map(|s| Mono(std::time::Duration::from_secs(s.parse().unwrap()))),
+        })
+    };
+    let state = match state {
+        "created" => RunState::Created,
+        "running" => RunState::Running { started: Some(at(base + 1)).filter(|_| !has("uninspected")) },
+        "exited" => exit(false, false),
+        "oom" => exit(true, false),
+        "cannot-run" => exit(false, true),
+        "removing" => RunState::Removing,
+        _ => panic!("unknown state: {item}"),
+    };
+    let uid = flag("uid").unwrap_or(UID);
+    let prefix = if uid == UID { String::new() } else { format!("{uid}/") };
+    let role = if name == "sandbox" {
+        let ips = if has("no-ip") || has("hostnet") || has("uninspected") {
+            vec![]
+        } else {
+            vec![format!("10.0.0.{attempt}")]
+        };
+        Role::Sandbox { host_network: has("hostnet"), ips }
+    } else {
+        let place = pod.containers().enumerate().find(|(_, (_, c))| c.name == name);
+        let (kind, image) = place.map_or((ContainerKind::Regular, "busybox"), |(_, (kind, c))| {
+            (kind, c.image.as_deref().unwrap())
+        });
+        let kind = match flag("kind") {
+            Some("init") => ContainerKind::Init,
+            Some("sidecar") => ContainerKind::Sidecar,
+            Some("regular") => ContainerKind::Regular,
+            _ => kind,
+        };
+        let index = flag("index").map_or(place.map_or(0, |(i, _)| i), |i| i.parse().unwrap());
+        let hash = match flag("hash") {
+            Some("other") => Some(1),
+            Some("none") => None,
+            _ => Some(container_hash(name, image)),
+        };
+        let sandbox_id = format!("{prefix}sandbox-{joined}");
+        Role::Container { name: name.into(), kind, index: u32::try_from(index).unwrap(), sandbox_id, hash }
+    };
+    Owned {
+        id: format!("{prefix}{name}-{attempt}"),
+        docker_name: format!("k8s_{name}_web-node_default_{uid}_{attempt}"),
+        key: pod.key.clone(),
+        uid: uid.into(),
+        role,
+        attempt,
+        state,
+        image: "busybox".into(),
+        image_id: "sha256:feed".into(),
+        grace: None,
+        source: Some(pod.source),
+        origin: None,
+        stop_signal: None,
+        created: Some(at(base)),
+    }
+}
+
+/// Probe results in words: `startup app-0 ok; liveness app-0 failed`.
+pub(crate) fn probes(text: &str) -> Probes {
+    let mut probes = Probes::default();
+    for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
+        let [kind, id, verdict] = item.split(' ').collect::<Vec<_>>()[..] else { panic!("{item}") };
+        let results: &mut BTreeMap<String, ProbeVerdict> = match kind {
+            "liveness" => &mut probes.liveness,
+            "startup" => &mut probes.startup,
+            "readiness" => &mut probes.readiness,
+            _ => panic!("{item}"),
+        };
+        let verdict = if verdict == "ok" { ProbeVerdict::Success } else { ProbeVerdict::Failure };
+        results.insert(id.into(), verdict);
+    }
+    probes
+}
+
+/// The actions in one line: `keep sandbox-0 | start app, log | kill app-0 (why)`.
+pub(crate) fn show(pod: &DesiredPod, actions: &PodActions) -> String {
+    let mut parts = vec![match &actions.sandbox {
+        SandboxAction::Keep { id, running: true } => format!("keep {id}"),
+        SandboxAction::Keep { id, running: false } => format!("keep {id}, start it"),
+        SandboxAction::Replace { attempt } => format!("new sandbox {attempt}"),
+        SandboxAction::Finish => "finish".into(),
+    }];
+    if !actions.start.is_empty() {
+        let name = |s| crate::plan::actions::container_of(pod, s).unwrap().name.clone();
+        let names: Vec<String> = actions.start.iter().map(|s| name(*s)).collect();
+        parts.push(format!("start {}", names.join(", ")));
+    }
+    for kill in &actions.kill {
+        parts.push(format!("kill {} ({:?}: {})", kill.id, kill.reason, kill.message));
+    }
+    parts.join(" | ")
+}
+
+/// Carries one step of a plan out on an observation, as a node where every call succeeds at once would.
+/// What is to be stopped stops in order, one step at a time; plain init containers end with code 0 before
+/// the step.
+pub(crate) fn carry_out(pod: &DesiredPod, seen: &mut Observed, actions: &PodActions) {
+    let die = |owned: &mut Owned, code: i64| {
+        let end = Exit {
+            code,
+            oom_killed: false,
+            cannot_run: false,
+            message: String::new(),
+            started: None,
+            finished: None,
+            seen: None,
+        };
+        owned.state = RunState::Exited(end);
+    };
+    for owned in seen.all.iter_mut().filter(|c| c.uid == pod.uid && c.is_kind(ContainerKind::Init)) {
+        if owned.state.is_running() {
+            die(owned, 0);
+        }
+    }
+    let sandbox = match &actions.sandbox {
+        SandboxAction::Keep { id, .. } => id.clone(),
+        SandboxAction::Replace { .. } | SandboxAction::Finish => {
+            let step: Vec<String> =
+                crate::plan::stop_now(seen, |c| c.uid == pod.uid).into_iter().map(|c| c.id.clone()).collect();
+            if !step.is_empty() {
+                seen.all.iter_mut().filter(|c| step.contains(&c.id)).for_each(|c| die(c, UNKNOWN_EXIT));
+                return;
+            }
+            let SandboxAction::Replace { attempt } = actions.sandbox else { return };
+            let host = if pod.host_network() { "hostnet" } else { "" };
+            let made = owned(pod, &format!("sandbox#{attempt} created {host}"));
+            seen.all.retain(|c| c.id != made.id);
+            seen.all.push(made);
+            return;
+        }
+    };
+    for owned in seen.all.iter_mut().filter(|c| actions.kill.iter().any(|k| k.id == c.id)) {
+        die(owned, UNKNOWN_EXIT);
+    }
+    if let Some(sandbox) = seen.all.iter_mut().find(|c| c.id == sandbox) {
+        sandbox.state = RunState::Running { started: Some(at(0)) };
+        if let Role::Sandbox { host_network: false, ips } = &mut sandbox.role {
+            *ips = vec!["10.0.0.9".into()];
+        }
+    }
+    for start in &actions.start {
+        let container = crate::plan::actions::container_of(pod, *start).unwrap();
+        let made = crate::plan::actions::made_for(pod, seen, &sandbox, *start).map(|c| c.id.clone());
+        let id = made.unwrap_or_else(|| {
+            let attempt = seen.newest(&pod.uid, &container.name).map_or(0, |c| c.attempt + 1);
+            let mut new = owned(pod, &format!("{}#{attempt} created", container.name));
+            if let Role::Container { sandbox_id, .. } = &mut new.role {
+                sandbox_id.clone_from(&sandbox);
+            }
+            let id = new.id.clone();
+            seen.all.push(new);
+            id
+        });
+        let started = seen.all.iter_mut().find(|c| c.id == id).unwrap();
+        started.state = RunState::Running { started: Some(at(1)) };
+    }
+}

@@ -1,0 +1,26 @@
+//! Every row of spec/03 sections 1-3, by name.
+
+mod init;
+mod leftovers;
+mod regular;
+mod sandbox;
+
+use crate::clock::Mono;
+use crate::plan::actions::{compute, made_for};
+use crate::plan::testing::{carry_out, observed, pod, probes, show};
+use crate::plan::{Observed, Probes, StartRef, stop_now, surplus};
+use crate::pod::{ContainerKind, DesiredPod};
+
+fn check_probed(row: &str, pod: &DesiredPod, seen: &str, results: &str, expected: &str) {
+    let seen = observed(pod, seen);
+    let actions = compute(pod, &seen, &probes(results), Mono::default());
+    assert_eq!(show(pod, &actions), expected, "row: {row}");
+}
+
+fn check(row: &str, pod: &DesiredPod, seen: &str, expected: &str) {
+    check_probed(row, pod, seen, "", expected);
+}
+
+fn simple(policy: &str) -> DesiredPod {
+    pod(&format!("{{restartPolicy: {policy}, containers: [{{name: app}}]}}"))
+}

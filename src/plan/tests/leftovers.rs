@@ -1,0 +1,137 @@
+//! Stop order and surplus containers (spec/03 sections 6 and 10).
+
+use super::*;
+
+#[test]
+fn stop_order() {
+    let pod = pod(
+        "{initContainers: [{name: s, restartPolicy: Always}, {name: i}, {name: t, restartPolicy: Always}], containers: [{name: a}, {name: b}]}",
+    );
+    let check = |row: &str, seen: &str, expected: &str| {
+        let seen = observed(&pod, seen);
+        let ids: Vec<&str> = stop_now(&seen, |_| true).into_iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids.join(" "), expected, "row: {row}");
+    };
+    check(
+        "regular ones first, together",
+        "sandbox running; s running; t running; a running; b running",
+        "a-0 b-0",
+    );
+    check("plain init with them", "sandbox running; s running; i running", "i-0");
+    check("last sidecar next", "sandbox running; s running; t running; a exited 0; b removing", "t-0");
+    check("then the one before", "sandbox running; s running; t exited 0; a exited 0", "s-0");
+    check("the sandbox last", "sandbox running; s exited 0; t exited 0; a created", "sandbox-0");
+    check("every sandbox", "sandbox running; sandbox#1 running", "sandbox-0 sandbox-1");
+    check(
+        "each UID in its own order",
+        "sandbox running; a running; sandbox running uid=old; t running uid=old",
+        "a-0 old/t-0",
+    );
+    check("nothing runs", "sandbox exited 0; a exited 0", "");
+    let seen = observed(&pod, "sandbox running; a running; b running");
+    let picked = stop_now(&seen, |c| c.container_name() == Some("b"));
+    assert_eq!(picked.len(), 1, "only what is picked counts");
+}
+
+#[test]
+fn surplus_table() {
+    let wanted =
+        pod("{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: app}]}");
+    let check = |row: &str, seen: &str, expected: &str, unwanted: &str| {
+        let seen = observed(&wanted, seen);
+        assert_eq!(surplus(Some(&wanted), &seen).join(" "), expected, "row: {row}");
+        assert_eq!(surplus(None, &seen).join(" "), unwanted, "row, pod not wanted: {row}");
+    };
+    check(
+        "newest runs: newest dead kept",
+        "sandbox running; app exited 1; app#1 exited 1; app#2 running",
+        "app-0",
+        "app-0 app-1",
+    );
+    check(
+        "newest dead: it and no more",
+        "sandbox running; app exited 1; app#1 exited 1; app#2 exited 1",
+        "app-0 app-1",
+        "app-0 app-1 app-2",
+    );
+    check(
+        "newest made: it and the newest dead",
+        "sandbox running; app exited 1; app#1 exited 1; app#2 created",
+        "app-0",
+        "app-0 app-1 app-2",
+    );
+    check("made for another definition", "sandbox running; app created hash=other", "app-0", "app-0");
+    check("made for a sandbox that is gone", "sandbox#1 running; app@0 created", "app-0", "app-0");
+    check("made, older than the newest", "sandbox running; app created; app#1 running", "app-0", "app-0");
+    check(
+        "stuck in removal: newest is left to Docker",
+        "sandbox running; app exited 1; app#1 removing",
+        "",
+        "app-0 app-1",
+    );
+    check(
+        "stuck in removal: tried again once it is not the newest",
+        "sandbox running; app exited 1; app#1 removing; app#2 running",
+        "app-1",
+        "app-0 app-1",
+    );
+    check(
+        "dead sandboxes but the newest",
+        "sandbox exited 0; sandbox#1 exited 0; sandbox#2 exited 0",
+        "sandbox-0 sandbox-1",
+        "sandbox-0 sandbox-1 sandbox-2",
+    );
+    check(
+        "containers before sandboxes",
+        "sandbox exited 0 uid=old; app#5 exited 0 uid=old; sandbox running; app running",
+        "old/app-5 old/sandbox-0",
+        "old/app-5 old/sandbox-0",
+    );
+    check(
+        "a sandbox in which something runs stays",
+        "sandbox exited 0; sandbox#1 running; app@0 running",
+        "",
+        "",
+    );
+    check(
+        "names that the spec does not have",
+        "sandbox running; gone exited 0; gone#1 running",
+        "gone-0",
+        "gone-0",
+    );
+    check("plain init of the current sandbox", "sandbox running; i exited 1; i#1 exited 0", "i-0", "i-0 i-1");
+    check(
+        "plain init of an earlier sandbox",
+        "sandbox#1 running; i@0 exited 0; s@0 exited 0; app@0 exited 0",
+        "i-0",
+        "app-0 i-0 s-0",
+    );
+    check("plain init while there is no newer sandbox", "sandbox exited 0; i exited 0", "", "i-0 sandbox-0");
+    check("plain init while there is no sandbox", "i exited 0", "", "i-0");
+    check("nothing", "", "", "");
+}
+
+#[test]
+fn k23881_a_thousand_crashes_keep_one_dead_container() {
+    let app = simple("Always");
+    let mut seen = observed(&app, "");
+    let mut most = 0;
+    for crash in 0..1000 {
+        for _ in 0..4 {
+            let actions = compute(&app, &seen, &Probes::default(), Mono::default());
+            carry_out(&app, &mut seen, &actions);
+            let gone = surplus(Some(&app), &seen);
+            seen.all.retain(|c| !gone.contains(&c.id));
+        }
+        most = most.max(seen.all.len());
+        let running = seen.all.iter_mut().find(|c| c.container_name() == Some("app") && c.state.is_running());
+        let running = running.unwrap_or_else(|| panic!("crash {crash}: nothing runs"));
+        assert_eq!(running.attempt, crash);
+        running.state = observed(&app, "app exited 1").all.remove(0).state;
+    }
+    assert_eq!(most, 3, "sandbox, running, last dead");
+    let mut heap = observed(&app, "sandbox running");
+    heap.all.extend((0..1000).flat_map(|n| observed(&app, &format!("app#{n} exited 1")).all));
+    let gone = surplus(Some(&app), &heap);
+    assert_eq!((gone.len(), gone[0].as_str(), gone[998].as_str()), (999, "app-0", "app-998"));
+}

@@ -1,0 +1,294 @@
+//! The client of a Docker socket: where it is, which API version was agreed, connections kept for reuse;
+//! and [`Pending`], a short call under way.
+//!
+//! No thread is made and nothing blocks but [`Pending::wait`]: one thread can have many calls in flight
+//! and wait for all of them and its own wake-up with [`wait_any`].
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::connection::{Connection, Idle, Polled, poll};
+use super::exchange::{Exchange, Goal};
+use super::reply::{self, Form};
+use super::request::Request;
+use super::types::{Call, DockerError, Reply};
+use crate::limits;
+
+/// A Docker Engine behind a Unix socket. Clones share connections and the agreed version.
+#[derive(Debug, Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    short_call: Duration,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    version: Option<(u16, u16)>,
+    idle: Vec<Connection>,
+}
+
+impl Client {
+    /// A client of the socket at `path`. Nothing is connected before the first call.
+    #[must_use]
+    pub fn new(path: &Path) -> Client {
+        Client::with_deadline(path, limits::SHORT_CALL)
+    }
+
+    /// As [`Client::new`], with another deadline for short calls and for the head of a stream's answer.
+    #[must_use]
+    pub fn with_deadline(path: &Path, short_call: Duration) -> Client {
+        let pool = Mutex::new(Pool::default());
+        Client { shared: Arc::new(Shared { path: path.to_owned(), short_call, pool }) }
+    }
+
+    /// Sends a short call, as far as the socket takes it, and returns at once.
+    #[must_use]
+    pub fn begin(&self, call: &Call) -> Pending {
+        match self.exchange(Some(Request::call(call))) {
+            Ok((exchange, deadline)) => {
+                let form = Form::of(call);
+                Pending::InFlight(InFlight(Box::new(Flight { exchange, form, deadline })))
+            }
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Asks whether Docker answers, and agrees on an API version anew.
+    ///
+    /// # Errors
+    /// [`DockerError::Unreachable`], [`DockerError::Version`], or Docker's own complaint.
+    pub fn ping(&self) -> Result<(u16, u16), DockerError> {
+        let (mut exchange, deadline) = self.exchange(None)?;
+        complete(&mut exchange, Goal::End, deadline)?;
+        exchange.finish();
+        let gone =
+            || DockerError::Unreachable("Docker went away while it was asked for its version".to_owned());
+        self.known_version().ok_or_else(gone)
+    }
+
+    /// The API version to speak; asks for it first when it is not known.
+    ///
+    /// # Errors
+    /// As [`Client::ping`].
+    pub fn version(&self) -> Result<(u16, u16), DockerError> {
+        self.known_version().map_or_else(|| self.ping(), Ok)
+    }
+
+    /// Sends a request and waits until the head of a good answer has been read.
+    ///
+    /// # Errors
+    /// As a short call.
+    pub(super) fn open(&self, request: Request) -> Result<(Exchange, Vec<u8>), DockerError> {
+        let (mut exchange, deadline) = self.exchange(Some(request))?;
+        let answer = complete(&mut exchange, Goal::Head, deadline)?;
+        if answer.head.status >= 300 {
+            let error = super::refusal::refusal(answer.head.status, &answer.body);
+            self.note(&error);
+            exchange.finish();
+            return Err(error);
+        }
+        Ok((exchange, answer.body))
+    }
+
+    fn exchange(&self, request: Option<Request>) -> Result<(Exchange, Instant), DockerError> {
+        let now = Instant::now();
+        let deadline = now.checked_add(self.shared.short_call).unwrap_or(now);
+        Ok((Exchange::begin(self, request)?, deadline))
+    }
+
+    /// An idle connection that is still good, else a new one.
+    pub(super) fn connection(&self) -> Result<Connection, DockerError> {
+        loop {
+            let Some(connection) = self.pool().idle.pop() else { break };
+            match connection.idle() {
+                Idle::Usable => return Ok(connection),
+                // Docker may come back as another version.
+                Idle::Closed => self.forget_version(),
+                Idle::Stray => {}
+            }
+        }
+        Connection::open(&self.shared.path).inspect_err(|_| self.forget_version())
+    }
+
+    pub(super) fn put_back(&self, connection: Connection) {
+        let mut pool = self.pool();
+        if pool.idle.len() < limits::IDLE_CONNECTIONS {
+            pool.idle.push(connection);
+        }
+    }
+
+    pub(super) fn known_version(&self) -> Option<(u16, u16)> {
+        self.pool().version
+    }
+
+    pub(super) fn remember(&self, version: (u16, u16)) {
+        self.pool().version = Some(version);
+    }
+
+    pub(super) fn forget_version(&self) {
+        self.pool().version = None;
+    }
+
+    /// A version that Docker refuses is no longer agreed.
+    fn note(&self, error: &DockerError) {
+        if matches!(error, DockerError::Version(_)) {
+            self.forget_version();
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        // Both fields are whole after every line that changes them.
+        self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for an exchange, at most until `deadline`.
+fn complete(
+    exchange: &mut Exchange,
+    goal: Goal,
+    deadline: Instant,
+) -> Result<super::exchange::Answer, DockerError> {
+    loop {
+        if let Some(answer) = exchange.advance(goal)? {
+            return Ok(answer);
+        }
+        if Instant::now() >= deadline {
+            return Err(timeout(exchange));
+        }
+        poll(std::iter::once((exchange.as_fd(), exchange.wants_write())), None, Some(deadline));
+    }
+}
+
+/// A call that never left may be made again; of any other, nobody knows.
+fn timeout(exchange: &Exchange) -> DockerError {
+    let what = exchange.what();
+    if exchange.is_unsent() {
+        DockerError::Unreachable(format!("it takes connections but does not answer ({what} was not sent)"))
+    } else {
+        DockerError::Timeout(what.to_owned())
+    }
+}
+
+/// A short call under way. Dropped before its end, it closes its connection.
+#[derive(Debug)]
+pub enum Pending {
+    /// The answer is there, and has not been taken.
+    Ready(Box<Result<Reply, DockerError>>),
+    /// Docker has not answered yet.
+    InFlight(InFlight),
+}
+
+/// See [`Pending::InFlight`].
+#[derive(Debug)]
+pub struct InFlight(Box<Flight>);
+
+#[derive(Debug)]
+struct Flight {
+    exchange: Exchange,
+    form: Form,
+    deadline: Instant,
+}
+
+impl Pending {
+    /// A call that needed no waiting.
+    #[must_use]
+    pub fn ready(result: Result<Reply, DockerError>) -> Pending {
+        Pending::Ready(Box::new(result))
+    }
+
+    /// What to poll for reading; `None` when [`Pending::advance`] has something at once.
+    #[must_use]
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Pending::Ready(_) => None,
+            Pending::InFlight(InFlight(flight)) => Some(flight.exchange.as_fd()),
+        }
+    }
+
+    /// Poll for writing, too: the request was longer than the socket's buffer.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        match self {
+            Pending::Ready(_) => false,
+            Pending::InFlight(InFlight(flight)) => flight.exchange.wants_write(),
+        }
+    }
+
+    /// When [`Pending::advance`] will give up.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            Pending::Ready(_) => None,
+            Pending::InFlight(InFlight(flight)) => Some(flight.deadline),
+        }
+    }
+
+    /// Goes on as far as possible without waiting. Gives the result once, when it is there.
+    pub fn advance(&mut self) -> Option<Result<Reply, DockerError>> {
+        let taken = || Pending::ready(Err(DockerError::Lost("the answer was taken before".to_owned())));
+        let result = match self {
+            Pending::Ready(_) => {
+                let Pending::Ready(result) = std::mem::replace(self, taken()) else { return None };
+                return Some(*result);
+            }
+            Pending::InFlight(InFlight(flight)) => match flight.exchange.advance(Goal::End) {
+                Ok(None) if Instant::now() < flight.deadline => return None,
+                Ok(None) => Err(timeout(&flight.exchange)),
+                Ok(Some(answer)) => {
+                    reply::reply(flight.form, flight.exchange.what(), answer.head.status, &answer.body)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        if let Pending::InFlight(InFlight(flight)) = std::mem::replace(self, taken()) {
+            if let Err(error) = &result {
+                flight.exchange.client().note(error);
+            }
+            flight.exchange.finish();
+        }
+        Some(result)
+    }
+
+    /// Waits for the result, at most until the deadline.
+    ///
+    /// # Errors
+    /// Every [`DockerError`].
+    pub fn wait(mut self) -> Result<Reply, DockerError> {
+        loop {
+            if let Some(result) = self.advance() {
+                return result;
+            }
+            wait_any(std::iter::once(&self), None, None);
+        }
+    }
+}
+
+/// Waits until one of `calls` may go on (or is over, or late), `wake` is readable, or `until` has come.
+/// Then [`Pending::advance`] each of them.
+pub fn wait_any<'a>(
+    calls: impl Iterator<Item = &'a Pending> + Clone,
+    wake: Option<BorrowedFd<'a>>,
+    until: Option<Instant>,
+) -> Polled {
+    if calls.clone().any(|call| call.fd().is_none()) {
+        return Polled::Ready;
+    }
+    let late = calls.clone().filter_map(Pending::deadline).min();
+    let first = [until, late].into_iter().flatten().min();
+    let fds = calls.filter_map(|call| Some((call.fd()?, call.wants_write())));
+    match poll(fds, wake, first) {
+        Polled::TimedOut if first != until => Polled::Ready,
+        polled => polled,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! Short calls against a hostile server: what a call ends with, and what the server saw.
+
+use super::super::hostile::{Server, hold, ok, read_request};
+use super::super::types::{ContainerSummary, CreateBody, RefusalKind};
+use super::*;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
+/// Long enough for a busy machine, and never waited for where the test passes.
+const PATIENT: Duration = Duration::from_secs(20);
+/// Waited for in full.
+const SHORT: Duration = Duration::from_millis(60);
+
+fn start() -> Call {
+    Call::Start { id: "ab".into() }
+}
+
+/// One call on one connection whose answer to the call is `answer`; the server then hangs up.
+fn call(answer: &[u8]) -> Result<Reply, DockerError> {
+    let answer = answer.to_vec();
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        // A client that has seen enough may hang up in the middle of it.
+        let _ = s.write_all(&answer);
+    })]);
+    Client::with_deadline(server.path(), PATIENT).begin(&start()).wait()
+}
+
+fn assert_lost(answer: &[u8]) {
+    let got = call(answer);
+    let Err(DockerError::Lost(why)) = &got else { panic!("{got:?}") };
+    assert!(why.starts_with("POST /containers/ab/start: "), "{why}");
+}
+
+#[test]
+fn an_answer_that_stops_short_is_lost() {
+    assert_lost(b"");
+    assert_lost(b"HTTP/1.1 204 No");
+    assert_lost(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    assert_lost(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
+    assert_lost(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n");
+    assert_lost(b"HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+#[test]
+fn an_answer_that_is_no_answer() {
+    let check = |answer: &[u8], expected: &str| {
+        let got = call(answer);
+        let Err(DockerError::BadAnswer(why)) = &got else { panic!("{got:?}") };
+        assert_eq!(why, &format!("POST /containers/ab/start: {expected}"));
+    };
+    check(b"SSH-2.0-OpenSSH\r\n\r\n", "this is not an HTTP answer");
+    check(b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n", "Content-Length is not a number");
+    check(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "the answer is too long");
+    let endless_head = [b"HTTP/1.1 200 OK\r\nA: ".to_vec(), vec![b'a'; limits::HTTP_HEAD]].concat();
+    check(&endless_head, "the answer's head is too long");
+    let endless_body = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b'a'; limits::HTTP_BODY + 1]].concat();
+    check(&endless_body, "the answer is too long");
+}
+
+#[test]
+fn answers_that_take_some_reading() {
+    let done = Ok(Reply::Done);
+    assert_eq!(call(b"HTTP/1.1 204 No Content\r\n\r\n"), done);
+    assert_eq!(call(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\n\r\nHTTP/1.1 204 N\r\n\r\n"), done);
+    assert_eq!(call(b"HTTP/1.1 200 OK\r\n\r\nuntil the end"), done);
+    assert_eq!(call(b"HTTP/1.0 304 Not Modified\r\n\r\n"), Ok(Reply::Already));
+    let text = "Conflict. The container name \\\"/x\\\" is already in use by container \\\"0123456789ab\\\".";
+    let answer = format!(
+        "HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{{\"message\":\"{text}\"}}\r\n0\r\n\r\n",
+        text.len() + 14
+    );
+    let got = call(answer.as_bytes()).unwrap_err();
+    assert_eq!(got.refusal(), Some(&RefusalKind::NameInUse(Some("0123456789ab".into()))));
+    let podman =
+        r#"{"message":"the container name \"x\" is already in use by 0123456789ab. You have to remove"}"#;
+    let answer = format!("HTTP/1.1 500 E\r\nContent-Length: {}\r\n\r\n{podman}", podman.len());
+    let got = call(answer.as_bytes()).unwrap_err();
+    assert_eq!(got.refusal(), Some(&RefusalKind::NameInUse(Some("0123456789ab".into()))));
+}
+
+/// kubernetes/kubernetes#94829: a call that hangs ends at its deadline, and hangs no other call.
+#[test]
+fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {
+    let server = Server::start(vec![
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").as_bytes()).unwrap();
+            read_request(&s);
+            hold(&s);
+        }),
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("[]").as_bytes()).unwrap();
+            hold(&s);
+        }),
+    ]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    assert_eq!(client.ping(), Ok((1, 41)));
+    let short = Client::with_deadline(server.path(), SHORT);
+    short.remember((1, 41));
+    short.put_back(client.connection().unwrap());
+    let mut hung = short.begin(&start());
+    assert_eq!(hung.advance(), None);
+    let list = Call::List { labels: vec![] };
+    assert_eq!(client.begin(&list).wait(), Ok(Reply::Containers(vec![])));
+    let got = hung.wait();
+    assert_eq!(got, Err(DockerError::Timeout("POST /containers/ab/start".into())));
+    drop(client);
+    // Both connections are closed now: the server's threads come to their end.
+    drop(short);
+    // Two connections, two threads: the order between them is not told.
+    let mut requests = server.requests();
+    requests.sort();
+    assert_eq!(
+        requests,
+        ["GET /_ping", "GET /v1.41/containers/json?all=1", "POST /v1.41/containers/ab/start"]
+    );
+}
+
+/// Nothing was asked of a Docker that does not even tell its version: the call may be made again.
+#[test]
+fn silence_before_the_call_is_sent_is_no_timeout() {
+    let server = Server::start(vec![Box::new(|s: UnixStream| {
+        read_request(&s);
+        hold(&s);
+    })]);
+    let got = Client::with_deadline(server.path(), SHORT).begin(&start()).wait();
+    let Err(DockerError::Unreachable(why)) = &got else { panic!("{got:?}") };
+    assert_eq!(why, "it takes connections but does not answer (POST /containers/ab/start was not sent)");
+    assert_eq!(server.requests(), ["GET /_ping"]);
+}
+
+#[test]
+fn a_ping_that_fails() {
+    let check = |answer: &'static str, expected: fn(&DockerError) -> bool| {
+        let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(answer.as_bytes()).unwrap();
+        })]);
+        let got = Client::with_deadline(server.path(), PATIENT).begin(&start()).wait().unwrap_err();
+        assert!(expected(&got), "{answer:?}: {got:?}");
+        assert_eq!(server.requests(), ["GET /_ping"]);
+    };
+    check("", |e| matches!(e, DockerError::Unreachable(_)));
+    check("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", |e| matches!(e, DockerError::Version(_)));
+    check("HTTP/1.1 200 OK\r\nApi-Version: 1.39\r\nContent-Length: 0\r\n\r\n", |e| {
+        matches!(e, DockerError::Version(_))
+    });
+    check("HTTP/1.1 500 E\r\nContent-Length: 2\r\n\r\nno", |e| matches!(e, DockerError::Refused(_)));
+    check("nonsense\n\n", |e| matches!(e, DockerError::BadAnswer(_)));
+}
+
+#[test]
+fn connections_are_used_again() {
+    let server = Server::start(vec![
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").as_bytes()).unwrap();
+            read_request(&s);
+            s.write_all(ok("[]").as_bytes()).unwrap();
+            read_request(&s);
+            s.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]").unwrap();
+            hold(&s);
+        }),
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            // More than was asked for: this connection is out of step.
+            s.write_all([ok("[]"), ok("[]")].concat().as_bytes()).unwrap();
+            hold(&s);
+        }),
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("[]").as_bytes()).unwrap();
+            hold(&s);
+        }),
+    ]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    for _ in 0..4 {
+        assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    }
+    assert_eq!(client.pool().idle.len(), 1);
+    drop(client);
+    assert_eq!(server.requests().len(), 5);
+}
+
+/// A keep-alive connection that the server closed is not used, and the version is asked for again:
+/// Docker may have been upgraded in between.
+#[test]
+fn a_stale_connection_is_noticed_before_use() {
+    let (closed, gone) = std::sync::mpsc::channel::<()>();
+    let server = Server::start(vec![
+        Box::new(move |mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").as_bytes()).unwrap();
+            read_request(&s);
+            s.write_all(ok("[]").as_bytes()).unwrap();
+            drop(s);
+            drop(closed);
+        }),
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").replace("1.41", "1.45").as_bytes()).unwrap();
+            read_request(&s);
+            s.write_all(ok("[]").as_bytes()).unwrap();
+        }),
+    ]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert!(gone.recv().is_err(), "the server hung up");
+    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert_eq!(
+        server.requests(),
+        ["GET /_ping", "GET /v1.41/images/json", "GET /_ping", "GET /v1.45/images/json"]
+    );
+}
+
+/// The rule behind kubernetes/kubernetes#40443: a request whose answer is lost is not sent again.
+#[test]
+fn k40443_no_request_is_sent_twice() {
+    let server = Server::start(vec![Box::new(|mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(ok("[]").as_bytes()).unwrap();
+        read_request(&s);
+    })]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    let create = Call::Create { name: "x".into(), body: Box::new(CreateBody::default()) };
+    assert!(matches!(client.begin(&create).wait(), Err(DockerError::Lost(_))));
+    assert_eq!(client.known_version(), None);
+    assert_eq!(
+        server.requests(),
+        ["GET /_ping", "GET /v1.41/images/json", "POST /v1.41/containers/create?name=x"]
+    );
+}
+
+#[test]
+fn many_calls_in_one_thread() {
+    let answer = |id: &str| ok(&format!("[{{\"Id\":\"{id}\",\"State\":\"running\"}}]"));
+    let (go, wait_for_go) = std::sync::mpsc::channel::<()>();
+    let server = Server::start(vec![
+        Box::new(move |mut s: UnixStream| {
+            read_request(&s);
+            // Answers only after the other one did.
+            wait_for_go.recv().unwrap();
+            s.write_all(answer("slow").as_bytes()).unwrap();
+        }),
+        Box::new(move |mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(answer("fast").as_bytes()).unwrap();
+        }),
+    ]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    client.remember((1, 41));
+    let list = Call::List { labels: vec![] };
+    let mut calls = [client.begin(&list), client.begin(&list)];
+    let id = |reply: Result<Reply, DockerError>| match reply {
+        Ok(Reply::Containers(mut all)) => all.pop().map(|c: ContainerSummary| c.id),
+        other => panic!("{other:?}"),
+    };
+    let mut got = Vec::new();
+    while got.len() < 2 {
+        assert_eq!(wait_any(calls.iter().filter(|c| c.fd().is_some()), None, None), Polled::Ready);
+        for call in calls.iter_mut().filter(|c| c.fd().is_some()) {
+            if let Some(reply) = call.advance() {
+                got.push(id(reply));
+                let _ = go.send(());
+            }
+        }
+    }
+    assert_eq!(got, [Some("fast".to_owned()), Some("slow".to_owned())]);
+    // Taken is taken.
+    assert!(matches!(calls[0].advance(), Some(Err(DockerError::Lost(_)))));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn waiting_for_calls_can_be_interrupted_and_ends_in_time() {
+    let server = Server::start(vec![Box::new(|s: UnixStream| {
+        read_request(&s);
+        hold(&s);
+    })]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    let call = client.begin(&Call::Info);
+    let calls = || std::iter::once(&call);
+    assert_eq!(wait_any(calls(), None, Some(Instant::now())), Polled::TimedOut);
+    let (wake, mut waker) = UnixStream::pair().unwrap();
+    waker.write_all(b"!").unwrap();
+    assert_eq!(wait_any(calls(), Some(wake.as_fd()), None), Polled::Woken);
+    let ready = Pending::ready(Ok(Reply::Done));
+    assert_eq!(wait_any([&call, &ready].into_iter(), None, None), Polled::Ready);
+    drop(call);
+    assert_eq!(server.requests(), ["GET /_ping"], "a dropped call closes its connection");
+}
+
+/// More than a socket buffer: the call goes on as the server reads, and nothing blocks meanwhile.
+#[test]
+fn a_large_request_is_written_as_it_is_taken() {
+    let (go, wait_for_go) = std::sync::mpsc::channel::<()>();
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        wait_for_go.recv().unwrap();
+        read_request(&s);
+        s.write_all(ok("{\"Id\":\"1\"}").as_bytes()).unwrap();
+    })]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    client.remember((1, 41));
+    let body = CreateBody { env: vec!["x".repeat(4 << 20)], ..CreateBody::default() };
+    let mut pending = client.begin(&Call::Create { name: "x".into(), body: Box::new(body) });
+    assert_eq!(pending.advance(), None);
+    assert!(pending.wants_write());
+    go.send(()).unwrap();
+    assert_eq!(pending.wait(), Ok(Reply::Created { id: "1".into(), warnings: vec![] }));
+    assert_eq!(server.requests(), ["POST /v1.41/containers/create?name=x"]);
+}
+
+/// Docker may refuse a request before it has read all of it.
+#[test]
+fn an_early_refusal_is_heard() {
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        let mut some = [0u8; 100];
+        std::io::Read::read_exact(&mut s, &mut some).unwrap();
+        s.write_all(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig").unwrap();
+        hold(&s);
+    })]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    client.remember((1, 41));
+    let body = CreateBody { env: vec!["x".repeat(4 << 20)], ..CreateBody::default() };
+    let got = client.begin(&Call::Create { name: "x".into(), body: Box::new(body) }).wait();
+    let Err(DockerError::Refused(refusal)) = &got else { panic!("{got:?}") };
+    assert_eq!((refusal.status, refusal.message.as_str()), (413, "big"));
+    drop(client);
+    assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn nobody_there() {
+    let server = Server::start(vec![]);
+    let nowhere = server.path().with_extension("none");
+    let check = |path: &Path, expected: &str| {
+        let client = Client::new(path);
+        client.remember((1, 41));
+        let got = client.begin(&Call::Info).wait();
+        let Err(DockerError::Unreachable(why)) = &got else { panic!("{got:?}") };
+        assert!(why.contains(expected), "{why}");
+        assert_eq!(client.known_version(), None, "another Docker may come up");
+    };
+    check(&nowhere, "does not exist: is Docker installed and running?");
+    std::fs::write(&nowhere, "").unwrap();
+    check(&nowhere, "nobody listens on");
+    check(Path::new(&format!("/{}", "x".repeat(200))), "is not a path for a socket");
+    // A socket whose owner died.
+    drop(std::os::unix::net::UnixListener::bind(server.path().with_extension("dead")).unwrap());
+    check(&server.path().with_extension("dead"), "nobody listens on");
+}
+
+/// A stuck Docker takes no connections from its queue; that must not block the caller.
+#[test]
+fn a_full_backlog_does_not_block() {
+    let server = Server::start(vec![]);
+    let path = server.path().with_extension("full");
+    let listener =
+        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let client = Client::new(&path);
+    let mut calls = Vec::new();
+    let why = loop {
+        match client.begin(&Call::Info) {
+            Pending::Ready(result) => break result.unwrap_err(),
+            call => calls.push(call),
+        }
+        assert!(calls.len() < 100);
+    };
+    let DockerError::Unreachable(why) = why else { panic!("{why:?}") };
+    assert!(why.contains("takes no more connections"), "{why}");
+}
+
+#[test]
+fn a_refused_version_is_asked_for_again() {
+    let text = r#"{"message":"client version 1.41 is too old. Minimum supported API version is 1.44"}"#;
+    let answer = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(answer.as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(ok("OK").replace("1.41", "1.44").as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(ok("[]").as_bytes()).unwrap();
+    })]);
+    let client = Client::with_deadline(server.path(), PATIENT);
+    client.remember((1, 41));
+    assert!(matches!(client.begin(&Call::ImageList).wait(), Err(DockerError::Version(_))));
+    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert_eq!(server.requests(), ["GET /v1.41/images/json", "GET /_ping", "GET /v1.44/images/json"]);
+}

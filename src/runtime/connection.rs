@@ -1,0 +1,191 @@
+//! One connection to Docker's Unix socket, never blocking, and the one place that waits for sockets.
+//!
+//! Nothing here knows HTTP. A connection is closed when it is dropped.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, shutdown, socket_with,
+};
+
+use super::types::DockerError;
+
+/// A connected, non-blocking stream socket.
+#[derive(Debug)]
+pub struct Connection {
+    fd: OwnedFd,
+}
+
+/// What an idle connection is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// It can carry a request.
+    Usable,
+    /// The other side closed it: Docker may have been restarted.
+    Closed,
+    /// Bytes came that nobody asked for.
+    Stray,
+}
+
+impl Connection {
+    /// Connects to the socket at `path`. Never waits: a socket whose backlog is full counts as not
+    /// reachable.
+    ///
+    /// # Errors
+    /// [`DockerError::Unreachable`], in words for the operator.
+    pub fn open(path: &Path) -> Result<Connection, DockerError> {
+        let shown = path.display();
+        let address = SocketAddrUnix::new(path)
+            .map_err(|e| DockerError::Unreachable(format!("{shown} is not a path for a socket: {e}")))?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(|e| DockerError::Unreachable(format!("no socket can be made: {e}")))?;
+        let mut result = connect(&fd, &address);
+        while result == Err(Errno::INTR) {
+            result = connect(&fd, &address);
+        }
+        result.map_err(|errno| {
+            DockerError::Unreachable(match errno {
+                Errno::NOENT => format!("{shown} does not exist: is Docker installed and running?"),
+                Errno::CONNREFUSED => format!("nobody listens on {shown}: is Docker running?"),
+                Errno::ACCESS | Errno::PERM => {
+                    format!("no permission to use {shown}: run as root or as a member of the socket's group")
+                }
+                Errno::AGAIN => {
+                    format!("{shown} takes no more connections at the moment: Docker is stuck or overloaded")
+                }
+                other => format!("cannot connect to {shown}: {other}"),
+            })
+        })?;
+        Ok(Connection { fd })
+    }
+
+    /// A connection over a socket that exists already; it is made non-blocking.
+    ///
+    /// # Errors
+    /// The descriptor refuses its flags.
+    pub fn over(fd: OwnedFd) -> Result<Connection, DockerError> {
+        rustix::io::ioctl_fionbio(&fd, true)
+            .map_err(|e| DockerError::Unreachable(format!("cannot use this socket: {e}")))?;
+        Ok(Connection { fd })
+    }
+
+    /// Writes what the socket takes now; `None` when it takes nothing.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&self, bytes: &[u8]) -> Result<Option<usize>, Errno> {
+        loop {
+            return match send(&self.fd, bytes, SendFlags::NOSIGNAL) {
+                Ok(n) => Ok(Some(n)),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => Ok(None),
+                Err(e) => Err(e),
+            };
+        }
+    }
+
+    /// Reads what is there; `None` when there is nothing yet, `Some(0)` at the end.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+        loop {
+            return match recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
+                Ok((n, _)) => Ok(Some(n)),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => Ok(None),
+                Err(e) => Err(e),
+            };
+        }
+    }
+
+    /// Looks at a connection that carries no request.
+    #[must_use]
+    pub fn idle(&self) -> Idle {
+        match recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK) {
+            Err(Errno::AGAIN) => Idle::Usable,
+            Ok((n, _)) if n > 0 => Idle::Stray,
+            _ => Idle::Closed,
+        }
+    }
+
+    /// Tells the other side that nothing more will be written.
+    pub fn close_write(&self) {
+        // A connection that is broken already needs no telling.
+        let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// How long to wait for something, and what may end the wait early.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wait<'a> {
+    /// Longest time; `None` for no end.
+    pub timeout: Option<Duration>,
+    /// Ends the wait when it becomes readable.
+    pub wake: Option<BorrowedFd<'a>>,
+}
+
+impl Wait<'_> {
+    /// Waits at most this long.
+    #[must_use]
+    pub fn at_most(timeout: Duration) -> Wait<'static> {
+        Wait { timeout: Some(timeout), wake: None }
+    }
+
+    /// The moment the time is up, from now.
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        self.timeout.and_then(|t| Instant::now().checked_add(t))
+    }
+}
+
+/// Why [`poll`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Polled {
+    /// Some connection can go on. Also after a signal: try and see.
+    Ready,
+    /// The time is up.
+    TimedOut,
+    /// The wake-up descriptor is readable.
+    Woken,
+}
+
+/// Waits until one of `fds` (with whether it waits to write, too) can go on, `wake` is readable, or
+/// `until` has come.
+pub fn poll<'a>(
+    fds: impl Iterator<Item = (BorrowedFd<'a>, bool)>,
+    wake: Option<BorrowedFd<'a>>,
+    until: Option<Instant>,
+) -> Polled {
+    let flags = |write| if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    poll_set(fds.map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))).collect(), wake, until)
+}
+
+/// Waits until `fd` takes bytes; what there is to read is another's business.
+pub fn poll_write<'a>(fd: BorrowedFd<'a>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
+    poll_set(vec![PollFd::from_borrowed_fd(fd, PollFlags::OUT)], wake, until)
+}
+
+fn poll_set<'a>(mut set: Vec<PollFd<'a>>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
+    set.extend(wake.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+    // More than the kernel can count is no limit at all.
+    let timespec = left.and_then(|d| Timespec::try_from(d).ok());
+    match rustix::event::poll(&mut set, timespec.as_ref()) {
+        Ok(0) => Polled::TimedOut,
+        Ok(_) if wake.is_some() && set.last().is_some_and(|fd| !fd.revents().is_empty()) => Polled::Woken,
+        _ => Polled::Ready,
+    }
+}

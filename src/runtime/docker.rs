@@ -1,0 +1,195 @@
+//! [`Docker`]: the one type through which everybody speaks to an engine, real or in memory.
+//!
+//! Each method says the same thing to every kind of engine; nothing is decided here.
+
+use std::sync::Arc;
+
+use super::client::{Client, Pending};
+use super::connection::Wait;
+use super::event_stream::EventStream;
+use super::fake::Fake;
+use super::request::{AttachOptions, LogOptions, Request};
+use super::stream::{Body, Duplex, ExitWait, OutputStream};
+use super::types::{Call, DockerError, Reply};
+use crate::clock::System;
+use crate::config::Endpoint;
+use crate::limits;
+
+/// An engine. Clones speak to the same one.
+#[derive(Debug, Clone)]
+pub enum Docker {
+    /// A real one behind a Unix socket.
+    Engine(Client),
+    /// The one in memory.
+    Fake(Fake),
+}
+
+impl Docker {
+    /// The engine of a configuration. Nothing is sent yet.
+    #[must_use]
+    pub fn connect(endpoint: &Endpoint, clock: System) -> Docker {
+        match endpoint {
+            Endpoint::Unix(path) => Docker::Engine(Client::new(path)),
+            Endpoint::Fake => {
+                let fake = Fake::new(Arc::new(clock), 0);
+                if let Err(error) = fake.drive() {
+                    log::error!("the in-memory engine has no clockwork: {error}");
+                }
+                Docker::Fake(fake)
+            }
+        }
+    }
+
+    /// The API version in use, as text; `None` before the engine has answered.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        let (major, minor) = match self {
+            Docker::Engine(client) => client.version().ok()?,
+            Docker::Fake(_) => limits::API_NEWEST,
+        };
+        Some(format!("API {major}.{minor}"))
+    }
+
+    /// Sends a short call and returns at once; see [`Pending`] and [`super::client::wait_any`].
+    #[must_use]
+    pub fn begin(&self, call: &Call) -> Pending {
+        match self {
+            Docker::Engine(client) => client.begin(call),
+            Docker::Fake(fake) => Pending::ready(fake.perform(call)),
+        }
+    }
+
+    /// Makes a short call and waits for its answer, at most until its deadline.
+    ///
+    /// # Errors
+    /// Every [`DockerError`].
+    pub fn call(&self, call: &Call) -> Result<Reply, DockerError> {
+        self.begin(call).wait()
+    }
+
+    /// Whether the engine answers; the API version that is spoken with it.
+    ///
+    /// # Errors
+    /// [`DockerError::Unreachable`], [`DockerError::Version`], or the engine's own complaint.
+    pub fn ping(&self) -> Result<(u16, u16), DockerError> {
+        match self {
+            Docker::Engine(client) => client.ping(),
+            Docker::Fake(fake) => fake.perform(&Call::Version).map(|_| limits::API_NEWEST),
+        }
+    }
+
+    /// Subscribes to the events of containers that have all of these labels (`key` or `key=value`).
+    /// Docker answers just before it begins to listen, so `since` (seconds of wall time; 0 for all that
+    /// is remembered) closes the gap to a list that is made afterwards, at the price of old events.
+    ///
+    /// # Errors
+    /// As a short call.
+    pub fn events(&self, labels: &[String], since: Option<i64>) -> Result<EventStream, DockerError> {
+        match self {
+            Docker::Engine(client) => {
+                let (body, begun) = Body::open(client, Request::events(labels, since))?;
+                Ok(EventStream::new(body, begun))
+            }
+            Docker::Fake(fake) => {
+                let body = Body::over(fake.events(labels, since)?, "events")?;
+                Ok(EventStream::new(body, Vec::new()))
+            }
+        }
+    }
+
+    /// Pulls an image and waits for the end of it. `wait.timeout` is the longest time without progress;
+    /// `auth` the ready value of `X-Registry-Auth`; `status` is told Docker's words as they come.
+    ///
+    /// # Errors
+    /// [`DockerError::Refused`] with Docker's text, [`DockerError::Timeout`] without progress,
+    /// [`DockerError::Lost`] when woken or broken off.
+    pub fn pull(
+        &self,
+        image: &str,
+        auth: Option<&str>,
+        wait: &Wait<'_>,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<(), DockerError> {
+        match self {
+            Docker::Engine(client) => super::pull::pull(client, image, auth, wait, status),
+            Docker::Fake(fake) => fake.pull(image, wait.timeout),
+        }
+    }
+
+    /// Loads an image archive (tar) and answers the names or ids in it. `wait` as for a pull.
+    ///
+    /// # Errors
+    /// As for a pull; [`DockerError::Lost`] also when `archive` cannot be read.
+    pub fn load(&self, archive: &mut dyn std::io::Read, wait: &Wait<'_>) -> Result<Vec<String>, DockerError> {
+        match self {
+            Docker::Engine(client) => super::pull::load(client, archive, wait),
+            Docker::Fake(fake) => {
+                let mut tar = Vec::new();
+                let read = archive.read_to_end(&mut tar);
+                read.map_err(|e| DockerError::Lost(format!("the archive cannot be read: {e}")))?;
+                fake.load(&tar)
+            }
+        }
+    }
+
+    /// A container's log; `tty` as in [`super::types::ContainerDetail::tty`].
+    ///
+    /// # Errors
+    /// As a short call.
+    pub fn logs(&self, id: &str, options: &LogOptions, tty: bool) -> Result<OutputStream, DockerError> {
+        match self {
+            Docker::Engine(client) => {
+                let (body, begun) = Body::open(client, Request::logs(id, options))?;
+                Ok(OutputStream::new(body, begun, tty))
+            }
+            Docker::Fake(fake) => {
+                let last = options.tail.and_then(|n| usize::try_from(n).ok());
+                let body = Body::over(fake.logs(id, options.follow, last)?, "logs")?;
+                Ok(OutputStream::new(body, Vec::new(), tty))
+            }
+        }
+    }
+
+    /// A container's live streams; `tty` as in [`super::types::ContainerDetail::tty`].
+    ///
+    /// # Errors
+    /// As a short call.
+    pub fn attach(&self, id: &str, options: AttachOptions, tty: bool) -> Result<Duplex, DockerError> {
+        match self {
+            Docker::Engine(client) => {
+                let (body, begun) = Body::open(client, Request::attach(id, options))?;
+                Ok(Duplex::new(body, begun, tty))
+            }
+            Docker::Fake(fake) => Ok(Duplex::new(Body::over(fake.attach(id)?, "attach")?, Vec::new(), tty)),
+        }
+    }
+
+    /// Starts an exec that was created with the same `tty`, and takes its streams.
+    ///
+    /// # Errors
+    /// As a short call.
+    pub fn exec_start(&self, id: &str, tty: bool) -> Result<Duplex, DockerError> {
+        match self {
+            Docker::Engine(client) => {
+                let (body, begun) = Body::open(client, Request::exec_start(id, tty))?;
+                Ok(Duplex::new(body, begun, tty))
+            }
+            Docker::Fake(fake) => {
+                Ok(Duplex::new(Body::over(fake.exec_start(id, tty)?, "exec")?, Vec::new(), tty))
+            }
+        }
+    }
+
+    /// Begins to wait for a container's end.
+    ///
+    /// # Errors
+    /// As a short call; a container that does not exist is reported by [`ExitWait::next`].
+    pub fn wait(&self, id: &str) -> Result<ExitWait, DockerError> {
+        match self {
+            Docker::Engine(client) => ExitWait::open(client, id),
+            Docker::Fake(_) => {
+                Err(DockerError::BadAnswer("the in-memory engine cannot be waited for".into()))
+            }
+        }
+    }
+}

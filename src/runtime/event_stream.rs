@@ -1,0 +1,189 @@
+//! Docker's `/events`, one event at a time. Events are hints: they say which container to look at, and
+//! may be lost, doubled or late (docker-archive/classicswarm#2309). Following them up is not done here.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::connection::Wait;
+use super::lines::Lines;
+use super::stream::{Body, Read};
+
+/// What happened to a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventAction {
+    /// Made.
+    Create,
+    /// Started.
+    Start,
+    /// Ended.
+    Die,
+    /// The OOM killer struck; comes before the end.
+    Oom,
+    /// Removed.
+    Destroy,
+    /// Anything else: kill, stop, rename, `exec_start: sh -c …`.
+    Other,
+}
+
+impl EventAction {
+    /// Docker's word, or Podman's.
+    #[must_use]
+    pub fn parse(word: &str) -> EventAction {
+        match word {
+            "create" => EventAction::Create,
+            "start" => EventAction::Start,
+            "die" | "died" => EventAction::Die,
+            "oom" => EventAction::Oom,
+            "destroy" | "remove" => EventAction::Destroy,
+            _ => EventAction::Other,
+        }
+    }
+}
+
+/// A container event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DockerEvent {
+    /// Full container id.
+    pub id: String,
+    /// What happened.
+    pub action: EventAction,
+    /// All labels of the container, and Docker's `image`, `name`, `exitCode` and the like.
+    pub labels: BTreeMap<String, String>,
+    /// Docker's wall time in nanoseconds: to tell replayed events from new ones, for nothing else.
+    pub time_nano: i64,
+}
+
+/// What a read of the stream brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventNext {
+    /// An event.
+    Event(DockerEvent),
+    /// The time was up, or the wake-up came, first.
+    Idle,
+    /// The stream is over, for this reason: connect again, and list.
+    End(String),
+}
+
+/// The stream.
+#[derive(Debug)]
+pub struct EventStream {
+    body: Body,
+    lines: Lines,
+    ended: bool,
+}
+
+impl EventStream {
+    /// Reads events from `body`, `begun` being what was read of it already.
+    #[must_use]
+    pub fn new(body: Body, begun: Vec<u8>) -> EventStream {
+        let mut lines = Lines::default();
+        *lines.space() = begun;
+        EventStream { body, lines, ended: false }
+    }
+
+    /// The next event. Everything that is wrong with the stream ends it.
+    pub fn next(&mut self, wait: &Wait<'_>) -> EventNext {
+        loop {
+            match self.lines.next(false) {
+                // An event without an id says nothing.
+                Ok(Some(value)) => match event(value) {
+                    Some(event) => return EventNext::Event(event),
+                    None => continue,
+                },
+                Ok(None) if self.ended => return EventNext::End("Docker ended the event stream".to_owned()),
+                Ok(None) => {}
+                Err(why) => return EventNext::End(format!("{}: {why}", self.body.what())),
+            }
+            match self.body.read(self.lines.space(), wait) {
+                Ok(Read::Bytes) => {}
+                Ok(Read::End) => self.ended = true,
+                Ok(Read::Idle | Read::Woken) => return EventNext::Idle,
+                Err(error) => return EventNext::End(error.to_string()),
+            }
+        }
+    }
+}
+
+fn event(mut value: Value) -> Option<DockerEvent> {
+    let text = |at: &str| value.pointer(at).and_then(Value::as_str);
+    let id = text("/Actor/ID").or_else(|| text("/id")).filter(|id| !id.is_empty())?.to_owned();
+    let action = EventAction::parse(text("/Action").or_else(|| text("/status")).unwrap_or_default());
+    let time_nano = value.get("timeNano").and_then(Value::as_i64).unwrap_or(0);
+    let labels = super::reply::labels(value.pointer_mut("/Actor/Attributes"));
+    Some(DockerEvent { id, action, labels, time_nano })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    const START: &str = r#"{"status":"start","id":"ab","Type":"container","Action":"start","Actor":{"ID":"ab","Attributes":{"image":"x","k":"v"}},"time":1,"timeNano":12}"#;
+
+    fn stream(bytes: &str) -> (EventStream, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(bytes.as_bytes()).unwrap();
+        (EventStream::new(Body::over(ours.into(), "GET /events").unwrap(), Vec::new()), theirs)
+    }
+
+    #[test]
+    fn events_come_one_by_one() {
+        let wait = Wait::at_most(Duration::from_secs(5));
+        let exec = START.replace(r#""Action":"start""#, r#""Action":"exec_start: sh -c die""#);
+        let old = r#"{"status":"die","id":"cd","timeNano":"soon"}"#;
+        let (mut stream, theirs) = stream(&format!("{START}\n{exec}\n{{}}\n{old}\n{{\"to"));
+        let expected = DockerEvent {
+            id: "ab".into(),
+            action: EventAction::Start,
+            labels: [("image".to_owned(), "x".to_owned()), ("k".to_owned(), "v".to_owned())].into(),
+            time_nano: 12,
+        };
+        assert_eq!(stream.next(&wait), EventNext::Event(expected.clone()));
+        assert_eq!(
+            stream.next(&wait),
+            EventNext::Event(DockerEvent { action: EventAction::Other, ..expected })
+        );
+        let EventNext::Event(event) = stream.next(&wait) else { panic!("no event") };
+        assert_eq!((event.id.as_str(), event.action, event.time_nano), ("cd", EventAction::Die, 0));
+        assert_eq!(stream.next(&Wait::at_most(Duration::ZERO)), EventNext::Idle);
+        drop(theirs);
+        // A line torn by the end of the stream is no event.
+        assert_eq!(stream.next(&wait), EventNext::End("Docker ended the event stream".into()));
+        assert_eq!(stream.next(&wait), EventNext::End("Docker ended the event stream".into()));
+    }
+
+    #[test]
+    fn garbage_ends_the_stream() {
+        let (mut stream, _theirs) = stream("<html>\n");
+        let EventNext::End(why) = stream.next(&Wait::default()) else { panic!("no end") };
+        assert_eq!(why, "GET /events: a line of the stream is not JSON");
+    }
+
+    #[test]
+    fn waiting_can_be_interrupted() {
+        let (mut stream, _theirs) = stream("");
+        let (wake, mut waker) = UnixStream::pair().unwrap();
+        waker.write_all(b"!").unwrap();
+        let wait = Wait { timeout: None, wake: Some(std::os::fd::AsFd::as_fd(&wake)) };
+        assert_eq!(stream.next(&wait), EventNext::Idle);
+    }
+
+    #[test]
+    fn words() {
+        for (word, action) in [
+            ("create", EventAction::Create),
+            ("died", EventAction::Die),
+            ("oom", EventAction::Oom),
+            ("destroy", EventAction::Destroy),
+            ("remove", EventAction::Destroy),
+            ("kill", EventAction::Other),
+            ("exec_die", EventAction::Other),
+            ("start: x", EventAction::Other),
+        ] {
+            assert_eq!(EventAction::parse(word), action, "{word}");
+        }
+    }
+}

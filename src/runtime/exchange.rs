@@ -1,0 +1,275 @@
+//! One request and its answer on one connection, advanced without blocking. When the API version is not
+//! known yet, the `/_ping` that asks for it goes first, on the same connection.
+//!
+//! What must not happen here: a request sent twice. Once a byte of it left, the answer decides, or the
+//! error says that nobody knows (kubernetes/kubernetes#40443 began with a reply that was lost).
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::client::Client;
+use super::connection::Connection;
+use super::http1::{Head, Parser};
+use super::refusal::refusal;
+use super::request::Request;
+use super::types::DockerError;
+use crate::limits;
+
+/// How far to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Until the head has been read (and, when it is a refusal, until the end).
+    Head,
+    /// Until the answer has been read to its end.
+    End,
+}
+
+/// The answer as far as it was asked for.
+#[derive(Debug)]
+pub struct Answer {
+    /// The head.
+    pub head: Head,
+    /// Body read so far; all of it under [`Goal::End`]. After a 101, what followed the head.
+    pub body: Vec<u8>,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Exchange {
+    client: Client,
+    connection: Connection,
+    what: String,
+    /// What is sent once the ping has told the version.
+    next: Option<Request>,
+    pinging: bool,
+    out: Vec<u8>,
+    sent: usize,
+    /// A byte of this request was taken by the socket.
+    started: bool,
+    parser: Parser,
+    body: Vec<u8>,
+    /// Bytes came after the end of the answer.
+    stray: bool,
+}
+
+impl Exchange {
+    /// Takes a connection and writes what the socket takes. `None` asks for the version only.
+    ///
+    /// # Errors
+    /// [`DockerError::Unreachable`]: nothing was sent.
+    pub fn begin(client: &Client, request: Option<Request>) -> Result<Exchange, DockerError> {
+        let connection = client.connection()?;
+        let what = request.as_ref().map_or_else(|| Request::ping().what(), Request::what);
+        let (out, next, pinging) = match (client.known_version(), request) {
+            (Some(version), Some(request)) => (request.bytes(Some(version)), None, false),
+            (_, next) => (Request::ping().bytes(None), next, true),
+        };
+        let mut exchange = Exchange {
+            client: client.clone(),
+            connection,
+            what,
+            next,
+            pinging,
+            out,
+            sent: 0,
+            started: false,
+            parser: Parser::new(limits::HTTP_BODY as u64),
+            body: Vec::new(),
+            stray: false,
+        };
+        exchange.write()?;
+        Ok(exchange)
+    }
+
+    /// Method and path, for messages.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Whose exchange this is.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Only part of the request was taken by the socket so far.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Docker cannot have seen the request itself.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.pinging || !self.started
+    }
+
+    /// Adds bytes of a body that is sent in chunks. Only once [`Exchange::wants_write`] is false, so that
+    /// no more than a chunk is held.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Goes on as far as possible; `None` when it has to wait for the socket.
+    ///
+    /// # Errors
+    /// All but a timeout. The exchange is of no more use then.
+    pub fn advance(&mut self, goal: Goal) -> Result<Option<Answer>, DockerError> {
+        loop {
+            let goal_now = if self.pinging { Goal::End } else { goal };
+            self.write()?;
+            if !self.read(goal_now)? {
+                return Ok(None);
+            }
+            let Some(head) = self.parser.head().cloned() else { return Ok(None) };
+            let body = std::mem::take(&mut self.body);
+            if !self.pinging {
+                return Ok(Some(Answer { head, body }));
+            }
+            if !(200..300).contains(&head.status) {
+                return Err(refusal(head.status, &body));
+            }
+            let version = negotiate(head.api_version.as_deref())?;
+            self.client.remember(version);
+            self.pinging = false;
+            let Some(request) = self.next.take() else { return Ok(Some(Answer { head, body })) };
+            if !self.is_reusable() {
+                self.connection = self.client.connection()?;
+            }
+            self.out = request.bytes(Some(version));
+            self.sent = 0;
+            self.started = false;
+            self.stray = false;
+            self.parser = Parser::new(limits::HTTP_BODY as u64);
+        }
+    }
+
+    /// Ends the exchange: the connection goes back to the client if it can carry another request.
+    pub fn finish(self) {
+        if self.is_reusable() {
+            self.client.clone().put_back(self.connection);
+        }
+    }
+
+    /// Takes the connection away, with the parser that knows what is left of the body.
+    #[must_use]
+    pub fn into_parts(self) -> (Connection, Parser) {
+        (self.connection, self.parser)
+    }
+
+    fn is_reusable(&self) -> bool {
+        let keep = self.parser.head().is_some_and(|h| h.keep_alive);
+        keep && self.parser.is_done() && !self.stray && !self.wants_write()
+    }
+
+    fn write(&mut self) -> Result<(), DockerError> {
+        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.connection.send(rest) {
+                Ok(Some(n)) => {
+                    self.sent = self.sent.saturating_add(n);
+                    self.started = true;
+                }
+                Ok(None) => return Ok(()),
+                Err(_) if self.started => {
+                    // Docker may have answered before it hung up: the answer is still there to read.
+                    self.stray = true;
+                    break;
+                }
+                Err(e) => {
+                    self.client.forget_version();
+                    return Err(DockerError::Unreachable(format!("the connection closed before use: {e}")));
+                }
+            }
+        }
+        self.out = Vec::new();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Reads what is there; true when the goal is reached.
+    fn read(&mut self, goal: Goal) -> Result<bool, DockerError> {
+        let mut chunk = [0u8; limits::HTTP_READ];
+        loop {
+            if self.reached(goal) {
+                return Ok(true);
+            }
+            let n = match self.connection.receive(&mut chunk) {
+                Ok(None) => return Ok(false),
+                Ok(Some(0)) => {
+                    return if self.parser.finish() { Ok(true) } else { Err(self.lost("Docker closed it")) };
+                }
+                Ok(Some(n)) => n,
+                Err(e) => return Err(self.lost(&e.to_string())),
+            };
+            let input = chunk.get(..n).unwrap_or_default();
+            let used = self
+                .parser
+                .feed(input, &mut self.body)
+                .map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.what)))?;
+            let rest = input.get(used..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.stray = true;
+                if self.parser.head().is_some_and(|h| h.status == 101) {
+                    self.body.extend_from_slice(rest);
+                }
+            }
+        }
+    }
+
+    fn reached(&self, goal: Goal) -> bool {
+        let head_is_enough = goal == Goal::Head && self.parser.head().is_some_and(|h| h.status < 300);
+        head_is_enough || self.parser.is_done()
+    }
+
+    fn lost(&self, why: &str) -> DockerError {
+        self.client.forget_version();
+        let why = format!("{}: the connection broke before the answer was complete: {why}", self.what);
+        if self.is_unsent() { DockerError::Unreachable(why) } else { DockerError::Lost(why) }
+    }
+}
+
+impl AsFd for Exchange {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}
+
+/// The newer of the versions that both sides speak.
+fn negotiate(theirs: Option<&str>) -> Result<(u16, u16), DockerError> {
+    let error = |why: String| {
+        let (major, minor) = limits::API_OLDEST;
+        DockerError::Version(format!("{why}; podkeeper needs API {major}.{minor} or newer (Docker 19.03)"))
+    };
+    let text = theirs.ok_or_else(|| error("Docker did not tell its API version".to_owned()))?;
+    let parsed = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let theirs: (u16, u16) = parsed.ok_or_else(|| error(format!("Docker's API version is {text:?}")))?;
+    if theirs < limits::API_OLDEST {
+        return Err(error(format!("Docker is too old: it speaks API {text}")));
+    }
+    Ok(theirs.min(limits::API_NEWEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let check = |theirs: Option<&str>, expected: Option<(u16, u16)>| {
+            assert_eq!(negotiate(theirs).ok(), expected, "{theirs:?}");
+        };
+        check(Some("1.40"), Some((1, 40)));
+        check(Some("1.41"), Some((1, 41)));
+        check(Some("1.99"), Some(limits::API_NEWEST));
+        check(Some("2.0"), Some(limits::API_NEWEST));
+        check(Some("1.39"), None);
+        check(Some("1"), None);
+        check(Some(""), None);
+        check(None, None);
+        let DockerError::Version(text) = negotiate(Some("1.24")).unwrap_err() else { panic!("kind") };
+        assert_eq!(
+            text,
+            "Docker is too old: it speaks API 1.24; podkeeper needs API 1.40 or newer (Docker 19.03)"
+        );
+    }
+}

@@ -1,0 +1,397 @@
+//! What each container call does in the in-memory engine: Docker 20.10's checks, in its order, with its
+//! words. `tests/it/fake_like_real.rs` holds the two side by side. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::behaviour::{Behaviour, Run};
+use super::hooks::Field;
+use super::state::{Container, State, no};
+use crate::clock::Now;
+use crate::runtime::{
+    Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind,
+    Reply,
+};
+
+pub(super) type Answer = Result<Reply, DockerError>;
+
+const SHIM: &str = "failed to create shim task: OCI runtime create failed: runc create failed: \
+                    unable to start container process: exec:";
+
+impl State {
+    /// Carries out a call without faults.
+    pub(super) fn carry_out(&mut self, call: &Call, now: Now) -> Answer {
+        match call {
+            Call::Version => Ok(Reply::Json(serde_json::json!({
+                "Version": "20.10.24-fake", "ApiVersion": "1.41", "MinAPIVersion": "1.12", "Os": "linux",
+            }))),
+            Call::Info => Ok(Reply::Info(Info {
+                server_version: "20.10.24-fake".into(),
+                cgroup_driver: "cgroupfs".into(),
+                cgroup_version: "2".into(),
+                architecture: std::env::consts::ARCH.into(),
+                kernel_version: "fake".into(),
+                logging_driver: "json-file".into(),
+                cpus: 4,
+                memory: 8 << 30,
+            })),
+            Call::List { labels } => {
+                let wanted = |c: &&Container| labels.iter().all(|filter| has_label(&c.body.labels, filter));
+                let list = self.containers.iter().rev().filter(wanted).map(|c| self.summary(c, now));
+                Ok(Reply::Containers(list.collect()))
+            }
+            Call::Inspect { id } => match self.get(id) {
+                Some(c) => Ok(Reply::Container(Box::new(self.detail(c)))),
+                None => Err(no_container("", id)),
+            },
+            Call::Create { name, body } => self.create(name, body, now),
+            Call::Start { id } => self.start(id, now),
+            Call::Kill { id, signal } => self.kill(id, signal, now),
+            Call::Remove { id, force } => self.remove(id, *force, now),
+            Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
+            Call::ExecCreate { id, body } => self.exec_create(id, body, now),
+            Call::ExecInspect { .. } | Call::ExecResize { .. } => self.exec_call(call),
+            Call::ImageInspect { .. }
+            | Call::ImageList
+            | Call::ImageTag { .. }
+            | Call::ImageRemove { .. }
+            | Call::ImageHistory { .. } => self.image_call(call),
+        }
+    }
+
+    fn create(&mut self, name: &str, body: &CreateBody, now: Now) -> Answer {
+        let bad = |why: String| Err(no(Kind::BadRequest, 400, why));
+        let host = &body.host_config;
+        if Container::joined(&host.network_mode).is_some() {
+            let conflict = match () {
+                () if body.hostname.is_some() => "hostname and the network mode",
+                () if !host.port_bindings.is_empty() => "port publishing and the container type network mode",
+                () if !body.exposed_ports.is_empty() => "port exposing and the container type network mode",
+                () => "",
+            };
+            if !conflict.is_empty() {
+                return bad(format!("conflicting options: {conflict}"));
+            }
+        }
+        if host.memory.is_some_and(|m| (1..6 << 20).contains(&m)) {
+            return bad("Minimum memory limit allowed is 6MB".into());
+        }
+        if matches!((host.memory, host.memory_swap), (Some(m), Some(s)) if s > 0 && s < m) {
+            return bad("Minimum memoryswap limit should be larger than memory limit, see usage".into());
+        }
+        if host.cpu_quota.is_some_and(|q| (1..1000).contains(&q)) {
+            return bad("CPU cfs quota can not be less than 1ms (i.e. 1000)".into());
+        }
+        let ports = host.port_bindings.values().flatten().map(|b| &b.host_port);
+        if let Some(port) = ports.into_iter().find(|p| !p.is_empty() && p.parse::<u16>().is_err()) {
+            return bad(format!("invalid port specification: {port:?}"));
+        }
+        if let Some(signal) = body.stop_signal.as_ref().filter(|s| signal_number(s).is_none()) {
+            return bad(format!("Invalid signal: {signal}"));
+        }
+        let image = self.image(&body.image).ok_or_else(|| self.no_image("", &body.image));
+        let (image_id, has_command) = match image {
+            Ok(image) => (image.id.clone(), image.command),
+            Err(_) if body.image.is_empty() => return bad("No command specified".into()),
+            Err(refusal) => return Err(refusal),
+        };
+        let asked = |words: &Option<Vec<String>>| words.as_ref().is_some_and(|w| !w.is_empty());
+        if !has_command && !asked(&body.entrypoint) && !asked(&body.cmd) {
+            return bad("No command specified".into());
+        }
+        let name = name.strip_prefix('/').unwrap_or(name);
+        let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
+        if name.len() < 2 || !name.char_indices().all(fine) {
+            return bad(format!(
+                "Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
+            ));
+        }
+        let ghost = self.ghosts.get(name);
+        if let Some(holder) = ghost.or_else(|| Some(&self.containers.iter().find(|c| c.name == name)?.id)) {
+            return Err(name_in_use(name, holder));
+        }
+        for mode in [&host.ipc_mode, &host.pid_mode] {
+            if let Some(of) = Container::joined(mode).filter(|of| self.get(of).is_none()) {
+                return bad(format!("No such container: {of}"));
+            }
+        }
+        if let Err(why) = self.behaviour(name, body) {
+            return bad(why);
+        }
+        let id = self.insert(name, &image_id, body.clone(), now);
+        let discarded = host.network_mode == "host" && !host.port_bindings.is_empty();
+        let warning = "Published ports are discarded when using host network mode";
+        Ok(Reply::Created { id, warnings: discarded.then(|| warning.to_string()).into_iter().collect() })
+    }
+
+    fn start(&mut self, key: &str, now: Now) -> Answer {
+        let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        match c.state {
+            DockerState::Running => return Ok(Reply::Already),
+            DockerState::Removing => {
+                let why = "container is marked for removal and cannot be started";
+                return Err(no(Kind::RemovalInProgress, 409, why));
+            }
+            DockerState::Created | DockerState::Exited => {}
+        }
+        let id = c.id.clone();
+        match self.can_start(c) {
+            Ok(behaviour) => {
+                self.come_up(&id, behaviour, now);
+                Ok(Reply::Done)
+            }
+            Err(refusal) => {
+                let endpoint = self.new_id();
+                let refusal = match refusal {
+                    DockerError::Refused(mut r) => {
+                        r.message = r.message.replace(ENDPOINT, &endpoint);
+                        DockerError::Refused(r)
+                    }
+                    other => other,
+                };
+                if let Some(c) = self.get_mut(&id) {
+                    // A container that ran keeps its code and times: only the error is new.
+                    c.exit_code = match (refusal.refusal(), c.exit_code) {
+                        (Some(Kind::CannotRun), _) => 127,
+                        (_, 0) => 128,
+                        (_, code) => code,
+                    };
+                    c.error = refusal.to_string();
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    fn can_start(&self, c: &Container) -> Result<Behaviour, DockerError> {
+        let host = &c.body.host_config;
+        if let Some(of) = Container::joined(&host.network_mode) {
+            let donor = self.get(of).ok_or_else(|| no_container("", of))?;
+            if donor.state != DockerState::Running {
+                let why = format!("cannot join network of a non running container: {}", donor.id);
+                return Err(no(Kind::SandboxNotRunning, 409, why));
+            }
+        }
+        if let Some((protocol, ip, port)) = c.ports().into_iter().find(|p| self.port_holder(*p).is_some()) {
+            let same = self.port_holder((protocol, ip, port)) == Some(ip);
+            let why = match same {
+                true => format!("Bind for {ip}:{port} failed: port is already allocated"),
+                false => format!(
+                    "Error starting userland proxy: listen {protocol}4 {ip}:{port}: bind: address already in use"
+                ),
+            };
+            let on = format!("driver failed programming external connectivity on endpoint {}", c.name);
+            return Err(no(Kind::PortInUse, 500, format!("{on} ({ENDPOINT}): {why}")));
+        }
+        if let Some(of) = Container::joined(&host.ipc_mode) {
+            let shared = |c: &Container| matches!(c.body.host_config.ipc_mode.as_str(), "shareable" | "host");
+            let (kind, why) = match self.get(of) {
+                None => (Kind::Server, format!("No such container: {of}")),
+                Some(donor) if donor.state != DockerState::Running => {
+                    (Kind::NotRunning, format!("container {} is not running", donor.id))
+                }
+                Some(donor) if !shared(donor) => {
+                    let hint = "non-shareable IPC (hint: use IpcMode:shareable for the donor container)";
+                    (Kind::Server, hint.into())
+                }
+                Some(_) => (Kind::Server, String::new()),
+            };
+            if !why.is_empty() {
+                return Err(no(kind, 500, format!("can't join IPC of container {of}: {why}")));
+            }
+        }
+        if let Some(of) = Container::joined(&host.pid_mode) {
+            let donor = self.get(of).ok_or_else(|| no_container("", of))?;
+            if donor.state != DockerState::Running {
+                return Err(no(Kind::NotRunning, 500, format!("container {} is not running", donor.id)));
+            }
+        }
+        let behaviour = self.behaviour(&c.name, &c.body).map_err(|why| no(Kind::Server, 500, why))?;
+        if behaviour.run == Run::Missing {
+            let program = c.body.entrypoint.iter().chain(&c.body.cmd).flatten().next();
+            let program = program.map_or("", String::as_str);
+            let why = match program.starts_with('/') {
+                true => format!("{SHIM} {program:?}: stat {program}: no such file or directory: unknown"),
+                false => format!("{SHIM} {program:?}: executable file not found in $PATH: unknown"),
+            };
+            return Err(no(Kind::CannotRun, 400, why));
+        }
+        Ok(behaviour)
+    }
+
+    /// The address on which a running container holds this port.
+    fn port_holder(&self, (protocol, ip, port): (&str, &str, &str)) -> Option<&str> {
+        let any = "0.0.0.0";
+        let running = self.containers.iter().filter(|c| c.state == DockerState::Running);
+        running.flat_map(Container::ports).find_map(|(p, i, n)| {
+            (p == protocol && n == port && (i == ip || i == any || ip == any)).then_some(i)
+        })
+    }
+
+    fn kill(&mut self, key: &str, signal: &str, now: Now) -> Answer {
+        let Some(number) = signal_number(signal) else {
+            return Err(no(Kind::BadRequest, 400, format!("Invalid signal: {signal}")));
+        };
+        let c = self.get(key).ok_or_else(|| no_container(&format!("Cannot kill container: {key}: "), key))?;
+        if c.state != DockerState::Running {
+            let why = format!("Cannot kill container: {key}: Container {} is not running", c.id);
+            return Err(no(Kind::NotRunning, 409, why));
+        }
+        let image = self.image(&c.image_id).and_then(|i| i.stop_signal.clone());
+        let stop = c.body.stop_signal.clone().or(image).and_then(|s| signal_number(&s)).unwrap_or(15);
+        self.signal(key, number, number == stop || number == 15, now);
+        Ok(Reply::Done)
+    }
+
+    fn remove(&mut self, key: &str, force: bool, now: Now) -> Answer {
+        let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        let id = c.id.clone();
+        if c.state == DockerState::Removing && !c.dead {
+            let why = format!("removal of container {key} is already in progress");
+            return Err(no(Kind::RemovalInProgress, 409, why));
+        }
+        if c.state == DockerState::Running {
+            if !force {
+                let why = format!(
+                    "You cannot remove a running container {id}. Stop the container before attempting \
+                     removal or force remove"
+                );
+                return Err(no(Kind::StillRunning, 409, why));
+            }
+            self.signal(&id, 9, false, now);
+        }
+        if self.undeletable.contains(&id) {
+            if let Some(c) = self.get_mut(&id) {
+                (c.state, c.dead) = (DockerState::Removing, true);
+            }
+            let why = format!(
+                "container {id}: driver \"overlay2\" failed to remove root filesystem: unlinkat \
+                 /var/lib/docker/overlay2/{id}/merged: device or resource busy"
+            );
+            return Err(no(Kind::Server, 500, why));
+        }
+        self.remove_behind_our_back(&id, now);
+        Ok(Reply::Done)
+    }
+
+    /// Begins a removal that ends after `takes`.
+    pub(super) fn remove_slowly(&mut self, key: &str, takes: Duration, now: Now) {
+        let Some(c) = self.get_mut(key).filter(|c| c.state != DockerState::Running) else { return };
+        (c.state, c.dead) = (DockerState::Removing, false);
+        let id = c.id.clone();
+        self.gone_at(&id, now.mono.after(takes));
+    }
+
+    // --- what list and inspect tell ----------------------------------------------------------------
+
+    fn summary(&self, c: &Container, now: Now) -> ContainerSummary {
+        let ago = |at: Option<Now>| human(at.map_or(Duration::ZERO, |at| now.mono.since(at.mono)));
+        let moved = self.image(&c.body.image).is_none_or(|i| i.id != c.image_id);
+        ContainerSummary {
+            id: c.id.clone(),
+            name: c.name.clone(),
+            image: if moved { c.image_id.clone() } else { c.body.image.clone() },
+            image_id: c.image_id.clone(),
+            labels: c.body.labels.clone(),
+            state: c.state,
+            status: match c.state {
+                DockerState::Created => "Created".into(),
+                DockerState::Running => format!("Up {}", ago(c.started)),
+                DockerState::Exited => format!("Exited ({}) {} ago", c.exit_code, ago(c.finished)),
+                DockerState::Removing if c.dead => "Dead".into(),
+                DockerState::Removing => "Removal In Progress".into(),
+            },
+            created: c.created.as_second(),
+        }
+    }
+
+    fn detail(&self, c: &Container) -> ContainerDetail {
+        let kept = |field: Field| !self.dropped.contains(&field);
+        let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
+        let wall = |field: Field, at: Option<Now>| at.map(|at| at.wall).filter(|_| kept(field));
+        let mode = &c.body.host_config.network_mode;
+        let ip = c.ip.map(|n| format!("172.17.{}.{}", n >> 8, n & 255));
+        ContainerDetail {
+            id: c.id.clone(),
+            name: c.name.clone(),
+            created: Some(c.created).filter(|_| kept(Field::Created)),
+            state: c.state,
+            oom_killed: c.oom_killed,
+            exit_code: c.exit_code,
+            error: text(Field::Error, &c.error),
+            started_at: wall(Field::StartedAt, c.started),
+            finished_at: wall(Field::FinishedAt, c.finished),
+            image_id: text(Field::ImageId, &c.image_id),
+            image: text(Field::Image, &c.body.image),
+            labels: c.body.labels.clone(),
+            stop_signal: c.body.stop_signal.clone().filter(|_| kept(Field::StopSignal)),
+            tty: c.body.tty,
+            network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
+            ips: ip.into_iter().filter(|_| kept(Field::Ips)).collect(),
+            // No file stands behind it, so none is named: logs come through the API.
+            log_path: String::new(),
+        }
+    }
+}
+
+/// Stands in a message for the id of the endpoint that could not be made.
+const ENDPOINT: &str = "{endpoint}";
+
+/// 404 about a container, with the words some calls put in front.
+pub(super) fn no_container(before: &str, key: &str) -> DockerError {
+    no(Kind::NoSuchContainer, 404, format!("{before}No such container: {key}"))
+}
+
+/// 409: the name has a holder.
+pub(super) fn name_in_use(name: &str, holder: &str) -> DockerError {
+    let why = format!(
+        "Conflict. The container name \"/{name}\" is already in use by container \"{holder}\". You have to \
+         remove (or rename) that container to be able to reuse that name."
+    );
+    no(Kind::NameInUse(Some(holder.into())), 409, why)
+}
+
+/// A label filter, `key` or `key=value`.
+pub(super) fn has_label(labels: &BTreeMap<String, String>, filter: &str) -> bool {
+    match filter.split_once('=') {
+        Some((key, value)) => labels.get(key).is_some_and(|v| v == value),
+        None => labels.contains_key(filter),
+    }
+}
+
+/// `TERM`, `SIGTERM` or `15`; those that containers meet.
+fn signal_number(signal: &str) -> Option<u8> {
+    if let Ok(number) = signal.parse::<u8>() {
+        return (1..=64).contains(&number).then_some(number);
+    }
+    Some(match signal.strip_prefix("SIG").unwrap_or(signal) {
+        "HUP" => 1,
+        "INT" => 2,
+        "QUIT" => 3,
+        "" | "KILL" => 9,
+        "USR1" => 10,
+        "USR2" => 12,
+        "TERM" => 15,
+        "WINCH" => 28,
+        _ => return None,
+    })
+}
+
+/// Docker's words for a time span (`go-units`).
+fn human(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
+    match () {
+        () if seconds < 1 => "Less than a second".into(),
+        () if seconds == 1 => "1 second".into(),
+        () if seconds < 60 => format!("{seconds} seconds"),
+        () if minutes == 1 => "About a minute".into(),
+        () if minutes < 60 => format!("{minutes} minutes"),
+        () if hours == 1 => "About an hour".into(),
+        () if hours < 48 => format!("{hours} hours"),
+        () if hours < 24 * 14 => format!("{} days", hours / 24),
+        () if hours < 24 * 60 => format!("{} weeks", hours / 24 / 7),
+        () if hours < 24 * 365 * 2 => format!("{} months", hours / 24 / 30),
+        () => format!("{} years", hours / 24 / 365),
+    }
+}

@@ -1,0 +1,156 @@
+//! The in-memory engine's stream of events: a ring, as Docker has, and whoever reads along. Pure.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::faults::Fault;
+use super::state::{State, Timer};
+use crate::clock::Now;
+use crate::limits::FAKE_EVENTS;
+use crate::runtime::DockerError;
+
+/// One event of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FakeEvent {
+    /// Container id.
+    pub id: String,
+    /// `create`, `start`, `kill`, `oom`, `die`, `destroy`, `exec_…`.
+    pub action: String,
+    /// The actor's attributes: all labels, `image`, `name`, and `exitCode` or `signal`.
+    pub labels: BTreeMap<String, String>,
+    /// Wall time in nanoseconds; never the same twice in a row.
+    pub time_nano: i64,
+}
+
+/// What a subscription gives next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventNext {
+    /// An event.
+    Event(FakeEvent),
+    /// Nothing now.
+    Idle,
+    /// The connection is gone.
+    End(String),
+}
+
+/// A place in the stream of events.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor {
+    next: u64,
+    connection: u64,
+}
+
+struct Entry {
+    event: FakeEvent,
+    /// Lost on the way to whoever listens; a replay (`since`) still has it.
+    lost: bool,
+}
+
+/// The last events, and how they are spoilt.
+#[derive(Default)]
+pub(super) struct Ring {
+    entries: VecDeque<Entry>,
+    /// Number of the event that will be pushed next.
+    next: u64,
+    overtaken: Option<FakeEvent>,
+    silent: bool,
+    connection: u64,
+    /// Wall time of the last event, and the stamp it got.
+    stamp: (i64, i64),
+}
+
+impl State {
+    /// Listens from now on, or from the first kept event at or after `since` (wall time, nanoseconds).
+    ///
+    /// # Errors
+    /// The engine is down.
+    pub fn subscribe(&mut self, since: Option<i64>) -> Result<Cursor, DockerError> {
+        self.reachable()?;
+        self.ring.silent = false;
+        let first = self.ring.next.saturating_sub(self.ring.entries.len() as u64);
+        let skipped =
+            since.map(|since| self.ring.entries.iter().take_while(|e| e.event.time_nano < since).count());
+        for entry in self.ring.entries.iter_mut().skip(skipped.unwrap_or(usize::MAX)) {
+            entry.lost = false;
+        }
+        let next = skipped.map_or(self.ring.next, |n| first.saturating_add(n as u64));
+        Ok(Cursor { next, connection: self.ring.connection })
+    }
+
+    /// The next event of a subscription. Who lags behind by more than [`FAKE_EVENTS`] misses some.
+    pub fn next_event(&self, cursor: &mut Cursor) -> EventNext {
+        if cursor.connection != self.ring.connection {
+            return EventNext::End("the fake engine closed the connection".into());
+        }
+        let first = self.ring.next.saturating_sub(self.ring.entries.len() as u64);
+        while cursor.next < self.ring.next {
+            let at = cursor.next.saturating_sub(first);
+            cursor.next = cursor.next.max(first).saturating_add(1);
+            let entry = usize::try_from(at).ok().and_then(|at| self.ring.entries.get(at));
+            if let Some(Entry { event, lost: false }) = entry {
+                return EventNext::Event(event.clone());
+            }
+        }
+        EventNext::Idle
+    }
+
+    /// Publishes an event of a container (for the exec's ones).
+    pub(super) fn publish_of(&mut self, key: &str, action: &str, more: &[(&str, String)], now: Now) {
+        if let Some(event) = self.get(key).map(|c| c.event(action, more)) {
+            self.publish(event, now);
+        }
+    }
+
+    pub(super) fn publish(&mut self, mut event: FakeEvent, now: Now) {
+        let wall = i64::try_from(now.wall.as_nanosecond()).unwrap_or(0);
+        let stamp = if wall == self.ring.stamp.0 { self.ring.stamp.1.saturating_add(1) } else { wall };
+        self.ring.stamp = (wall, stamp);
+        event.time_nano = stamp;
+        match self.faults.draw_event(now.mono) {
+            Some(Fault::EventLost) => self.push(event, true),
+            Some(Fault::EventTwice) => {
+                self.push(event.clone(), false);
+                self.push(event, false);
+            }
+            Some(Fault::EventOvertaken) if self.ring.overtaken.is_none() => {
+                self.ring.overtaken = Some(event);
+                self.later(now.mono.after(Duration::from_millis(100)), Timer::Overtaken);
+            }
+            fault => {
+                self.ring.silent |= fault == Some(Fault::EventsSilent);
+                self.push(event, false);
+                if fault == Some(Fault::EventsCut) {
+                    self.cut_events();
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, event: FakeEvent, lost: bool) {
+        if self.ring.entries.len() >= FAKE_EVENTS {
+            self.ring.entries.pop_front();
+        }
+        self.ring.entries.push_back(Entry { event, lost: lost || self.ring.silent });
+        self.ring.next += 1;
+        self.overtaken_arrives();
+    }
+
+    /// The event that was held back comes now.
+    pub(super) fn overtaken_arrives(&mut self) {
+        if let Some(earlier) = self.ring.overtaken.take() {
+            self.push(earlier, false);
+        }
+    }
+
+    /// Whoever listens to events is disconnected.
+    pub fn cut_events(&mut self) {
+        self.ring.connection += 1;
+    }
+
+    /// A new engine's ring: empty, and nobody listens.
+    pub(super) fn forget_events(&mut self) {
+        self.ring.entries.clear();
+        self.ring.overtaken = None;
+        self.cut_events();
+    }
+}

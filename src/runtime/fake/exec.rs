@@ -1,0 +1,111 @@
+//! Execs and logs of the in-memory engine: both speak from the container's or the command's script. Pure.
+
+use std::time::Duration;
+
+use super::behaviour::{Behaviour, Run};
+use super::calls::{Answer, no_container};
+use super::state::{Container, State, Timer, no};
+use crate::clock::Now;
+use crate::runtime::{Call, DockerError, DockerState, ExecBody, ExecDetail, RefusalKind as Kind, Reply};
+
+impl State {
+    pub(super) fn running(&self, key: &str) -> Result<&Container, DockerError> {
+        let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        match c.state {
+            DockerState::Running => Ok(c),
+            _ => Err(no(Kind::NotRunning, 409, format!("Container {} is not running", c.id))),
+        }
+    }
+
+    pub(super) fn exec_create(&mut self, key: &str, body: &ExecBody, now: Now) -> Answer {
+        // Docker looks the container up first, its command second, its state last.
+        if self.get(key).is_some() && body.cmd.is_empty() {
+            return Err(no(Kind::BadRequest, 400, "No exec command specified"));
+        }
+        let container = self.running(key)?.id.clone();
+        let id = self.insert_exec(&container, body.cmd.clone());
+        let action = format!("exec_create: {}", shown(&body.cmd));
+        self.publish_of(&container, &action, &[("execID", id.clone())], now);
+        Ok(Reply::ExecCreated { id })
+    }
+
+    /// Starts an exec, and gives what it writes. [`Call::ExecInspect`] has its code at the end.
+    ///
+    /// # Errors
+    /// No such exec; the engine is down.
+    pub fn exec_start(&mut self, id: &str, now: Now) -> Result<String, DockerError> {
+        self.advance(now);
+        self.reachable()?;
+        let exec = self.execs.iter_mut().find(|e| e.id == id).ok_or_else(|| no_exec(id))?;
+        if exec.started {
+            return Ok(format!("Error: Exec command {id} has already run\r\n"));
+        }
+        exec.started = true;
+        let behaviour = Behaviour::command(&exec.cmd);
+        let (container, command) = (exec.container.clone(), shown(&exec.cmd));
+        let program = exec.cmd.first().cloned().unwrap_or_default();
+        let (output, after, code) = match behaviour.run {
+            Run::Exit { after, code } => (behaviour.output, after, code),
+            Run::Missing => {
+                let why = "executable file not found in $PATH: unknown";
+                (format!("OCI runtime exec failed: exec failed: {program:?}: {why}\r\n"), Duration::ZERO, 126)
+            }
+            // A server as an exec makes no sense here: it ends with success.
+            Run::Forever | Run::Oom { .. } => (behaviour.output, Duration::ZERO, 0),
+        };
+        let action = format!("exec_start: {command}");
+        self.publish_of(&container, &action, &[("execID", id.to_string())], now);
+        if after.is_zero() {
+            self.exec_ends(id, code, now);
+        } else {
+            self.later(now.mono.after(after), Timer::ExecEnds { id: id.into(), code });
+        }
+        Ok(output)
+    }
+
+    /// An exec's command ends.
+    pub(super) fn exec_ends(&mut self, id: &str, code: i64, now: Now) {
+        let Some(exec) = self.execs.iter_mut().find(|e| e.id == id) else { return };
+        exec.code = Some(code);
+        let container = exec.container.clone();
+        let more = [("execID", id.to_string()), ("exitCode", code.to_string())];
+        self.publish_of(&container, "exec_die", &more, now);
+    }
+
+    /// All that a container wrote: its script's output, once for each start.
+    ///
+    /// # Errors
+    /// No such container; the engine is down.
+    pub fn logs(&self, key: &str) -> Result<String, DockerError> {
+        self.reachable()?;
+        let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        Ok(c.behaviour.output.repeat(usize::try_from(c.starts.min(100)).unwrap_or(0)))
+    }
+
+    /// The calls about an exec that exists.
+    pub(super) fn exec_call(&self, call: &Call) -> Answer {
+        match call {
+            Call::ExecInspect { id } => {
+                let exec = self.execs.iter().find(|e| e.id == *id).ok_or_else(|| no_exec(id))?;
+                let running = exec.started && exec.code.is_none();
+                Ok(Reply::Exec(ExecDetail { running, exit_code: exec.code }))
+            }
+            Call::ExecResize { id, .. } => match self.execs.iter().find(|e| e.id == *id) {
+                Some(exec) if exec.started => Ok(Reply::Done),
+                Some(_) => Err(no(Kind::Server, 500, "timeout waiting for exec session ready")),
+                None => Err(no_exec(id)),
+            },
+            _ => Ok(Reply::Done),
+        }
+    }
+}
+
+fn no_exec(id: &str) -> DockerError {
+    no(Kind::NotFound, 404, format!("No such exec instance: {id}"))
+}
+
+/// A command as Docker's events show it: there is a blank behind the program even without arguments.
+fn shown(cmd: &[String]) -> String {
+    let (program, args) = cmd.split_first().map_or(("", &[][..]), |(p, args)| (p.as_str(), args));
+    format!("{program} {}", args.join(" "))
+}

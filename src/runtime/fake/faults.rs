@@ -1,0 +1,255 @@
+//! What goes wrong with the in-memory Docker, decided by a seed: each call and each event draws its lot.
+//! Pure, and repeatable: the same seed and the same calls hurt in the same places.
+
+use std::time::Duration;
+
+use super::state::{State, no};
+use crate::clock::{Mono, Now};
+use crate::runtime::{Call, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
+
+/// How late a call is carried out whose caller gave up ([`Fault::HangLate`]).
+const LATE: Duration = Duration::from_secs(5);
+/// How long a slow removal takes after its caller gave up ([`Fault::SlowRemove`]).
+const SLOW: Duration = Duration::from_secs(15);
+/// How long a foreign container stays under our name ([`Fault::NameForeign`]).
+const FOREIGN: Duration = Duration::from_secs(60);
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// No answer in time, and nothing was done.
+    Hang,
+    /// No answer in time, yet it was done.
+    HangDone,
+    /// No answer in time; it is done seconds later, behind whatever the caller tried next.
+    HangLate,
+    /// The connection broke before it was done.
+    Lost,
+    /// The connection broke after it was done.
+    LostDone,
+    /// 500 without a reason that helps.
+    Refused500,
+    /// 500: no space left on device.
+    NoSpace,
+    /// 409 at create: the name's holder can neither be listed nor inspected (kubernetes/kubernetes#40443).
+    NameGhost,
+    /// 409 at create: somebody else's container runs under our name; it leaves after a minute.
+    NameForeign,
+    /// 409 at create: a dead container of ours from another life has the name.
+    NameStale,
+    /// The container vanishes between list and inspect.
+    Vanished,
+    /// A removal hangs, and goes on for some seconds.
+    SlowRemove,
+    /// This container's removal fails, now and always (moby/moby#22312).
+    Undeletable,
+    /// An event that nobody gets.
+    EventLost,
+    /// An event that comes twice.
+    EventTwice,
+    /// An event that comes after the next one.
+    EventOvertaken,
+    /// No event comes any more over this connection, which stays open.
+    EventsSilent,
+    /// The event stream ends after this event.
+    EventsCut,
+}
+
+/// All of them.
+pub const FAULTS: [Fault; 18] = [
+    Fault::Hang,
+    Fault::HangDone,
+    Fault::HangLate,
+    Fault::Lost,
+    Fault::LostDone,
+    Fault::Refused500,
+    Fault::NoSpace,
+    Fault::NameGhost,
+    Fault::NameForeign,
+    Fault::NameStale,
+    Fault::Vanished,
+    Fault::SlowRemove,
+    Fault::Undeletable,
+    Fault::EventLost,
+    Fault::EventTwice,
+    Fault::EventOvertaken,
+    Fault::EventsSilent,
+    Fault::EventsCut,
+];
+
+impl Fault {
+    fn is_of_events(self) -> bool {
+        use Fault::{EventLost, EventOvertaken, EventTwice, EventsCut, EventsSilent};
+        matches!(self, EventLost | EventTwice | EventOvertaken | EventsSilent | EventsCut)
+    }
+
+    /// Whether it can happen to this call; `None` is a pull or a load.
+    fn fits(self, call: Option<&Call>) -> bool {
+        match self {
+            Fault::Hang | Fault::Lost | Fault::Refused500 => true,
+            Fault::HangDone | Fault::LostDone => call.is_some(),
+            Fault::HangLate => {
+                matches!(
+                    call,
+                    Some(Call::Create { .. } | Call::Start { .. } | Call::Kill { .. } | Call::Remove { .. })
+                )
+            }
+            Fault::NoSpace => {
+                matches!(
+                    call,
+                    None | Some(Call::Create { .. } | Call::Start { .. } | Call::ExecCreate { .. })
+                )
+            }
+            Fault::NameGhost | Fault::NameForeign | Fault::NameStale => {
+                matches!(call, Some(Call::Create { .. }))
+            }
+            Fault::Vanished => matches!(call, Some(Call::Inspect { .. })),
+            Fault::SlowRemove | Fault::Undeletable => matches!(call, Some(Call::Remove { .. })),
+            _ => false,
+        }
+    }
+}
+
+/// Which faults come how often.
+#[derive(Debug, Clone)]
+pub struct FaultPlan {
+    rng: Rng,
+    /// Chances in ten thousand.
+    rates: Vec<(Fault, u16)>,
+    until: Mono,
+}
+
+impl FaultPlan {
+    /// Nothing goes wrong.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::seeded(0, &[], Mono::default())
+    }
+
+    /// Each fault with its chance in ten thousand, until that time; then all is well.
+    #[must_use]
+    pub fn seeded(seed: u64, rates: &[(Fault, u16)], until: Mono) -> Self {
+        FaultPlan { rng: Rng::new(seed), rates: rates.to_vec(), until }
+    }
+
+    /// Every fault with the same chance in ten thousand.
+    #[must_use]
+    pub fn all(seed: u64, chance: u16, until: Mono) -> Self {
+        Self::seeded(seed, &FAULTS.map(|fault| (fault, chance)), until)
+    }
+
+    pub(super) fn draw(&mut self, call: Option<&Call>, at: Mono) -> Option<Fault> {
+        self.pick(at, |fault| fault.fits(call))
+    }
+
+    pub(super) fn draw_event(&mut self, at: Mono) -> Option<Fault> {
+        self.pick(at, Fault::is_of_events)
+    }
+
+    fn pick(&mut self, at: Mono, fits: impl Fn(Fault) -> bool) -> Option<Fault> {
+        if at >= self.until {
+            return None;
+        }
+        let rng = &mut self.rng;
+        let struck =
+            |(fault, chance): &&(Fault, u16)| fits(*fault) && rng.number() % 10_000 < u64::from(*chance);
+        self.rates.iter().find(struck).map(|(fault, _)| *fault)
+    }
+}
+
+/// SplitMix64 (public domain, Sebastiano Vigna): one number after the other from a seed.
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The generator of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    /// The next number.
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl State {
+    /// Lets a call fail in this way.
+    pub(super) fn fail(&mut self, fault: Fault, call: &Call, now: Now) -> Result<Reply, DockerError> {
+        let timeout = || Err(DockerError::Timeout(format!("fake {fault:?}")));
+        match (fault, call) {
+            (Fault::HangDone, _) => {
+                drop(self.carry_out(call, now));
+                timeout()
+            }
+            (Fault::HangLate, _) => {
+                self.carry_out_late(call, now.mono.after(LATE));
+                timeout()
+            }
+            (Fault::LostDone, _) => {
+                drop(self.carry_out(call, now));
+                Err(DockerError::Lost(format!("fake {fault:?}")))
+            }
+            (Fault::NameGhost, Call::Create { name, .. }) => {
+                // A name that is taken anyway stays its holder's.
+                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                    let holder = self.new_id();
+                    self.ghosts.insert(name.clone(), holder);
+                }
+                self.carry_out(call, now)
+            }
+            (Fault::NameForeign, Call::Create { name, .. }) => {
+                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                    let id = self.plant(name, &[("com.example", "foreign")], true, now);
+                    self.gone_at(&id, now.mono.after(FOREIGN));
+                }
+                self.carry_out(call, now)
+            }
+            (Fault::NameStale, Call::Create { name, body }) => {
+                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                    let mut labels = body.labels.clone();
+                    labels.insert(labels::POD_UID.into(), "stale".into());
+                    labels.insert(labels::HASH.into(), "0badc0de".into());
+                    let labels: Vec<_> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+                    let id = self.plant(name, &labels, true, now);
+                    self.crash(&id, 1, now);
+                }
+                self.carry_out(call, now)
+            }
+            (Fault::Vanished, Call::Inspect { id }) => {
+                self.remove_behind_our_back(id, now);
+                self.carry_out(call, now)
+            }
+            (Fault::SlowRemove, Call::Remove { id, .. }) => {
+                self.remove_slowly(id, SLOW, now);
+                match self.get(id).map(|c| c.state) {
+                    Some(DockerState::Removing) => timeout(),
+                    _ => self.carry_out(call, now),
+                }
+            }
+            (Fault::Undeletable, Call::Remove { id, .. }) => {
+                self.refuse_removal(id, true);
+                self.carry_out(call, now)
+            }
+            _ => Err(self.stream_fails(fault, "call")),
+        }
+    }
+
+    /// The failures that need nothing of the call.
+    pub(super) fn stream_fails(&self, fault: Fault, what: &str) -> DockerError {
+        match fault {
+            Fault::Hang => DockerError::Timeout(format!("fake Hang of a {what}")),
+            Fault::NoSpace => {
+                let why = "mkdir /var/lib/docker/overlay2/fake-init: no space left on device";
+                no(Kind::Server, 500, why)
+            }
+            Fault::Refused500 => no(Kind::Server, 500, "fake engine: internal error"),
+            _ => DockerError::Lost(format!("fake {fault:?} of a {what}")),
+        }
+    }
+}

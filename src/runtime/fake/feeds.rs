@@ -1,0 +1,110 @@
+//! The long answers of the in-memory engine, as bytes over a socket pair: what a stream of the real
+//! client reads behind the HTTP head. Nothing blocks here; who reads slowly gets it later, and who lags
+//! by more than the ring of events loses some, as with Docker.
+
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use serde_json::json;
+
+use super::calls::has_label;
+use super::events::{Cursor, EventNext, FakeEvent};
+use super::state::State;
+use crate::runtime::{DockerError, DockerState};
+
+/// One open stream.
+pub(super) struct Feed {
+    socket: UnixStream,
+    unsent: Vec<u8>,
+    source: Source,
+}
+
+/// What still comes.
+pub(super) enum Source {
+    /// Events of containers with these labels.
+    Events(Cursor, Vec<String>),
+    /// Nothing; it ends with this life of the container.
+    Life(String, u32),
+    /// Nothing; it ends with the exec.
+    Exec(String),
+    /// Nothing.
+    Over,
+}
+
+impl Feed {
+    /// A stream that begins with these bytes, and its reader's end.
+    pub(super) fn open(begin: Vec<u8>, source: Source) -> Result<(Feed, OwnedFd), DockerError> {
+        let pair = UnixStream::pair().and_then(|(ours, theirs)| {
+            ours.set_nonblocking(true)?;
+            Ok((ours, theirs))
+        });
+        let (socket, theirs) = pair.map_err(|e| DockerError::Unreachable(format!("fake engine: {e}")))?;
+        Ok((Feed { socket, unsent: begin, source }, theirs.into()))
+    }
+
+    /// Its reader is slow.
+    pub(super) fn lags(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Writes what there is to write; false when it is over.
+    pub(super) fn pump(&mut self, state: &State) -> bool {
+        loop {
+            while !self.unsent.is_empty() {
+                match self.socket.write(&self.unsent) {
+                    Ok(n) => drop(self.unsent.drain(..n.min(self.unsent.len()))),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                    Err(_) => return false,
+                }
+            }
+            match &mut self.source {
+                Source::Events(cursor, labels) => match state.next_event(cursor) {
+                    EventNext::Event(e) if labels.iter().all(|l| has_label(&e.labels, l)) => {
+                        self.unsent = line(&e);
+                    }
+                    EventNext::Event(_) => {}
+                    EventNext::Idle => return true,
+                    EventNext::End(_) => return false,
+                },
+                Source::Life(id, starts) => {
+                    let same = |state: DockerState, n: u32| state == DockerState::Running && n == *starts;
+                    return state.get(id).is_some_and(|c| same(c.state, c.starts));
+                }
+                Source::Exec(id) => return state.execs.iter().any(|e| e.id == *id && e.code.is_none()),
+                Source::Over => return false,
+            }
+        }
+    }
+}
+
+/// One line of `GET /events`.
+fn line(e: &FakeEvent) -> Vec<u8> {
+    let mut line = json!({
+        "status": e.action, "id": e.id, "from": e.labels.get("image"), "Type": "container",
+        "Action": e.action, "Actor": { "ID": e.id, "Attributes": e.labels }, "scope": "local",
+        "time": e.time_nano / 1_000_000_000, "timeNano": e.time_nano,
+    })
+    .to_string()
+    .into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// Standard output in Docker's framing; raw with a terminal; nothing for no text.
+pub(super) fn frame(text: &str, tty: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if !tty && !text.is_empty() {
+        bytes.extend([1, 0, 0, 0]);
+        bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+/// The last `n` lines.
+pub(super) fn tail(text: &str, n: usize) -> &str {
+    let from = text.lines().count().saturating_sub(n);
+    let skip: usize = text.split_inclusive('\n').take(from).map(str::len).sum();
+    text.get(skip..).unwrap_or_default()
+}

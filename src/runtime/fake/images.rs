@@ -1,0 +1,232 @@
+//! Images of the in-memory engine: present or not, never more than names. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::state::{State, no};
+use crate::clock::Now;
+use crate::runtime::{Call, DockerError, DockerState, ImageDetail, RefusalKind as Kind, Reply};
+
+/// One image.
+#[derive(Debug, Clone)]
+pub struct Image {
+    pub(super) id: String,
+    pub(super) tags: Vec<String>,
+    pub(super) digests: Vec<String>,
+    /// It names an entrypoint or a command.
+    pub(super) command: bool,
+    pub(super) stop_signal: Option<String>,
+}
+
+/// What a pull of an image will do. Without a script it works, at once, unless the repository's name
+/// begins with `no-such`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pull {
+    /// Ends well after this.
+    Takes(Duration),
+    /// Fails with this message.
+    Fails(String),
+}
+
+/// What [`State::pull`] found: nothing more to do, or a wait after which to call [`State::add_image`].
+pub type PullTakes = Duration;
+
+impl State {
+    /// By reference, id, or beginning of an id.
+    pub(super) fn image(&self, reference: &str) -> Option<&Image> {
+        let full = full_reference(reference);
+        let named = |i: &&Image| i.tags.contains(&full) || i.digests.contains(&full);
+        let hex = reference.strip_prefix("sha256:").unwrap_or(reference);
+        let id = |i: &&Image| hex.len() >= 4 && i.id.get(7..).is_some_and(|id| id.starts_with(hex));
+        self.images.iter().find(named).or_else(|| self.images.iter().find(id))
+    }
+
+    /// Makes an image present (`command`: it has an entrypoint), and gives its id. One that is there
+    /// stays as it is.
+    pub fn add_image(&mut self, reference: &str, command: bool) -> String {
+        if let Some(there) = self.image(reference) {
+            return there.id.clone();
+        }
+        let id = format!("sha256:{}", self.new_id());
+        let full = full_reference(reference);
+        let (tags, digests) = if full.contains('@') { (vec![], vec![full]) } else { (vec![full], vec![]) };
+        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None });
+        id
+    }
+
+    /// Scripts the pulls of one reference.
+    pub fn script_pull(&mut self, reference: &str, pull: Pull) {
+        self.pulls.insert(full_reference(reference), pull);
+    }
+
+    /// Begins a pull: an image that will come at once is there when this returns; otherwise the caller
+    /// waits and then calls [`State::add_image`].
+    ///
+    /// # Errors
+    /// As scripted, the faults, or the engine is down.
+    pub fn pull(&mut self, reference: &str, now: Now) -> Result<PullTakes, DockerError> {
+        self.advance(now);
+        self.reachable()?;
+        let full = full_reference(reference);
+        if let Some(fault) = self.faults.draw(None, now.mono) {
+            return Err(self.stream_fails(fault, "pull"));
+        }
+        let last = full.rsplit('/').next().unwrap_or_default();
+        match self.pulls.get(&full) {
+            Some(Pull::Fails(why)) => Err(no(Kind::Server, 500, why)),
+            Some(Pull::Takes(time)) if !time.is_zero() => Ok(*time),
+            None if last.starts_with("no-such") => {
+                let repository = full.split([':', '@']).next().unwrap_or_default();
+                let why = format!(
+                    "pull access denied for {repository}, repository does not exist or may require 'docker \
+                     login': denied: requested access to the resource is denied"
+                );
+                Err(no(Kind::NotFound, 404, why))
+            }
+            _ => {
+                self.add_image(reference, true);
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// Loads an image archive: every name in its `manifest.json` becomes present, and is given back.
+    ///
+    /// # Errors
+    /// It is no such archive; the faults; the engine is down.
+    pub fn load(&mut self, tar: &[u8], now: Now) -> Result<Vec<String>, DockerError> {
+        self.advance(now);
+        self.reachable()?;
+        if let Some(fault) = self.faults.draw(None, now.mono) {
+            return Err(self.stream_fails(fault, "load"));
+        }
+        let names = manifest(tar).and_then(|m| {
+            let tags = m.as_array()?.iter().filter_map(|image| image.get("RepoTags")?.as_array()).flatten();
+            Some(tags.filter_map(|t| t.as_str().map(str::to_string)).collect::<Vec<_>>())
+        });
+        let Some(names) = names else {
+            let why = "Error processing tar file(exit status 1): unexpected EOF";
+            return Err(no(Kind::Server, 200, why));
+        };
+        for name in &names {
+            self.add_image(name, true);
+        }
+        Ok(names)
+    }
+
+    pub(super) fn no_image(&self, before: &str, reference: &str) -> DockerError {
+        no(Kind::NoSuchImage, 404, format!("{before}No such image: {}", full_reference(reference)))
+    }
+
+    pub(super) fn image_call(&mut self, call: &Call) -> Result<Reply, DockerError> {
+        match call {
+            Call::ImageInspect { image } => match self.image(image) {
+                Some(found) => Ok(Reply::Image(detail(found))),
+                None => Err(self.no_image(&format!("no such image: {image}: "), image)),
+            },
+            Call::ImageTag { image, repo, tag } => {
+                let id = self.image(image).ok_or_else(|| self.no_image("", image))?.id.clone();
+                let full =
+                    full_reference(&if tag.is_empty() { repo.clone() } else { format!("{repo}:{tag}") });
+                for i in &mut self.images {
+                    i.tags.retain(|t| *t != full);
+                    if i.id == id {
+                        i.tags.push(full.clone());
+                    }
+                }
+                Ok(Reply::Done)
+            }
+            Call::ImageRemove { image } => self.remove_image(image),
+            Call::ImageHistory { image } => {
+                let found = self.image(image).ok_or_else(|| self.no_image("", image))?;
+                Ok(Reply::Json(serde_json::json!([{ "Id": found.id, "Tags": found.tags, "CreatedBy": "" }])))
+            }
+            _ => Ok(Reply::Images(self.images.iter().rev().map(detail).collect())),
+        }
+    }
+
+    fn remove_image(&mut self, reference: &str) -> Result<Reply, DockerError> {
+        let found = self.image(reference).ok_or_else(|| self.no_image("", reference))?;
+        let (id, names) = (found.id.clone(), found.tags.len() + found.digests.len());
+        let short = |id: &str| id.chars().take(12).collect::<String>();
+        let full = full_reference(reference);
+        let by_name = found.tags.contains(&full) || found.digests.contains(&full);
+        if let Some(user) =
+            self.containers.iter().find(|c| c.image_id == id).filter(|_| !by_name || names == 1)
+        {
+            let (image, user_id) = (short(id.get(7..).unwrap_or(&id)), short(&user.id));
+            let why = match (by_name, user.state == DockerState::Running) {
+                (true, _) => format!(
+                    "unable to remove repository reference {reference:?} (must force) - container {user_id} \
+                     is using its referenced image {image}"
+                ),
+                (false, true) => format!(
+                    "unable to delete {image} (cannot be forced) - image is being used by running container \
+                     {user_id}"
+                ),
+                (false, false) => format!(
+                    "unable to delete {image} (must be forced) - image is being used by stopped container \
+                     {user_id}"
+                ),
+            };
+            return Err(no(Kind::Conflict, 409, format!("conflict: {why}")));
+        }
+        let mut done = Vec::new();
+        if by_name {
+            for i in self.images.iter_mut().filter(|i| i.id == id) {
+                i.tags.retain(|t| *t != full);
+                i.digests.retain(|d| *d != full);
+            }
+            done.push(BTreeMap::from([("Untagged", full)]));
+        }
+        if !by_name || names == 1 {
+            self.images.retain(|i| i.id != id);
+            done.push(BTreeMap::from([("Deleted", id)]));
+        }
+        Ok(Reply::Json(serde_json::json!(done)))
+    }
+}
+
+fn detail(image: &Image) -> ImageDetail {
+    ImageDetail {
+        id: image.id.clone(),
+        tags: image.tags.clone(),
+        digests: image.digests.clone(),
+        size: 1 << 20,
+        user: String::new(),
+        stop_signal: image.stop_signal.clone(),
+    }
+}
+
+/// With `:latest` where there is neither tag nor digest, without the prefix of Docker's own registry; a
+/// digest makes the tag before it meaningless.
+fn full_reference(reference: &str) -> String {
+    let short = reference.strip_prefix("docker.io/").unwrap_or(reference);
+    let short = short.strip_prefix("library/").unwrap_or(short);
+    let has_tag = |name: &str| name.rsplit('/').next().is_some_and(|last| last.contains(':'));
+    match short.split_once('@') {
+        Some((name, digest)) => {
+            let bare = if has_tag(name) { name.rsplit_once(':').map_or(name, |(n, _)| n) } else { name };
+            format!("{bare}@{digest}")
+        }
+        None if has_tag(short) => short.into(),
+        None => format!("{short}:latest"),
+    }
+}
+
+/// `manifest.json` out of a tar.
+fn manifest(tar: &[u8]) -> Option<serde_json::Value> {
+    let mut rest = tar;
+    loop {
+        let (head, body) = rest.split_at_checked(512)?;
+        let field = |from: usize, to: usize| -> Option<&str> {
+            std::str::from_utf8(head.get(from..to)?.split(|b| *b == 0).next()?).ok()
+        };
+        let name = field(0, 100).filter(|name| !name.is_empty())?;
+        let size = usize::from_str_radix(field(124, 136)?.trim(), 8).ok()?;
+        if name == "manifest.json" {
+            return serde_json::from_slice(body.get(..size)?).ok();
+        }
+        rest = body.get(size.checked_next_multiple_of(512)?..)?;
+    }
+}

@@ -1,0 +1,383 @@
+//! The in-memory engine's state: containers, timers, and how processes live and die. Pure: time comes in
+//! as [`Now`], chance as a seed; the same calls give the same answers.
+//!
+//! What a call does is in `calls` and `images`, what goes wrong with it in `faults`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::behaviour::{Behaviour, ENV, LABEL, OnTerm, Run};
+use super::events::{FakeEvent, Ring};
+use super::faults::{FaultPlan, Rng};
+use super::hooks::Field;
+use super::images::{Image, Pull};
+use crate::clock::{Mono, Now, Timestamp};
+use crate::limits::FAKE_EXECS;
+use crate::runtime::{Call, CreateBody, DockerError, DockerState, Refusal, RefusalKind, Reply, labels};
+
+/// Exit code of a process killed by KILL or by the OOM killer.
+pub(super) const KILLED: i64 = 137;
+
+/// One container, as the engine knows it.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// 64 hex digits.
+    pub id: String,
+    /// Without the slash.
+    pub name: String,
+    /// What it was created with.
+    pub body: CreateBody,
+    /// Created, running, exited; `Removing` covers Docker's `removing` and `dead`.
+    pub state: DockerState,
+    /// How often it was started with success: a container that was not restarted has at most 1.
+    pub starts: u32,
+    pub(super) image_id: String,
+    /// A removal failed half way, as opposed to one that goes on.
+    pub(super) dead: bool,
+    pub(super) exit_code: i64,
+    pub(super) oom_killed: bool,
+    pub(super) error: String,
+    pub(super) created: Timestamp,
+    pub(super) started: Option<Now>,
+    pub(super) finished: Option<Now>,
+    pub(super) behaviour: Behaviour,
+    /// Last two bytes of its address in 172.17/16.
+    pub(super) ip: Option<u16>,
+}
+
+impl Container {
+    /// The container whose namespace `mode` (`container:<id>`) joins.
+    pub(super) fn joined(mode: &str) -> Option<&str> {
+        mode.strip_prefix("container:")
+    }
+
+    /// Host addresses, ports and protocols it binds: only of exposed ports, and never without a network
+    /// of its own, as Docker does.
+    pub(super) fn ports(&self) -> Vec<(&str, &str, &str)> {
+        let host = &self.body.host_config;
+        if host.network_mode == "host" {
+            return Vec::new();
+        }
+        let exposed = host.port_bindings.iter().filter(|(key, _)| self.body.exposed_ports.contains_key(*key));
+        exposed
+            .flat_map(|(key, bindings)| {
+                let protocol = key.split_once('/').map_or("tcp", |(_, protocol)| protocol);
+                bindings.iter().map(move |b| (protocol, b))
+            })
+            .filter(|(_, b)| !matches!(b.host_port.as_str(), "" | "0"))
+            .map(|(protocol, b)| {
+                (protocol, if b.host_ip.is_empty() { "0.0.0.0" } else { &b.host_ip }, b.host_port.as_str())
+            })
+            .collect()
+    }
+
+    pub(super) fn event(&self, action: &str, more: &[(&str, String)]) -> FakeEvent {
+        let mut labels = self.body.labels.clone();
+        labels.insert("image".into(), self.body.image.clone());
+        labels.insert("name".into(), self.name.clone());
+        labels.extend(more.iter().map(|(key, value)| ((*key).to_string(), value.clone())));
+        FakeEvent { id: self.id.clone(), action: action.into(), labels, time_nano: 0 }
+    }
+}
+
+/// Something that will happen.
+pub(super) enum Timer {
+    /// The main process ends, unless the container was started again since.
+    Death { id: String, starts: u32, code: i64, oom: bool },
+    /// A call whose caller has given up is carried out.
+    Late(Box<Call>),
+    /// A slow removal ends; a foreign container is taken away by its owner.
+    Gone { id: String },
+    /// An exec's command ends.
+    ExecEnds { id: String, code: i64 },
+    /// An event that was overtaken arrives.
+    Overtaken,
+}
+
+/// One exec.
+pub(super) struct Exec {
+    pub(super) id: String,
+    pub(super) container: String,
+    pub(super) cmd: Vec<String>,
+    pub(super) started: bool,
+    /// Set at its end.
+    pub(super) code: Option<i64>,
+}
+
+/// The engine.
+pub struct State {
+    /// What goes wrong. [`FaultPlan::none`] at first.
+    pub faults: FaultPlan,
+    pub(super) containers: Vec<Container>,
+    pub(super) images: Vec<Image>,
+    pub(super) pulls: BTreeMap<String, Pull>,
+    pub(super) execs: VecDeque<Exec>,
+    /// Names that nobody can list, by the id of their holder.
+    pub(super) ghosts: BTreeMap<String, String>,
+    pub(super) hung: BTreeSet<String>,
+    pub(super) undeletable: BTreeSet<String>,
+    pub(super) dropped: BTreeSet<Field>,
+    pub(super) behaviours: BTreeMap<String, Behaviour>,
+    pub(super) down: bool,
+    ids: Rng,
+    next_ip: u16,
+    pub(super) timers: BTreeMap<(Mono, u64), Timer>,
+    next_timer: u64,
+    pub(super) ring: Ring,
+}
+
+impl State {
+    /// An engine without containers and images. Ids and faults follow from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        State {
+            faults: FaultPlan::none(),
+            containers: Vec::new(),
+            images: Vec::new(),
+            pulls: BTreeMap::new(),
+            execs: VecDeque::new(),
+            ghosts: BTreeMap::new(),
+            hung: BTreeSet::new(),
+            undeletable: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            behaviours: BTreeMap::new(),
+            down: false,
+            ids: Rng::new(seed),
+            next_ip: 2,
+            timers: BTreeMap::new(),
+            next_timer: 0,
+            ring: Ring::default(),
+        }
+    }
+
+    /// Carries out one call, or fails as the plan of faults has it. Time moves to `now` first.
+    ///
+    /// # Errors
+    /// Docker's refusals, and the faults.
+    pub fn perform(&mut self, call: &Call, now: Now) -> Result<Reply, DockerError> {
+        self.advance(now);
+        self.reachable()?;
+        if matches!(call, Call::Inspect { id } if self.get(id).is_some_and(|c| self.hung.contains(&c.id))) {
+            return Err(DockerError::Timeout("inspect hangs".into()));
+        }
+        match self.faults.draw(Some(call), now.mono) {
+            Some(fault) => self.fail(fault, call, now),
+            None => self.carry_out(call, now),
+        }
+    }
+
+    pub(super) fn reachable(&self) -> Result<(), DockerError> {
+        match self.down {
+            true => Err(DockerError::Unreachable("fake engine: connection refused".into())),
+            false => Ok(()),
+        }
+    }
+
+    // --- time ------------------------------------------------------------------------------------
+
+    /// When [`State::advance`] has something to do next.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Mono> {
+        self.timers.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Lets happen what is due, in order, each at its own time.
+    pub fn advance(&mut self, now: Now) {
+        while self.next_due().is_some_and(|at| at <= now.mono) {
+            let Some(((at, _), timer)) = self.timers.pop_first() else { return };
+            let wall = now.wall.checked_sub(now.mono.since(at)).unwrap_or(now.wall);
+            let then = Now { mono: at, wall };
+            match timer {
+                Timer::Death { id, starts, code, oom } => {
+                    if self.get(&id).is_some_and(|c| c.starts == starts) {
+                        self.die(&id, code, oom, then);
+                    }
+                }
+                // Nobody waits for the answer.
+                Timer::Late(call) => drop(self.carry_out(&call, then)),
+                Timer::Gone { id } => self.remove_behind_our_back(&id, then),
+                Timer::ExecEnds { id, code } => self.exec_ends(&id, code, then),
+                Timer::Overtaken => self.overtaken_arrives(),
+            }
+        }
+    }
+
+    pub(super) fn later(&mut self, at: Mono, timer: Timer) {
+        self.timers.insert((at, self.next_timer), timer);
+        self.next_timer += 1;
+    }
+
+    /// Carries out `call` after its caller has given up.
+    pub(super) fn carry_out_late(&mut self, call: &Call, at: Mono) {
+        self.later(at, Timer::Late(Box::new(call.clone())));
+    }
+
+    /// Takes a container away at `at`.
+    pub(super) fn gone_at(&mut self, id: &str, at: Mono) {
+        self.later(at, Timer::Gone { id: id.into() });
+    }
+
+    // --- containers ------------------------------------------------------------------------------
+
+    /// All containers, oldest first.
+    pub fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.iter()
+    }
+
+    /// By id, name, or unique beginning of an id.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Container> {
+        self.containers.get(self.position(key)?)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Container> {
+        let at = self.position(key)?;
+        self.containers.get_mut(at)
+    }
+
+    pub(super) fn position(&self, key: &str) -> Option<usize> {
+        let name = key.strip_prefix('/').unwrap_or(key);
+        let exact = |by: fn(&Container) -> &str, it: &str| self.containers.iter().position(|c| by(c) == it);
+        exact(|c| &c.id, key).or_else(|| exact(|c| &c.name, name)).or_else(|| {
+            let mut found = self.containers.iter().enumerate().filter(|(_, c)| c.id.starts_with(key));
+            let first = found.next().filter(|_| !key.is_empty())?;
+            found.next().is_none().then_some(first.0)
+        })
+    }
+
+    /// 64 hex digits that nothing else has.
+    pub(super) fn new_id(&mut self) -> String {
+        (0..4).map(|_| format!("{:016x}", self.ids.number())).collect()
+    }
+
+    /// The script of a container: what a test said of its name or image, else its own, else a guess.
+    ///
+    /// # Errors
+    /// A script that cannot be read.
+    pub(super) fn behaviour(&self, name: &str, body: &CreateBody) -> Result<Behaviour, String> {
+        let kube = body.labels.get(labels::CONTAINER_NAME).map_or("", String::as_str);
+        if let Some(said) = [name, kube, &body.image].iter().find_map(|key| self.behaviours.get(*key)) {
+            return Ok(said.clone());
+        }
+        let env = body.env.iter().find_map(|e| e.strip_prefix(ENV)?.strip_prefix('='));
+        if let Some(script) = env.or(body.labels.get(LABEL).map(String::as_str)) {
+            return Behaviour::script(script);
+        }
+        let words: Vec<String> =
+            [&body.entrypoint, &body.cmd].into_iter().flatten().flatten().cloned().collect();
+        Ok(Behaviour::command(&words))
+    }
+
+    /// The main process begins: the container is up until a timer or a signal says otherwise.
+    pub(super) fn come_up(&mut self, key: &str, behaviour: Behaviour, now: Now) {
+        let ip = self.free_ip();
+        let Some(c) = self.get_mut(key) else { return };
+        c.state = DockerState::Running;
+        (c.exit_code, c.oom_killed) = (0, false);
+        c.error.clear();
+        c.starts = c.starts.saturating_add(1);
+        c.started = Some(now);
+        c.ip = matches!(c.body.host_config.network_mode.as_str(), "" | "default" | "bridge").then_some(ip);
+        let end = match behaviour.run {
+            Run::Exit { after, code } => Some((after, code, false)),
+            Run::Oom { after } => Some((after, KILLED, true)),
+            Run::Forever | Run::Missing => None,
+        };
+        c.behaviour = behaviour;
+        let event = c.event("start", &[]);
+        let (id, starts) = (c.id.clone(), c.starts);
+        self.publish(event, now);
+        if let Some((after, code, oom)) = end {
+            self.later(now.mono.after(after), Timer::Death { id, starts, code, oom });
+        }
+    }
+
+    fn free_ip(&mut self) -> u16 {
+        while self.containers.iter().any(|c| c.ip == Some(self.next_ip)) {
+            self.next_ip = self.next_ip.wrapping_add(1).max(2);
+        }
+        self.next_ip
+    }
+
+    /// A signal reaches the main process.
+    pub(super) fn signal(&mut self, key: &str, number: u8, stop: bool, now: Now) {
+        let Some(c) = self.get(key) else { return };
+        let (id, starts, term, kill) = (c.id.clone(), c.starts, c.behaviour.term, c.behaviour.kill);
+        let event = c.event("kill", &[("signal", number.to_string())]);
+        self.publish(event, now);
+        let (after, code) = match (number, term) {
+            (9, _) => (kill, KILLED),
+            (_, OnTerm::Exit { after, code }) if stop => (after, code),
+            _ => return,
+        };
+        if after.is_zero() {
+            self.die(&id, code, false, now);
+        } else {
+            self.later(now.mono.after(after), Timer::Death { id, starts, code, oom: false });
+        }
+    }
+
+    /// The main process ends; ports and address are free, execs forgotten, and whoever shares its
+    /// process namespace dies with it.
+    pub(super) fn die(&mut self, key: &str, code: i64, oom: bool, now: Now) {
+        let Some(c) = self.get_mut(key).filter(|c| c.state == DockerState::Running) else { return };
+        c.state = DockerState::Exited;
+        (c.exit_code, c.oom_killed, c.finished, c.ip) = (code, oom, Some(now), None);
+        let (id, name) = (c.id.clone(), c.name.clone());
+        let struck = c.event("oom", &[]);
+        let die = c.event("die", &[("exitCode", code.to_string())]);
+        // The kernel kills the guests before it reports the end of their PID 1.
+        let shares = |c: &&Container| {
+            Container::joined(&c.body.host_config.pid_mode).is_some_and(|of| id == of || name == of)
+        };
+        let guests: Vec<String> = self.containers.iter().filter(shares).map(|c| c.id.clone()).collect();
+        for guest in guests {
+            self.die(&guest, KILLED, false, now);
+        }
+        if oom {
+            self.publish(struck, now);
+        }
+        self.publish(die, now);
+        self.execs.retain(|e| e.container != id);
+    }
+
+    /// Adds a container in state `created`.
+    pub(super) fn insert(&mut self, name: &str, image_id: &str, body: CreateBody, now: Now) -> String {
+        let container = Container {
+            id: self.new_id(),
+            name: name.into(),
+            body,
+            state: DockerState::Created,
+            starts: 0,
+            image_id: image_id.into(),
+            dead: false,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            created: now.wall,
+            started: None,
+            finished: None,
+            behaviour: Behaviour::default(),
+            ip: None,
+        };
+        let (id, event) = (container.id.clone(), container.event("create", &[]));
+        self.containers.push(container);
+        self.publish(event, now);
+        id
+    }
+
+    /// Remembers an exec; past [`FAKE_EXECS`] the oldest one is forgotten, as Docker's collector does.
+    pub(super) fn insert_exec(&mut self, container: &str, cmd: Vec<String>) -> String {
+        let id = self.new_id();
+        if self.execs.len() >= FAKE_EXECS {
+            self.execs.pop_front();
+        }
+        let (container, started) = (container.to_string(), false);
+        self.execs.push_back(Exec { id: id.clone(), container, cmd, started, code: None });
+        id
+    }
+}
+
+/// Docker says no.
+pub(super) fn no(kind: RefusalKind, status: u16, message: impl Into<String>) -> DockerError {
+    DockerError::Refused(Refusal { kind, status, message: message.into() })
+}

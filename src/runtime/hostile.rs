@@ -1,0 +1,111 @@
+//! A server for tests: a Unix socket whose connections are served by scripts that may do anything a
+//! Docker should not. Compiled for tests only.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+type Script = Box<dyn FnOnce(UnixStream) + Send>;
+
+thread_local! {
+    static SEEN: std::cell::RefCell<Option<Arc<Mutex<Vec<String>>>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// The server. One script per connection, in the order in which they come.
+pub(super) struct Server {
+    directory: PathBuf,
+    path: PathBuf,
+    seen: Arc<Mutex<Vec<String>>>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(super) fn start(scripts: Vec<Script>) -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("pk-hostile-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(unique);
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("docker.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all_seen = Arc::clone(&seen);
+        let accepting = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            for script in scripts {
+                let (stream, _) = listener.accept().unwrap();
+                let seen = Arc::clone(&all_seen);
+                threads.push(std::thread::spawn(move || {
+                    SEEN.with(|s| *s.borrow_mut() = Some(seen));
+                    script(stream);
+                }));
+            }
+            drop(listener);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+        Server { directory, path, seen, accepting: Some(accepting) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The requests that came, after every script has come to its end.
+    pub(super) fn requests(mut self) -> Vec<String> {
+        self.accepting.take().unwrap().join().unwrap();
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Reads one request, notes its first line (without the protocol), and gives its body.
+pub(super) fn read_request(stream: &UnixStream) -> Vec<u8> {
+    let mut reader = BufReader::with_capacity(1, stream);
+    let line = |reader: &mut BufReader<&UnixStream>| {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    let first = line(&mut reader);
+    let first = first.strip_suffix(" HTTP/1.1").unwrap_or_else(|| panic!("no request: {first:?}")).to_owned();
+    SEEN.with(|s| s.borrow().as_ref().unwrap().lock().unwrap().push(first));
+    let (mut length, mut chunked) = (0usize, false);
+    loop {
+        let header = line(&mut reader);
+        match header.split_once(": ") {
+            Some(("Content-Length", n)) => length = n.parse().unwrap(),
+            Some(("Transfer-Encoding", _)) => chunked = true,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    while chunked {
+        let size = usize::from_str_radix(&line(&mut reader), 16).unwrap();
+        let mut part = vec![0; size + 2];
+        reader.read_exact(&mut part).unwrap();
+        body.extend(&part[..size]);
+        chunked = size > 0;
+    }
+    body
+}
+
+/// Says nothing until the client hangs up.
+pub(super) fn hold(stream: &UnixStream) {
+    let _ = std::io::copy(&mut &*stream, &mut std::io::sink());
+}
+
+/// A plain good answer of an engine of API 1.41.
+pub(super) fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}

@@ -1,0 +1,269 @@
+//! A wished-for pod -> the bodies of Docker's create calls (spec/10 sections 3-6, 8, 10, 12). Pure: no
+//! image is looked up, nothing is created, nothing fails. What cannot be mapped was refused or reported
+//! by `manifest/`; a field that is not named here is not set, and Docker's default holds.
+//!
+//! Hostname and ports go on the sandbox only: on a container that joins its network they make the create
+//! fail.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort};
+use serde::Serialize;
+
+use crate::manifest::hash;
+use crate::plan::StartRef;
+use crate::pod::{ContainerKind, DesiredPod, init_kind};
+use crate::runtime::{
+    CreateBody, Empty, Healthcheck, HostConfig, PortBinding, env, labels, names, resources,
+};
+
+/// Longest host name, bytes.
+const HOSTNAME_BYTES: usize = 63;
+
+/// What the mapping needs to know of the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapConfig {
+    /// `--root-dir`: marks our containers.
+    pub root_dir: String,
+    /// Lowest `oom_score_adj` that may be asked for: [`crate::sys::oom_floor`].
+    pub oom_floor: i32,
+    /// Image of the sandbox.
+    pub infra_image: String,
+    /// Memory of the node, bytes.
+    pub node_memory: i64,
+}
+
+/// Docker name and create body of a pod's sandbox.
+#[must_use]
+pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, CreateBody) {
+    let host_network = pod.host_network();
+    let port_bindings = port_bindings(pod);
+    let mut host = HostConfig {
+        network_mode: if host_network { "host".into() } else { String::new() },
+        ipc_mode: if flag(pod.spec.host_ipc) { "host".into() } else { "shareable".into() },
+        pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
+        security_opt: vec!["no-new-privileges".into()],
+        privileged: pod.containers().any(|(_, c)| privileged(c)),
+        ..HostConfig::default()
+    };
+    resources::apply_sandbox(&mut host, config.oom_floor);
+    let exposed_ports = port_bindings.keys().map(|key| (key.clone(), Empty {})).collect();
+    host.port_bindings = port_bindings;
+    let body = CreateBody {
+        image: config.infra_image.clone(),
+        hostname: (!host_network).then(|| hostname(pod)),
+        exposed_ports,
+        labels: sandbox_labels(pod, attempt, config),
+        healthcheck: Some(no_healthcheck()),
+        host_config: host,
+        ..CreateBody::default()
+    };
+    (names::sandbox(&pod.key, &pod.uid, attempt), body)
+}
+
+/// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
+/// container in that place.
+#[must_use]
+pub fn container(
+    pod: &DesiredPod,
+    at: StartRef,
+    attempt: u32,
+    sandbox_id: &str,
+    config: &MapConfig,
+) -> Option<(String, CreateBody)> {
+    let (kind, spec) = match at.kind {
+        ContainerKind::Regular => (ContainerKind::Regular, pod.spec.containers.get(at.index)?),
+        ContainerKind::Init | ContainerKind::Sidecar => {
+            let spec = pod.init_containers().get(at.index)?;
+            (init_kind(spec), spec)
+        }
+    };
+    let joined = format!("container:{sandbox_id}");
+    let mut host = HostConfig {
+        uts_mode: if pod.host_network() { "host".into() } else { String::new() },
+        pid_mode: pid_mode(pod, &joined),
+        ipc_mode: joined.clone(),
+        network_mode: joined,
+        privileged: privileged(spec),
+        ..HostConfig::default()
+    };
+    resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);
+    let expanded = env::expand(spec);
+    let body = CreateBody {
+        image: image(spec).into(),
+        entrypoint: expanded.command,
+        cmd: expanded.args,
+        env: expanded.env,
+        working_dir: spec.working_dir.clone().filter(|dir| !dir.is_empty()),
+        open_stdin: flag(spec.stdin),
+        stdin_once: flag(spec.stdin_once),
+        tty: flag(spec.tty),
+        stop_signal: spec.lifecycle.as_ref().and_then(|l| l.stop_signal.clone()).filter(|s| !s.is_empty()),
+        labels: container_labels(pod, spec, (kind, at.index), attempt, sandbox_id, config),
+        healthcheck: Some(no_healthcheck()),
+        host_config: host,
+        ..CreateBody::default()
+    };
+    Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
+}
+
+/// The word for a kind in label [`labels::KIND`].
+#[must_use]
+pub fn kind_word(kind: ContainerKind) -> &'static str {
+    match kind {
+        ContainerKind::Init => "init",
+        ContainerKind::Sidecar => "sidecar",
+        ContainerKind::Regular => "regular",
+    }
+}
+
+/// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut
+/// to 63 bytes without a trailing `-` or `.` (spec/10 section 8).
+#[must_use]
+pub fn hostname(pod: &DesiredPod) -> String {
+    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+    let mut name = given(&pod.spec.hostname_override)
+        .or_else(|| given(&pod.spec.hostname))
+        .unwrap_or_else(|| pod.key.name.clone());
+    if name.len() > HOSTNAME_BYTES {
+        let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+        name.truncate(end);
+        name.truncate(name.trim_end_matches(['-', '.']).len());
+    }
+    name
+}
+
+fn flag(value: Option<bool>) -> bool {
+    value.unwrap_or(false)
+}
+
+fn image(container: &Container) -> &str {
+    container.image.as_deref().unwrap_or("")
+}
+
+fn privileged(container: &Container) -> bool {
+    container.security_context.as_ref().is_some_and(|context| flag(context.privileged))
+}
+
+fn pid_mode(pod: &DesiredPod, joined: &str) -> String {
+    if flag(pod.spec.host_pid) {
+        "host".into()
+    } else if flag(pod.spec.share_process_namespace) {
+        joined.into()
+    } else {
+        String::new()
+    }
+}
+
+/// The image's own health check would wake the node for an answer nobody reads.
+fn no_healthcheck() -> Healthcheck {
+    Healthcheck { test: vec!["NONE".into()] }
+}
+
+/// Host ports of everything that lives as long as the pod: regular containers and sidecars. None under
+/// host network, where a container's port is the host's already.
+fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
+    let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
+    if pod.host_network() {
+        return found;
+    }
+    let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
+    for port in lasting.flat_map(|(_, container)| container.ports.iter().flatten()) {
+        let Some(host_port) = port.host_port.filter(|&host_port| host_port != 0) else { continue };
+        let binding = PortBinding {
+            host_ip: port.host_ip.clone().unwrap_or_default(),
+            host_port: host_port.to_string(),
+        };
+        let bindings = found.entry(port_key(port)).or_default();
+        if !bindings.contains(&binding) {
+            bindings.push(binding);
+        }
+    }
+    found
+}
+
+/// `80/tcp`; a protocol that Docker does not know falls to tcp.
+fn port_key(port: &ContainerPort) -> String {
+    let protocol = match port.protocol.as_deref() {
+        Some("UDP") => "udp",
+        Some("SCTP") => "sctp",
+        _ => "tcp",
+    };
+    format!("{}/{protocol}", port.container_port)
+}
+
+/// The pod's own labels and annotations, and ours over them.
+fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
+    let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+    let notes = pod.metadata.annotations.iter().flatten();
+    let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
+    let mut all: BTreeMap<String, String> = theirs.chain(notes).collect();
+    all.retain(|key, _| !labels::OURS.contains(&key.as_str()));
+    put(&mut all, labels::TYPE, labels::TYPE_SANDBOX);
+    put(&mut all, labels::CONTAINER_NAME, labels::SANDBOX_NAME);
+    put(&mut all, labels::SANDBOX_ATTEMPT, attempt.to_string());
+    put(&mut all, labels::HOST_NETWORK, pod.host_network().to_string());
+    pod_labels(&mut all, pod, config);
+    all
+}
+
+fn container_labels(
+    pod: &DesiredPod,
+    spec: &Container,
+    (kind, index): (ContainerKind, usize),
+    attempt: u32,
+    sandbox_id: &str,
+    config: &MapConfig,
+) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
+    put(&mut all, labels::SANDBOX_ID, sandbox_id);
+    put(&mut all, labels::CONTAINER_NAME, &*spec.name);
+    put(&mut all, labels::KIND, format!("{}.{index}", kind_word(kind)));
+    put(&mut all, labels::HASH, format!("{:x}", hash::container_hash(&spec.name, image(spec))));
+    put(&mut all, labels::RESTART_COUNT, attempt.to_string());
+    if let Some(path) = &spec.termination_message_path {
+        put(&mut all, labels::TERMINATION_MESSAGE_PATH, &**path);
+    }
+    if let Some(policy) = &spec.termination_message_policy {
+        put(&mut all, labels::TERMINATION_MESSAGE_POLICY, &**policy);
+    }
+    if let Some(seconds) = pod.metadata.deletion_grace_period_seconds {
+        put(&mut all, labels::DELETION_GRACE, seconds.to_string());
+    }
+    if let Some(seconds) = pod.spec.termination_grace_period_seconds {
+        put(&mut all, labels::TERMINATION_GRACE, seconds.to_string());
+    }
+    if let Some(handler) = spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref()) {
+        put_json(&mut all, labels::PRE_STOP, handler);
+    }
+    if let Some(ports) = spec.ports.as_ref().filter(|ports| !ports.is_empty()) {
+        put_json(&mut all, labels::PORTS, ports);
+    }
+    pod_labels(&mut all, pod, config);
+    all
+}
+
+/// What every object of a pod carries.
+fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &MapConfig) {
+    put(all, labels::POD_NAME, &*pod.key.name);
+    put(all, labels::POD_NAMESPACE, &*pod.key.namespace);
+    put(all, labels::POD_UID, &*pod.uid);
+    put(all, labels::ROOT_DIR, &*config.root_dir);
+    put(all, labels::SOURCE, pod.source.as_str());
+    put(all, labels::ORIGIN, &*pod.origin.path);
+}
+
+fn put(all: &mut BTreeMap<String, String>, key: &str, value: impl Into<String>) {
+    all.insert(key.into(), value.into());
+}
+
+/// Through `Value`, of which the binary holds a writer already. These types cannot fail to serialise.
+fn put_json(all: &mut BTreeMap<String, String>, key: &str, value: &impl Serialize) {
+    if let Ok(json) = serde_json::to_value(value) {
+        put(all, key, json.to_string());
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,142 @@
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::*;
+use crate::pod::{Origin, PodKey, Source};
+
+/// A pod as `manifest/` would hand it over, from the JSON of a manifest with its defaults written out.
+pub(crate) fn pod(json: &str) -> DesiredPod {
+    let pod: Pod = serde_json::from_str(json).unwrap();
+    let name = pod.metadata.name.clone().unwrap();
+    DesiredPod {
+        key: PodKey { namespace: pod.metadata.namespace.clone().unwrap_or("default".into()), name },
+        uid: pod.metadata.uid.clone().unwrap_or("0123456789abcdef0123456789abcdef".into()),
+        source: Source::File,
+        origin: Origin { path: "/etc/kubernetes/manifests/pod.yaml".into(), document: 1 },
+        metadata: pod.metadata,
+        spec: pod.spec.unwrap(),
+        status: pod.status.unwrap_or_default(),
+    }
+}
+
+pub(crate) fn config() -> MapConfig {
+    MapConfig {
+        root_dir: "/var/lib/podkeeper".into(),
+        oom_floor: -1000,
+        infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
+        node_memory: 1 << 30,
+    }
+}
+
+/// Places of all containers, as the plan would name them.
+fn places(pod: &DesiredPod) -> Vec<StartRef> {
+    let init = pod.init_containers().iter().enumerate();
+    let init = init.map(|(index, c)| StartRef { kind: init_kind(c), index });
+    let regular =
+        (0..pod.spec.containers.len()).map(|index| StartRef { kind: ContainerKind::Regular, index });
+    init.chain(regular).collect()
+}
+
+fn golden_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/docker")
+}
+
+/// Every `<case>.pod.json` gives `<case>.docker.json`: name and body of the sandbox (attempt 2) and of
+/// each container (attempt 3).
+#[test]
+fn golden() {
+    let sandbox_id = "5a".repeat(32);
+    let files = std::fs::read_dir(golden_directory()).unwrap().map(|entry| entry.unwrap().path());
+    let mut inputs: Vec<PathBuf> =
+        files.filter(|path| path.to_string_lossy().ends_with(".pod.json")).collect();
+    inputs.sort();
+    assert!(inputs.len() >= 12, "{inputs:?}");
+    for input in inputs {
+        let pod = pod(&std::fs::read_to_string(&input).unwrap());
+        let mut config = config();
+        if input.ends_with("oom-floor.pod.json") {
+            config.oom_floor = -5;
+        }
+        let (name, body) = sandbox(&pod, 2, &config);
+        let mut all = vec![json!({ "name": name, "body": body })];
+        for at in places(&pod) {
+            let (name, body) = container(&pod, at, 3, &sandbox_id, &config).unwrap();
+            all.push(json!({ "name": name, "body": body }));
+        }
+        let actual = serde_json::to_string_pretty(&all).unwrap() + "\n";
+        let output = PathBuf::from(input.to_str().unwrap().replace(".pod.json", ".docker.json"));
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&output, &actual).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), actual, "{}", output.display());
+    }
+}
+
+#[test]
+fn no_such_place() {
+    let pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
+    let get = |kind, index| container(&pod, StartRef { kind, index }, 0, "id", &config());
+    assert!(get(ContainerKind::Regular, 0).is_some());
+    assert_eq!(get(ContainerKind::Regular, 1), None);
+    assert_eq!(get(ContainerKind::Init, 0), None);
+    assert_eq!(get(ContainerKind::Sidecar, 0), None);
+}
+
+#[test]
+fn hostnames() {
+    let check = |name: &str, spec: &str, expected: &str| {
+        let spec = format!(r#"{{"containers":[]{spec}}}"#);
+        let pod = pod(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{spec}}}"#));
+        assert_eq!(hostname(&pod), expected);
+        assert_eq!(sandbox(&pod, 0, &config()).1.hostname.as_deref(), Some(expected));
+    };
+    check("web", "", "web");
+    check("web", r#","hostname":"other""#, "other");
+    check("web", r#","hostname":"""#, "web");
+    check("web", r#","hostname":"other","hostnameOverride":"db.example""#, "db.example");
+    check(&"a".repeat(63), "", &"a".repeat(63));
+    check(&"a".repeat(64), "", &"a".repeat(63));
+    check(&format!("{}-.-b", "a".repeat(60)), "", &"a".repeat(60));
+    check(&format!("{}é", "a".repeat(62)), "", &"a".repeat(62));
+}
+
+#[test]
+fn our_labels_win_whatever_the_user_wrote() {
+    let stolen = |prefix: &str| {
+        let keys = labels::OURS.iter().filter_map(|key| key.strip_prefix(prefix));
+        keys.map(|key| (key.to_string(), "stolen".to_string())).collect::<BTreeMap<_, _>>()
+    };
+    let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
+    pod.metadata.labels = Some(stolen(""));
+    pod.metadata.annotations = Some(stolen(labels::ANNOTATION));
+    pod.metadata.labels.as_mut().unwrap().insert("app".into(), "web".into());
+    pod.metadata.annotations.as_mut().unwrap().insert("note".into(), "yes".into());
+    let at = StartRef { kind: ContainerKind::Regular, index: 0 };
+    let bodies = [sandbox(&pod, 1, &config()).1, container(&pod, at, 1, "id", &config()).unwrap().1];
+    for body in &bodies {
+        assert!(body.labels.values().all(|value| value != "stolen"), "{:?}", body.labels);
+    }
+    assert_eq!(bodies[0].labels["app"], "web");
+    assert_eq!(bodies[0].labels["annotation.note"], "yes");
+    assert!(!bodies[1].labels.contains_key("app"), "pod labels are on the sandbox only");
+}
+
+#[test]
+fn k129385_defaults_and_other_fields_do_not_change_the_hash() {
+    let hash_of = |container_json: &str| {
+        let pod =
+            pod(&format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{container_json}]}}}}"#));
+        let at = StartRef { kind: ContainerKind::Regular, index: 0 };
+        container(&pod, at, 0, "id", &config()).unwrap().1.labels[labels::HASH].clone()
+    };
+    let plain = hash_of(r#"{"name":"a","image":"i:1"}"#);
+    let full = hash_of(
+        r#"{"name":"a","image":"i:1","imagePullPolicy":"IfNotPresent","terminationMessagePath":"/x",
+            "env":[{"name":"A","value":"1"}],"resources":{"limits":{"cpu":"1"}},"tty":true}"#,
+    );
+    assert_eq!(plain, full);
+    assert_ne!(plain, hash_of(r#"{"name":"a","image":"i:2"}"#));
+    assert_ne!(plain, hash_of(r#"{"name":"b","image":"i:1"}"#));
+}

@@ -1,0 +1,188 @@
+//! What Docker tells of a container -> [`Owned`], or `None` when it is foreign. Pure.
+//!
+//! Only our labels decide, and the Docker name where a label of ours is damaged: nothing that inspect
+//! echoes back of the create body is believed (invariant 4), for engines and kernels alter it.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Timestamp;
+use crate::plan::{Exit, Owned, Role, RunState};
+use crate::pod::{ContainerKind, PodKey, Source};
+use crate::runtime::names::Name;
+use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, labels, map, names};
+
+/// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
+const EXIT_UNKNOWN: i64 = 137;
+
+/// Reads an entry of the container list. Times, addresses and failed starts are not in a list: only
+/// [`from_detail`] tells them.
+#[must_use]
+pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned> {
+    let ours = Ours::read(&summary.labels, &summary.name, root_dir)?;
+    let state = match summary.state {
+        DockerState::Created => RunState::Created,
+        DockerState::Running => RunState::Running { started: None },
+        DockerState::Removing => RunState::Removing,
+        DockerState::Exited => {
+            let code = exit_code(&summary.status);
+            let message = if code.is_some() { "" } else { "Docker does not tell the exit code" };
+            RunState::Exited(Exit {
+                code: code.unwrap_or(EXIT_UNKNOWN),
+                oom_killed: false,
+                cannot_run: false,
+                message: message.into(),
+                started: None,
+                finished: None,
+                seen: None,
+            })
+        }
+    };
+    let host_network = ours.host_network.unwrap_or(false);
+    Some(Owned {
+        id: summary.id.clone(),
+        docker_name: summary.name.clone(),
+        image: summary.image.clone(),
+        image_id: summary.image_id.clone(),
+        stop_signal: None,
+        created: Timestamp::from_second(summary.created).ok(),
+        ..ours.owned(state, host_network, Vec::new())
+    })
+}
+
+/// Reads an inspect.
+#[must_use]
+pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
+    let ours = Ours::read(&detail.labels, &detail.name, root_dir)?;
+    let host_network = ours.host_network.unwrap_or(detail.network_mode == "host");
+    let ips = if host_network { Vec::new() } else { detail.ips.clone() };
+    Some(Owned {
+        id: detail.id.clone(),
+        docker_name: detail.name.clone(),
+        image: detail.image.clone(),
+        image_id: detail.image_id.clone(),
+        stop_signal: detail.stop_signal.clone().filter(|signal| !signal.is_empty()),
+        created: detail.created,
+        ..ours.owned(detail_state(detail), host_network, ips)
+    })
+}
+
+/// The table of spec/10 section 14. A start that failed leaves `created` with an exit code: it must look
+/// ended, else it would be waited for.
+fn detail_state(detail: &ContainerDetail) -> RunState {
+    let ended = |cannot_run: bool| {
+        RunState::Exited(Exit {
+            code: detail.exit_code,
+            oom_killed: detail.oom_killed,
+            cannot_run,
+            message: detail.error.clone(),
+            started: if cannot_run { detail.created } else { detail.started_at },
+            finished: if cannot_run { detail.created } else { detail.finished_at },
+            seen: None,
+        })
+    };
+    match detail.state {
+        DockerState::Running => RunState::Running { started: detail.started_at },
+        DockerState::Removing => RunState::Removing,
+        DockerState::Created | DockerState::Exited if detail.finished_at.is_some() => ended(false),
+        DockerState::Created | DockerState::Exited if detail.exit_code != 0 => ended(true),
+        DockerState::Created => RunState::Created,
+        DockerState::Exited => ended(false),
+    }
+}
+
+/// The code in `Exited (137) 3 seconds ago`.
+fn exit_code(status: &str) -> Option<i64> {
+    let (_, rest) = status.split_once("Exited (")?;
+    rest.split_once(')')?.0.parse().ok()
+}
+
+/// What our labels say, with the Docker name for what they do not.
+struct Ours<'a> {
+    key: PodKey,
+    uid: &'a str,
+    container: &'a str,
+    attempt: u32,
+    host_network: Option<bool>,
+    labels: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Ours<'a> {
+    /// `None` for what another root directory, or nobody of us, made; and for what neither label nor
+    /// name explains: leaving it alone is the only safe thing then.
+    fn read(all: &'a BTreeMap<String, String>, docker_name: &'a str, root_dir: &str) -> Option<Ours<'a>> {
+        let get = |key: &str| all.get(key).map(String::as_str).filter(|value| !value.is_empty());
+        if get(labels::ROOT_DIR) != Some(root_dir) {
+            return None;
+        }
+        let name: Option<Name<'a>> = names::parse(docker_name);
+        let by_type = match get(labels::TYPE) {
+            Some(labels::TYPE_SANDBOX) => Some(labels::SANDBOX_NAME),
+            _ => get(labels::CONTAINER_NAME),
+        };
+        let container = by_type.or(name.map(|n| n.container))?;
+        let attempt = match container {
+            labels::SANDBOX_NAME => get(labels::SANDBOX_ATTEMPT),
+            _ => get(labels::RESTART_COUNT),
+        };
+        Some(Ours {
+            key: PodKey {
+                namespace: get(labels::POD_NAMESPACE).or(name.map(|n| n.namespace))?.into(),
+                name: get(labels::POD_NAME).or(name.map(|n| n.pod))?.into(),
+            },
+            uid: get(labels::POD_UID).or(name.map(|n| n.uid))?,
+            container,
+            attempt: attempt.and_then(decimal).or(name.map(|n| n.attempt))?,
+            host_network: get(labels::HOST_NETWORK).and_then(|word| word.parse().ok()),
+            labels: all,
+        })
+    }
+
+    fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>) -> Owned {
+        let text = |key: &str| self.labels.get(key).map(String::as_str);
+        let grace = |key: &str| text(key).and_then(decimal);
+        let role = if self.container == labels::SANDBOX_NAME {
+            Role::Sandbox { host_network, ips }
+        } else {
+            // A damaged kind counts as regular: such a container stops first, with nothing waiting for it.
+            let (kind, index) = text(labels::KIND).and_then(kind).unwrap_or((ContainerKind::Regular, 0));
+            Role::Container {
+                name: self.container.into(),
+                kind,
+                index,
+                sandbox_id: text(labels::SANDBOX_ID).unwrap_or("").into(),
+                hash: text(labels::HASH).and_then(|hex| u32::from_str_radix(hex, 16).ok()),
+            }
+        };
+        Owned {
+            id: String::new(),
+            docker_name: String::new(),
+            key: self.key.clone(),
+            uid: self.uid.into(),
+            role,
+            attempt: self.attempt,
+            state,
+            image: String::new(),
+            image_id: String::new(),
+            grace: grace(labels::DELETION_GRACE).or_else(|| grace(labels::TERMINATION_GRACE)),
+            source: text(labels::SOURCE).and_then(Source::parse),
+            origin: text(labels::ORIGIN).filter(|origin| !origin.is_empty()).map(str::to_string),
+            stop_signal: None,
+            created: None,
+        }
+    }
+}
+
+fn decimal(text: &str) -> Option<u32> {
+    text.parse().ok()
+}
+
+/// `sidecar.1`.
+fn kind(text: &str) -> Option<(ContainerKind, u32)> {
+    let (word, index) = text.split_once('.')?;
+    let kinds = [ContainerKind::Init, ContainerKind::Sidecar, ContainerKind::Regular];
+    let kind = kinds.into_iter().find(|kind| map::kind_word(*kind) == word)?;
+    Some((kind, decimal(index)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::StartRef;
+use crate::runtime::map::tests::{config, pod};
+
+const ROOT: &str = "/var/lib/podkeeper";
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())).collect()
+}
+
+fn summary(name: &str, pairs: &[(&str, &str)]) -> ContainerSummary {
+    ContainerSummary {
+        id: "ab".repeat(32),
+        name: name.into(),
+        image: "busybox:static".into(),
+        image_id: "sha256:1".into(),
+        labels: labels(pairs),
+        state: DockerState::Running,
+        status: "Up 5 minutes".into(),
+        created: 1_700_000_000,
+    }
+}
+
+fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
+    ContainerDetail {
+        id: "ab".repeat(32),
+        name: name.into(),
+        created: Timestamp::from_second(1).ok(),
+        state: DockerState::Running,
+        oom_killed: false,
+        exit_code: 0,
+        error: String::new(),
+        started_at: Timestamp::from_second(2).ok(),
+        finished_at: None,
+        image_id: "sha256:1".into(),
+        image: "busybox:static".into(),
+        labels: all.clone(),
+        stop_signal: None,
+        tty: false,
+        network_mode: "default".into(),
+        ips: vec!["172.17.0.2".into()],
+        log_path: String::new(),
+    }
+}
+
+/// A pod with a container in each place, and its sandbox, as the mapping makes them.
+fn made(pod_json: &str) -> Vec<(String, crate::runtime::CreateBody)> {
+    let pod = pod(pod_json);
+    let places = [(ContainerKind::Sidecar, 1), (ContainerKind::Regular, 0)];
+    let containers = places
+        .map(|(kind, index)| map::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap());
+    std::iter::once(map::sandbox(&pod, 4, &config())).chain(containers).collect()
+}
+
+const POD: &str = r#"{"metadata":{"name":"web-n","namespace":"shop","uid":"u-1"},"spec":{
+    "terminationGracePeriodSeconds":12,
+    "initContainers":[{"name":"i","image":"x"},{"name":"s","image":"x","restartPolicy":"Always"}],
+    "containers":[{"name":"main","image":"busybox:static","lifecycle":{"stopSignal":"SIGQUIT"}}]}}"#;
+
+#[test]
+fn what_is_mapped_is_read_back() {
+    let made = made(POD);
+    let read = |at: usize| {
+        let (name, body) = &made[at];
+        let mut detail = detail(&body.labels, name);
+        detail.stop_signal.clone_from(&body.stop_signal);
+        from_detail(&detail, ROOT).unwrap()
+    };
+    let key = PodKey { namespace: "shop".into(), name: "web-n".into() };
+    let sandbox = read(0);
+    let expected = Owned {
+        id: "ab".repeat(32),
+        docker_name: "k8s_POD_web-n_shop_u-1_4".into(),
+        key: key.clone(),
+        uid: "u-1".into(),
+        role: Role::Sandbox { host_network: false, ips: vec!["172.17.0.2".into()] },
+        attempt: 4,
+        state: RunState::Running { started: Timestamp::from_second(2).ok() },
+        image: "busybox:static".into(),
+        image_id: "sha256:1".into(),
+        grace: None,
+        source: Some(Source::File),
+        origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
+        stop_signal: None,
+        created: Timestamp::from_second(1).ok(),
+    };
+    assert_eq!(sandbox, expected);
+    let main = Owned {
+        docker_name: "k8s_main_web-n_shop_u-1_7".into(),
+        role: Role::Container {
+            name: "main".into(),
+            kind: ContainerKind::Regular,
+            index: 0,
+            sandbox_id: "sid".into(),
+            hash: Some(crate::manifest::hash::container_hash("main", "busybox:static")),
+        },
+        attempt: 7,
+        grace: Some(12),
+        stop_signal: Some("SIGQUIT".into()),
+        ..expected.clone()
+    };
+    assert_eq!(read(2), main);
+    let sidecar = read(1);
+    assert!(matches!(sidecar.role, Role::Container { kind: ContainerKind::Sidecar, index: 1, .. }));
+
+    // The list tells the same, except times, addresses and the signal.
+    let (name, body) = &made[2];
+    let mut listed = summary(name, &[]);
+    listed.labels.clone_from(&body.labels);
+    let expected = Owned {
+        state: RunState::Running { started: None },
+        stop_signal: None,
+        created: Timestamp::from_second(1_700_000_000).ok(),
+        ..main
+    };
+    assert_eq!(from_summary(&listed, ROOT), Some(expected));
+}
+
+#[test]
+fn host_network_is_known_from_the_list() {
+    let check = |spec: &str, expected: bool| {
+        let (name, body) = map::sandbox(
+            &pod(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{{spec}"containers":[]}}}}"#)),
+            0,
+            &config(),
+        );
+        let mut listed = summary(&name, &[]);
+        listed.labels.clone_from(&body.labels);
+        let role = from_summary(&listed, ROOT).unwrap().role;
+        assert_eq!(role, Role::Sandbox { host_network: expected, ips: Vec::new() });
+        // Whatever mode and address inspect tells: an engine may word them as it likes.
+        let role = from_detail(&detail(&body.labels, &name), ROOT).unwrap().role;
+        let ips = if expected { vec![] } else { vec!["172.17.0.2".to_string()] };
+        assert_eq!(role, Role::Sandbox { host_network: expected, ips });
+    };
+    check(r#""hostNetwork":true,"#, true);
+    check("", false);
+    // Without the label, inspect's word is all there is.
+    let mut bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_POD_p_default_u_0");
+    bare.network_mode = "host".into();
+    let role = from_detail(&bare, ROOT).unwrap().role;
+    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new() });
+}
+
+#[test]
+fn k2062_foreign_containers_are_left_alone() {
+    let ours = [(labels::TYPE, "container"), (labels::POD_NAME, "web"), (labels::CONTAINER_NAME, "main")];
+    let check = |name: &str, pairs: &[(&str, &str)]| {
+        let listed = summary(name, pairs);
+        assert_eq!(from_summary(&listed, ROOT), None, "{name} {pairs:?}");
+        assert_eq!(from_detail(&detail(&listed.labels, name), ROOT), None, "{name} {pairs:?}");
+    };
+    let good_name = "k8s_main_web_default_u_0";
+    check("", &[]);
+    check("proud_turing", &[]);
+    check(good_name, &[]);
+    check(good_name, &ours);
+    check(good_name, &[(labels::ROOT_DIR, "")]);
+    check(good_name, &[(labels::ROOT_DIR, "/var/lib/kubelet")]);
+    check(good_name, &[(labels::ROOT_DIR, "/var/lib/podkeeper/")]);
+    check(good_name, &[("podkeeper.dev/root-dir2", ROOT), ("podkeeper.dev/", ROOT)]);
+    // Marked as ours, and not understandable by any means.
+    check("proud_turing", &[(labels::ROOT_DIR, ROOT)]);
+    check("k8s_x", &[(labels::ROOT_DIR, ROOT), ours[0], ours[1], ours[2]]);
+}
+
+#[test]
+fn k2062_damaged_labels_do_not_hide_a_container() {
+    let body = &made(POD)[2].1;
+    let keys: Vec<&String> = body.labels.keys().filter(|key| *key != labels::ROOT_DIR).collect();
+    for damage in ["", "\u{0}", "-1", "99999999999999999999", "é.é"] {
+        for key in &keys {
+            let mut all = body.labels.clone();
+            all.insert((*key).clone(), damage.into());
+            let got = from_detail(&detail(&all, "k8s_main_web-n_shop_u-1_7"), ROOT);
+            let got = got.unwrap_or_else(|| panic!("{key} = {damage:?} hides it"));
+            assert_eq!(got.attempt, 7, "{key} = {damage:?}");
+        }
+    }
+    // All labels lost but the mark: the name tells who it is.
+    let bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_main_web-n_shop_u-1_7_0000beef");
+    let got = from_detail(&bare, ROOT).unwrap();
+    assert_eq!((got.key.to_string().as_str(), got.uid.as_str(), got.attempt), ("shop/web-n", "u-1", 7));
+    let unknown = Role::Container {
+        name: "main".into(),
+        kind: ContainerKind::Regular,
+        index: 0,
+        sandbox_id: String::new(),
+        hash: None,
+    };
+    assert_eq!((got.role, got.source, got.grace), (unknown, None, None));
+    // Renamed by somebody: the labels tell.
+    let renamed = from_detail(&detail(&body.labels, "holiday"), ROOT).unwrap();
+    assert_eq!((renamed.container_name(), renamed.attempt), (Some("main"), 7));
+}
+
+#[test]
+fn states_of_an_inspect() {
+    let at = |second: i64| Timestamp::from_second(second).ok();
+    let check = |change: &dyn Fn(&mut ContainerDetail), expected: RunState| {
+        let mut it = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_a_b_c_d_0");
+        change(&mut it);
+        assert_eq!(from_detail(&it, ROOT).unwrap().state, expected);
+    };
+    let exit = |code: i64| Exit {
+        code,
+        oom_killed: false,
+        cannot_run: false,
+        message: String::new(),
+        started: at(2),
+        finished: at(9),
+        seen: None,
+    };
+    let ended = |it: &mut ContainerDetail, code: i64| {
+        it.state = DockerState::Exited;
+        it.finished_at = at(9);
+        it.exit_code = code;
+    };
+    check(&|_| {}, RunState::Running { started: at(2) });
+    check(&|it| ended(it, 0), RunState::Exited(exit(0)));
+    check(&|it| ended(it, 143), RunState::Exited(exit(143)));
+    check(
+        &|it| {
+            ended(it, 137);
+            it.oom_killed = true;
+        },
+        RunState::Exited(Exit { oom_killed: true, ..exit(137) }),
+    );
+    let fresh = |it: &mut ContainerDetail| {
+        it.state = DockerState::Created;
+        it.started_at = None;
+    };
+    check(&fresh, RunState::Created);
+    let cannot_run = |code: i64, message: &str| {
+        RunState::Exited(Exit {
+            cannot_run: true,
+            message: message.into(),
+            started: at(1),
+            finished: at(1),
+            ..exit(code)
+        })
+    };
+    check(
+        &|it| {
+            fresh(it);
+            it.exit_code = 127;
+            it.error = "executable file not found".into();
+        },
+        cannot_run(127, "executable file not found"),
+    );
+    check(
+        &|it| {
+            fresh(it);
+            it.state = DockerState::Exited;
+            it.exit_code = 128;
+        },
+        cannot_run(128, ""),
+    );
+    // An inspect that drops fields still tells that it ended.
+    check(
+        &|it| {
+            it.state = DockerState::Exited;
+            it.started_at = None;
+        },
+        RunState::Exited(Exit { started: None, finished: None, ..exit(0) }),
+    );
+    // Stuck on the way out, whatever else it says (moby/moby#22312).
+    check(
+        &|it| {
+            ended(it, 1);
+            it.state = DockerState::Removing;
+        },
+        RunState::Removing,
+    );
+}
+
+#[test]
+fn states_of_a_list() {
+    let check = |state: DockerState, status: &str, expected: Option<i64>| {
+        let mut listed = summary("k8s_a_b_c_d_0", &[(labels::ROOT_DIR, ROOT)]);
+        (listed.state, listed.status) = (state, status.into());
+        let code = match from_summary(&listed, ROOT).unwrap().state {
+            RunState::Exited(exit) => Some(exit.code),
+            _ => None,
+        };
+        assert_eq!((status, code), (status, expected));
+    };
+    check(DockerState::Exited, "Exited (137) 3 seconds ago", Some(137));
+    check(DockerState::Exited, "Exited (0) Less than a second ago", Some(0));
+    check(DockerState::Exited, "Exited (-1) 2 days ago", Some(-1));
+    check(DockerState::Exited, "Exited", Some(137));
+    check(DockerState::Exited, "Exited (", Some(137));
+    check(DockerState::Exited, "Exited (é) x", Some(137));
+    check(DockerState::Running, "Up 5 minutes (Paused)", None);
+    check(DockerState::Removing, "Removal In Progress", None);
+    check(DockerState::Created, "Created", None);
+}
+
+#[test]
+fn k134153_only_the_written_attempt_orders() {
+    // The clock stood in 1970 when the newer one was made.
+    let old = summary("k8s_a_b_c_d_0", &[(labels::ROOT_DIR, ROOT), (labels::RESTART_COUNT, "0")]);
+    let mut new = summary("k8s_a_b_c_d_1", &[(labels::ROOT_DIR, ROOT), (labels::RESTART_COUNT, "1")]);
+    new.created = 5;
+    let all = [old, new].iter().filter_map(|listed| from_summary(listed, ROOT)).collect();
+    let observed = crate::plan::Observed { all };
+    assert_eq!(observed.newest("d", "a").unwrap().attempt, 1);
+    let mut far = summary("k8s_a_b_c_d_2", &[(labels::ROOT_DIR, ROOT)]);
+    far.created = i64::MAX;
+    assert_eq!(from_summary(&far, ROOT).unwrap().created, None, "a time out of range is no reason to fail");
+}
+
+proptest! {
+    #[test]
+    fn never_panics(
+        name in "k8s(_[a-z0-9]{1,4}){5}|.{0,20}",
+        pairs in proptest::collection::btree_map(proptest::sample::select(labels::OURS), ".{0,8}|[0-9.a-z]{0,8}", 0..20),
+        status in "Exited \\(.{0,6}\\).{0,5}|.{0,20}",
+    ) {
+        let mut listed = summary(&name, &[]);
+        listed.status = status;
+        listed.state = DockerState::Exited;
+        listed.labels = pairs.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
+        let marked = listed.labels.get(labels::ROOT_DIR).map(String::as_str) == Some(ROOT);
+        prop_assert!(marked || from_summary(&listed, ROOT).is_none());
+        listed.labels.insert(labels::ROOT_DIR.into(), ROOT.into());
+        let got = from_summary(&listed, ROOT);
+        prop_assert!(got.is_some() || names::parse(&name).is_none());
+        let _ = from_detail(&detail(&listed.labels, &name), ROOT);
+    }
+}

@@ -1,0 +1,176 @@
+//! Images on their way in: pulled by Docker from a registry, or loaded from an archive that podkeeper
+//! sends. Both answer with a stream of JSON messages, and may fail inside an answer that began with 200
+//! (spec/10 section 15).
+
+use std::os::fd::AsFd as _;
+
+use serde_json::Value;
+
+use super::client::Client;
+use super::connection::{Polled, Wait, poll};
+use super::exchange::{Answer, Exchange, Goal};
+use super::lines::Lines;
+use super::refusal::{refusal, refused};
+use super::request::Request;
+use super::stream::{Body, Read};
+use super::types::DockerError;
+use crate::limits;
+
+/// Pulls `image`. `status` is told each status text of Docker as it comes. `wait` is the progress
+/// deadline: the longest time without any byte, and a wake-up that gives the pull up. Once Docker
+/// extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
+///
+/// # Errors
+/// [`DockerError::Refused`] with Docker's text, also when it came inside the stream;
+/// [`DockerError::Timeout`] when nothing moved; [`DockerError::Lost`] when it was given up or broke.
+pub(super) fn pull(
+    client: &Client,
+    image: &str,
+    auth: Option<&str>,
+    wait: &Wait<'_>,
+    status: &mut dyn FnMut(&str),
+) -> Result<(), DockerError> {
+    let (body, begun) = Body::open(client, Request::pull(image, auth))?;
+    let mut messages = Messages::new(body, begun, format!("pull of {image}"));
+    let mut wait = *wait;
+    while let Some(message) = messages.next(&wait)? {
+        let Some(text) = message.get("status").and_then(Value::as_str) else { continue };
+        if text.starts_with("Extracting") {
+            wait = patient(&wait);
+        }
+        status(text);
+    }
+    Ok(())
+}
+
+/// Sends an image archive and answers the names (or ids) Docker gave its images. `wait` is the progress
+/// deadline: the longest time in which Docker neither takes nor sends a byte. Once it has all of the
+/// archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
+///
+/// # Errors
+/// As for a pull; [`DockerError::Lost`] also when `archive` cannot be read to its end.
+pub(super) fn load(
+    client: &Client,
+    archive: &mut dyn std::io::Read,
+    wait: &Wait<'_>,
+) -> Result<Vec<String>, DockerError> {
+    client.version()?;
+    let mut exchange = Exchange::begin(client, Some(Request::load()))?;
+    let answer = match upload(&mut exchange, archive, wait)? {
+        Some(early) => early,
+        None => go_on(&mut exchange, &patient(wait), true)?.ok_or_else(|| given_up("image load"))?,
+    };
+    if answer.head.status >= 300 {
+        return Err(refusal(answer.head.status, &answer.body));
+    }
+    let mut messages = Messages::new(Body::of(exchange), answer.body, "image load".to_owned());
+    let mut names = Vec::new();
+    while let Some(message) = messages.next(&patient(wait))? {
+        let text = message.get("stream").and_then(Value::as_str).unwrap_or_default();
+        let name = text.strip_prefix("Loaded image: ").or_else(|| text.strip_prefix("Loaded image ID: "));
+        if let Some(name) = name
+            && names.len() < limits::LOAD_NAMES
+        {
+            names.push(name.trim().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Sends the archive in chunks. An answer that comes before its end ends the upload: Docker has read all
+/// it wants to read.
+fn upload(
+    exchange: &mut Exchange,
+    archive: &mut dyn std::io::Read,
+    wait: &Wait<'_>,
+) -> Result<Option<Answer>, DockerError> {
+    let mut buffer = vec![0u8; limits::LOAD_CHUNK];
+    loop {
+        if let Some(answer) = go_on(exchange, wait, false)? {
+            return Ok(Some(answer));
+        }
+        let n = match archive.read(&mut buffer) {
+            Ok(n) => n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(DockerError::Lost(format!("image load: the archive cannot be read: {e}"))),
+        };
+        exchange.push(format!("{n:x}\r\n").as_bytes());
+        exchange.push(buffer.get(..n).unwrap_or_default());
+        exchange.push(b"\r\n");
+        if n == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Advances until there is an answer or, unless `to_answer`, until everything pushed has been sent.
+fn go_on(exchange: &mut Exchange, wait: &Wait<'_>, to_answer: bool) -> Result<Option<Answer>, DockerError> {
+    loop {
+        if let Some(answer) = exchange.advance(Goal::Head)? {
+            return Ok(Some(answer));
+        }
+        if !to_answer && !exchange.wants_write() {
+            return Ok(None);
+        }
+        let fds = std::iter::once((exchange.as_fd(), exchange.wants_write()));
+        match poll(fds, wait.wake, wait.until()) {
+            Polled::Ready => {}
+            Polled::TimedOut => return Err(stalled("image load", wait)),
+            Polled::Woken => return Err(given_up("image load")),
+        }
+    }
+}
+
+fn patient<'a>(wait: &Wait<'a>) -> Wait<'a> {
+    Wait { timeout: wait.timeout.map(|t| t.max(limits::PULL_EXTRACT)), ..*wait }
+}
+
+fn stalled(what: &str, wait: &Wait<'_>) -> DockerError {
+    let seconds = wait.timeout.unwrap_or_default().as_secs();
+    DockerError::Timeout(format!("{what}: no progress in {seconds} s"))
+}
+
+fn given_up(what: &str) -> DockerError {
+    DockerError::Lost(format!("{what}: given up"))
+}
+
+/// The JSON messages of a pull or load.
+struct Messages {
+    body: Body,
+    lines: Lines,
+    ended: bool,
+    what: String,
+}
+
+impl Messages {
+    fn new(body: Body, begun: Vec<u8>, what: String) -> Messages {
+        let mut lines = Lines::default();
+        *lines.space() = begun;
+        Messages { body, lines, ended: false, what }
+    }
+
+    /// The next message that is no error; `None` at the end, which alone means success.
+    fn next(&mut self, wait: &Wait<'_>) -> Result<Option<Value>, DockerError> {
+        loop {
+            let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
+            match self.lines.next(self.ended).map_err(bad)? {
+                Some(message) => {
+                    let text =
+                        |at: &str| message.pointer(at).and_then(Value::as_str).filter(|t| !t.is_empty());
+                    return match text("/errorDetail/message").or_else(|| text("/error")) {
+                        Some(error) => Err(refused(200, error.to_owned())),
+                        None => Ok(Some(message)),
+                    };
+                }
+                None if self.ended => return Ok(None),
+                None => {}
+            }
+            match self.body.read(self.lines.space(), wait)? {
+                Read::Bytes => {}
+                Read::End => self.ended = true,
+                Read::Idle => return Err(stalled(&self.what, wait)),
+                Read::Woken => return Err(given_up(&self.what)),
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Docker's answers, read. Pure: status and body in, [`Reply`] or [`DockerError`] out.
+//!
+//! Fields that are missing, null or of another type read as empty: an engine that drops a field of its
+//! inspect must not stop a node (balena-os/meta-balena#2062). Only what an answer cannot do without
+//! (its id, its state) makes it a bad one: guessing there could look like a dead container.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::refusal::refusal;
+use super::types::{
+    Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info, Reply,
+};
+use crate::clock::Timestamp;
+
+/// The form of a call's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing worth reading.
+    Done,
+    /// [`Reply::Containers`].
+    Containers,
+    /// [`Reply::Container`].
+    Container,
+    /// [`Reply::Created`].
+    Created,
+    /// [`Reply::ExecCreated`].
+    ExecCreated,
+    /// [`Reply::Exec`].
+    Exec,
+    /// [`Reply::Image`].
+    Image,
+    /// [`Reply::Images`].
+    Images,
+    /// [`Reply::Info`].
+    Info,
+    /// [`Reply::Json`].
+    Json,
+}
+
+impl Form {
+    /// The form of the answer to `call`.
+    #[must_use]
+    pub fn of(call: &Call) -> Form {
+        match call {
+            Call::Start { .. }
+            | Call::Kill { .. }
+            | Call::Remove { .. }
+            | Call::Resize { .. }
+            | Call::ExecResize { .. }
+            | Call::ImageTag { .. } => Form::Done,
+            Call::Version | Call::ImageRemove { .. } | Call::ImageHistory { .. } => Form::Json,
+            Call::List { .. } => Form::Containers,
+            Call::Inspect { .. } => Form::Container,
+            Call::Create { .. } => Form::Created,
+            Call::ExecCreate { .. } => Form::ExecCreated,
+            Call::ExecInspect { .. } => Form::Exec,
+            Call::ImageInspect { .. } => Form::Image,
+            Call::ImageList => Form::Images,
+            Call::Info => Form::Info,
+        }
+    }
+}
+
+/// Reads the answer to a call. `what` names the call in an error.
+///
+/// # Errors
+/// [`DockerError::Refused`] or [`DockerError::Version`] by status; [`DockerError::BadAnswer`] when the
+/// body is not the JSON it must be.
+pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, DockerError> {
+    if status == 304 {
+        return Ok(Reply::Already);
+    }
+    if !(200..300).contains(&status) {
+        return Err(refusal(status, body));
+    }
+    let bad = |why: &dyn fmt::Display| DockerError::BadAnswer(format!("{what}: {why}"));
+    let value = || serde_json::from_slice::<Value>(body).map_err(|e| bad(&e));
+    let missing = |field: &'static str| bad(&format_args!("the answer has no {field}"));
+    Ok(match form {
+        Form::Done => Reply::Done,
+        Form::Json if body.is_empty() => Reply::Json(Value::Null),
+        Form::Json => Reply::Json(value()?),
+        Form::Containers => Reply::Containers(each(body, summary).map_err(|e| bad(&e))?),
+        Form::Container => Reply::Container(Box::new(container(value()?).map_err(missing)?)),
+        Form::Created => {
+            let value = value()?;
+            let id = id(&value, "/Id").ok_or_else(|| missing("Id"))?;
+            Reply::Created { id, warnings: strings(&value, "/Warnings") }
+        }
+        Form::ExecCreated => Reply::ExecCreated { id: id(&value()?, "/Id").ok_or_else(|| missing("Id"))? },
+        Form::Exec => {
+            let value = value()?;
+            let running = value.get("Running").and_then(Value::as_bool).ok_or_else(|| missing("Running"))?;
+            Reply::Exec(ExecDetail { running, exit_code: value.get("ExitCode").and_then(Value::as_i64) })
+        }
+        Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
+        Form::Images => Reply::Images(each(body, image).map_err(|e| bad(&e))?),
+        Form::Info => Reply::Info(info(&value()?)),
+    })
+}
+
+/// The exit code in the answer to a wait.
+///
+/// # Errors
+/// As [`reply`]; an error that Docker met while waiting is [`DockerError::BadAnswer`].
+pub fn exit_code(what: &str, status: u16, body: &[u8]) -> Result<i64, DockerError> {
+    let Reply::Json(value) = reply(Form::Json, what, status, body)? else {
+        return Err(DockerError::BadAnswer(format!("{what}: the answer has no StatusCode")));
+    };
+    match value.pointer("/Error/Message").and_then(Value::as_str) {
+        Some(why) if !why.is_empty() => Err(DockerError::BadAnswer(format!("{what}: {why}"))),
+        _ => value
+            .get("StatusCode")
+            .and_then(Value::as_i64)
+            .ok_or_else(|| DockerError::BadAnswer(format!("{what}: the answer has no StatusCode"))),
+    }
+}
+
+/// Reads an array one element at a time, so that a list of thousands is never held twice. `null` is an
+/// empty list; an element that `read` cannot use is left out, and does not spoil the others.
+fn each<T>(body: &[u8], read: fn(Value) -> Option<T>) -> Result<Vec<T>, serde_json::Error> {
+    let mut all = Vec::new();
+    let mut json = serde_json::Deserializer::from_slice(body);
+    json.deserialize_any(Each(&mut |value| all.extend(read(value))))?;
+    json.end()?;
+    Ok(all)
+}
+
+struct Each<'a>(&'a mut dyn FnMut(Value));
+
+impl<'de> Visitor<'de> for Each<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element()? {
+            (self.0)(value);
+        }
+        Ok(())
+    }
+}
+
+fn summary(mut value: Value) -> Option<ContainerSummary> {
+    let status = text(&value, "/Status");
+    let state = match value.get("State").and_then(Value::as_str) {
+        Some(word) => DockerState::parse(word),
+        None => state_of_status(&status),
+    };
+    let names = strings(&value, "/Names");
+    let plain = |name: &&String| !name.trim_start_matches('/').contains('/');
+    let name = names.iter().find(plain).or(names.first());
+    Some(ContainerSummary {
+        id: id(&value, "/Id")?,
+        name: name.map(|n| bare(n)).unwrap_or_default(),
+        image: text(&value, "/Image"),
+        image_id: text(&value, "/ImageID"),
+        labels: labels(value.get_mut("Labels")),
+        state,
+        status,
+        created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
+    })
+}
+
+/// The state by the words meant for people, for engines that leave `State` out.
+fn state_of_status(status: &str) -> DockerState {
+    match status.split(' ').next().unwrap_or_default() {
+        "Up" | "Restarting" => DockerState::Running,
+        "Created" => DockerState::Created,
+        "Dead" | "Removal" => DockerState::Removing,
+        _ => DockerState::Exited,
+    }
+}
+
+fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
+    let started_at = time(&value, "/State/StartedAt");
+    let finished_at = time(&value, "/State/FinishedAt");
+    let flag = |at: &str| value.pointer(at).and_then(Value::as_bool);
+    let state = match value.pointer("/State/Status").and_then(Value::as_str) {
+        Some(word) => DockerState::parse(word),
+        None => match flag("/State/Running").ok_or("State.Status")? {
+            true => DockerState::Running,
+            false if flag("/State/Dead") == Some(true) => DockerState::Removing,
+            false if started_at.is_none() && finished_at.is_none() => DockerState::Created,
+            false => DockerState::Exited,
+        },
+    };
+    Ok(ContainerDetail {
+        id: id(&value, "/Id").ok_or("Id")?,
+        name: bare(&text(&value, "/Name")),
+        created: time(&value, "/Created"),
+        state,
+        oom_killed: flag("/State/OOMKilled").unwrap_or(false),
+        exit_code: value.pointer("/State/ExitCode").and_then(Value::as_i64).unwrap_or(0),
+        error: text(&value, "/State/Error"),
+        started_at,
+        finished_at,
+        image_id: text(&value, "/Image"),
+        image: text(&value, "/Config/Image"),
+        stop_signal: some_text(&value, "/Config/StopSignal"),
+        tty: flag("/Config/Tty").unwrap_or(false),
+        network_mode: text(&value, "/HostConfig/NetworkMode"),
+        ips: ips(&value),
+        log_path: text(&value, "/LogPath"),
+        labels: labels(value.pointer_mut("/Config/Labels")),
+    })
+}
+
+/// The addresses on the default bridge, else those of the first network that has any. Engines from 29
+/// on leave the first place out.
+fn ips(value: &Value) -> Vec<String> {
+    let of = |network: &Value| -> Vec<String> {
+        ["IPAddress", "GlobalIPv6Address"]
+            .iter()
+            .filter_map(|key| network.get(key)?.as_str())
+            .filter(|ip| !ip.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let Some(settings) = value.get("NetworkSettings") else { return Vec::new() };
+    let networks = settings.get("Networks").and_then(Value::as_object);
+    std::iter::once(settings)
+        .chain(networks.into_iter().flat_map(|all| all.values()))
+        .map(of)
+        .find(|ips| !ips.is_empty())
+        .unwrap_or_default()
+}
+
+fn image(value: Value) -> Option<ImageDetail> {
+    let named = |at: &str| -> Vec<String> {
+        strings(&value, at).into_iter().filter(|n| !n.starts_with("<none>")).collect()
+    };
+    Some(ImageDetail {
+        id: id(&value, "/Id")?,
+        tags: named("/RepoTags"),
+        digests: named("/RepoDigests"),
+        size: value.get("Size").and_then(Value::as_i64).unwrap_or(0),
+        user: text(&value, "/Config/User"),
+        stop_signal: some_text(&value, "/Config/StopSignal"),
+    })
+}
+
+fn info(value: &Value) -> Info {
+    let number = |at: &str| value.get(at).and_then(Value::as_i64).unwrap_or(0);
+    Info {
+        server_version: text(value, "/ServerVersion"),
+        cgroup_driver: text(value, "/CgroupDriver"),
+        // Engines before 20.10 know only the first version, and do not say so.
+        cgroup_version: some_text(value, "/CgroupVersion").unwrap_or_else(|| "1".to_owned()),
+        architecture: text(value, "/Architecture"),
+        kernel_version: text(value, "/KernelVersion"),
+        logging_driver: text(value, "/LoggingDriver"),
+        cpus: number("NCPU"),
+        memory: number("MemTotal"),
+    }
+}
+
+fn text(value: &Value, at: &str) -> String {
+    some_text(value, at).unwrap_or_default()
+}
+
+fn some_text(value: &Value, at: &str) -> Option<String> {
+    value.pointer(at).and_then(Value::as_str).filter(|s| !s.is_empty()).map(str::to_owned)
+}
+
+fn id(value: &Value, at: &str) -> Option<String> {
+    some_text(value, at)
+}
+
+fn bare(name: &str) -> String {
+    name.strip_prefix('/').unwrap_or(name).to_owned()
+}
+
+fn strings(value: &Value, at: &str) -> Vec<String> {
+    let items = value.pointer(at).and_then(Value::as_array);
+    items.into_iter().flatten().filter_map(|s| s.as_str().map(str::to_owned)).collect()
+}
+
+/// Takes a map of strings out of its place.
+pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
+    let Some(Value::Object(all)) = value.map(Value::take) else { return BTreeMap::new() };
+    all.into_iter()
+        .filter_map(|(key, value)| match value {
+            Value::String(text) => Some((key, text)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// `None` for Docker's zero time (year 1), and for what is no time.
+fn time(value: &Value, at: &str) -> Option<Timestamp> {
+    let text = value.pointer(at)?.as_str()?;
+    if text.starts_with("0001-01-01T00:00:00") { None } else { text.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests;

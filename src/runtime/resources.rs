@@ -1,0 +1,153 @@
+//! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (spec/10
+//! section 10). Pure. A quantity that does not parse counts as absent: validation refused it long before.
+//!
+//! Pod-level resources (`spec.resources`) are not carried out and so do not count here either.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::manifest::quantity;
+use crate::pod::{ContainerKind, DesiredPod, Source};
+use crate::runtime::HostConfig;
+
+/// Length of a CPU quota period, microseconds.
+const CPU_PERIOD: i64 = 100_000;
+/// Docker's and the kernel's smallest quota, microseconds.
+const CPU_QUOTA_MIN: i64 = 1000;
+/// The kernel's smallest weight, and that of a container that requests nothing.
+const CPU_SHARES_MIN: i64 = 2;
+/// The kernel's largest weight.
+const CPU_SHARES_MAX: i64 = 262_144;
+/// `oom_score_adj` of a sandbox (`core/sandbox_helpers.go`).
+const OOM_SANDBOX: i32 = -998;
+/// Of guaranteed and node-critical pods (`pkg/kubelet/qos/policy.go`).
+const OOM_GUARANTEED: i32 = -997;
+/// Of pods that request nothing.
+const OOM_BEST_EFFORT: i32 = 1000;
+/// `priorityClassName` of pods that the node cannot do without.
+const NODE_CRITICAL: &str = "system-node-critical";
+/// Pods of this priority and above count as critical (`pkg/kubelet/types/pod_update.go`).
+const SYSTEM_PRIORITY: i32 = 2_000_000_000;
+
+/// Quality-of-service class, by cpu and memory of all containers (`pkg/apis/core/v1/helper/qos/qos.go`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qos {
+    /// Every container limits cpu and memory, and requests what it limits.
+    Guaranteed,
+    /// Something is requested or limited.
+    Burstable,
+    /// Nothing is.
+    BestEffort,
+}
+
+/// The class of a pod.
+#[must_use]
+pub fn qos(pod: &DesiredPod) -> Qos {
+    let (mut any, mut guaranteed) = (false, true);
+    for resource in ["cpu", "memory"] {
+        let (mut requests, mut limits) = (0_i64, 0_i64);
+        for (_, container) in pod.containers() {
+            let (request, limit) = (request(container, resource), limit(container, resource));
+            guaranteed &= limit > 0;
+            requests = requests.saturating_add(request);
+            limits = limits.saturating_add(limit);
+        }
+        any |= requests > 0 || limits > 0;
+        // A request that is not written is not compared: the API's defaults copy it from the limit.
+        guaranteed &= requests == limits;
+    }
+    match (any, guaranteed) {
+        (false, _) => Qos::BestEffort,
+        (true, true) => Qos::Guaranteed,
+        (true, false) => Qos::Burstable,
+    }
+}
+
+/// Sets the fields of a container's resources. `node_memory` in bytes, `oom_floor` the lowest
+/// `oom_score_adj` that may be asked for.
+pub fn apply(
+    host: &mut HostConfig,
+    pod: &DesiredPod,
+    kind: ContainerKind,
+    container: &Container,
+    node_memory: i64,
+    oom_floor: i32,
+) {
+    let cpu_limit = limit(container, "cpu");
+    host.cpu_shares = Some(cpu_shares(request(container, "cpu")));
+    if cpu_limit > 0 {
+        // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
+        host.cpu_period = Some(CPU_PERIOD);
+        host.cpu_quota = Some(cpu_limit.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN));
+    }
+    let memory = limit(container, "memory");
+    if memory > 0 {
+        host.memory = Some(memory);
+        // Equal means no swap; absent would mean as much swap again.
+        host.memory_swap = Some(memory);
+    }
+    host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
+}
+
+/// Sets the fields of a sandbox: next to no CPU weight, no limits, killed last.
+pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
+    host.cpu_shares = Some(CPU_SHARES_MIN);
+    host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
+}
+
+fn cpu_shares(milli: i64) -> i64 {
+    (milli.saturating_mul(1024) / 1000).clamp(CPU_SHARES_MIN, CPU_SHARES_MAX)
+}
+
+/// `oom_score_adj` by QoS, before the process's own bound.
+fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, node_memory: i64) -> i32 {
+    let critical = pod.source != Source::Api || pod.spec.priority.is_some_and(|p| p >= SYSTEM_PRIORITY);
+    if critical && pod.spec.priority_class_name.as_deref() == Some(NODE_CRITICAL) {
+        return OOM_GUARANTEED;
+    }
+    match qos(pod) {
+        Qos::Guaranteed => return OOM_GUARANTEED,
+        Qos::BestEffort => return OOM_BEST_EFFORT,
+        Qos::Burstable => {}
+    }
+    let mut score = share(request(container, "memory"), node_memory);
+    if kind == ContainerKind::Sidecar {
+        let smallest = pod.spec.containers.iter().map(|c| request(c, "memory")).min().unwrap_or(0);
+        score = score.min(share(smallest, node_memory));
+    }
+    score.clamp(OOM_BEST_EFFORT + OOM_GUARANTEED, OOM_BEST_EFFORT - 1)
+}
+
+/// `1000 - 1000 x request / node memory`, saturating.
+fn share(request: i64, node_memory: i64) -> i32 {
+    let part = i128::from(request).saturating_mul(1000) / i128::from(node_memory.max(1));
+    let score = i128::from(OOM_BEST_EFFORT).saturating_sub(part);
+    i32::try_from(score).unwrap_or(i32::MIN)
+}
+
+/// Milli-CPUs or bytes of a limit; 0 when absent.
+fn limit(container: &Container, resource: &str) -> i64 {
+    let limits = container.resources.as_ref().and_then(|r| r.limits.as_ref());
+    milli_or_bytes(limits, resource)
+}
+
+/// Milli-CPUs or bytes of a request; the limit when no request is written; 0 when neither is.
+fn request(container: &Container, resource: &str) -> i64 {
+    let requests = container.resources.as_ref().and_then(|r| r.requests.as_ref());
+    match requests.is_some_and(|r| r.contains_key(resource)) {
+        true => milli_or_bytes(requests, resource),
+        false => limit(container, resource),
+    }
+}
+
+/// `cpu` in thousandths, everything else in whole units; 0 for what is absent, negative or unreadable.
+fn milli_or_bytes(list: Option<&BTreeMap<String, Quantity>>, resource: &str) -> i64 {
+    let Some(Quantity(text)) = list.and_then(|list| list.get(resource)) else { return 0 };
+    let parsed = if resource == "cpu" { quantity::milli(text) } else { quantity::value(text) };
+    parsed.unwrap_or(0).max(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Long answers, read piece by piece: a container's output, its exit, and the connections that attach
+//! and exec take over. Events are in `event_stream`, images in `pull`.
+//!
+//! Silence is normal here, so each read is given a [`Wait`]; who reads decides how long is too long, and
+//! can be woken. A stream that is dropped closes its connection.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::client::Client;
+use super::connection::{Connection, Polled, Wait, poll, poll_write};
+use super::exchange::{Exchange, Goal};
+use super::frames::{Frames, StreamKind};
+use super::http1::Parser;
+use super::reply::exit_code;
+use super::request::Request;
+use super::types::DockerError;
+use crate::limits;
+
+/// The body of a long answer.
+#[derive(Debug)]
+pub struct Body {
+    connection: Arc<Connection>,
+    parser: Parser,
+    what: String,
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// Bytes were appended.
+    Bytes,
+    /// The time was up first.
+    Idle,
+    /// The wake-up came first.
+    Woken,
+    /// The answer is over, properly.
+    End,
+}
+
+impl Body {
+    /// Sends `request`; answers the body and what of it has been read already.
+    pub(super) fn open(client: &Client, request: Request) -> Result<(Body, Vec<u8>), DockerError> {
+        let (exchange, begun) = client.open(request)?;
+        Ok((Body::of(exchange), begun))
+    }
+
+    /// The rest of an exchange whose head has been read. A connection that was upgraded is raw from here.
+    pub(super) fn of(exchange: Exchange) -> Body {
+        let what = exchange.what().to_owned();
+        let (connection, mut parser) = exchange.into_parts();
+        match parser.head().map(|head| head.status) {
+            Some(101) => parser = Parser::raw(),
+            // The bound of an ordinary answer does not hold for a stream.
+            _ => parser.unbound(),
+        }
+        Body { connection: Arc::new(connection), parser, what }
+    }
+
+    /// A body that is all that comes over `socket`: how an engine in this process feeds a stream.
+    ///
+    /// # Errors
+    /// The descriptor is no socket.
+    pub fn over(socket: OwnedFd, what: &str) -> Result<Body, DockerError> {
+        let connection = Arc::new(Connection::over(socket)?);
+        Ok(Body { connection, parser: Parser::raw(), what: what.to_owned() })
+    }
+
+    /// Appends what comes next to `into`.
+    ///
+    /// # Errors
+    /// [`DockerError::Lost`] when the answer ends too early, [`DockerError::BadAnswer`] when it is not
+    /// HTTP.
+    pub fn read(&mut self, into: &mut Vec<u8>, wait: &Wait<'_>) -> Result<Read, DockerError> {
+        let until = wait.until();
+        let before = into.len();
+        loop {
+            match self.take(into)? {
+                _ if into.len() > before => return Ok(Read::Bytes),
+                Taken::End => return Ok(Read::End),
+                Taken::Some => continue,
+                Taken::Nothing => {}
+            }
+            if until.is_some_and(|at| at <= Instant::now()) {
+                return Ok(Read::Idle);
+            }
+            if self.poll(wait, until) == Polled::Woken {
+                return Ok(Read::Woken);
+            }
+        }
+    }
+
+    fn poll(&self, wait: &Wait<'_>, until: Option<Instant>) -> Polled {
+        poll(std::iter::once((self.connection.as_fd(), false)), wait.wake, until)
+    }
+
+    fn take(&mut self, into: &mut Vec<u8>) -> Result<Taken, DockerError> {
+        if self.parser.is_done() {
+            return Ok(Taken::End);
+        }
+        let mut chunk = [0u8; limits::HTTP_READ];
+        match self.connection.receive(&mut chunk) {
+            Ok(None) => Ok(Taken::Nothing),
+            Ok(Some(0)) if self.parser.finish() => Ok(Taken::End),
+            Ok(Some(0)) => Err(self.lost("Docker closed it")),
+            Ok(Some(n)) => {
+                let input = chunk.get(..n).unwrap_or_default();
+                let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
+                self.parser.feed(input, into).map_err(bad)?;
+                Ok(Taken::Some)
+            }
+            Err(errno) => Err(self.lost(&errno.to_string())),
+        }
+    }
+
+    fn lost(&self, why: &str) -> DockerError {
+        DockerError::Lost(format!("{}: the connection broke in the middle of the answer: {why}", self.what))
+    }
+
+    /// Method and path, for messages.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
+impl AsFd for Body {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}
+
+enum Taken {
+    Some,
+    Nothing,
+    End,
+}
+
+/// A container's or an exec's output.
+#[derive(Debug)]
+pub struct OutputStream {
+    body: Body,
+    frames: Frames,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+/// What a read of the output brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output<'a> {
+    /// A piece of one stream: not a line, not a frame.
+    Bytes(StreamKind, &'a [u8]),
+    /// The time was up, or the wake-up came, first.
+    Idle,
+    /// It is over.
+    End,
+}
+
+impl OutputStream {
+    /// Reads output from `body`, `begun` being what was read of it already; `tty` when the bytes come
+    /// without frames.
+    #[must_use]
+    pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> OutputStream {
+        OutputStream { body, frames: Frames::new(tty), bytes: begun, at: 0 }
+    }
+
+    /// The next piece.
+    ///
+    /// # Errors
+    /// [`DockerError::Lost`] when the stream ends in the middle of a frame, [`DockerError::BadAnswer`]
+    /// when the bytes are not frames.
+    pub fn next(&mut self, wait: &Wait<'_>) -> Result<Output<'_>, DockerError> {
+        let piece = loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let found = self.frames.next(rest);
+            let found = found.map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.body.what)))?;
+            if let Some(piece) = found {
+                break piece;
+            }
+            self.bytes.clear();
+            self.at = 0;
+            match self.body.read(&mut self.bytes, wait)? {
+                Read::Bytes => {}
+                Read::Idle | Read::Woken => return Ok(Output::Idle),
+                Read::End if self.frames.is_whole() => return Ok(Output::End),
+                Read::End => return Err(self.body.lost("the last piece of output is not whole")),
+            }
+        };
+        self.at = self.at.saturating_add(piece.used);
+        let from = self.at.saturating_sub(piece.len);
+        Ok(Output::Bytes(piece.kind, self.bytes.get(from..self.at).unwrap_or_default()))
+    }
+}
+
+impl AsFd for OutputStream {
+    /// For polling together with other descriptors; only after [`OutputStream::next`] said idle.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.body.as_fd()
+    }
+}
+
+/// The way to a container's or an exec's standard input. Usable from another thread than the output.
+#[derive(Debug)]
+pub struct InputStream {
+    connection: Arc<Connection>,
+}
+
+impl InputStream {
+    /// Writes what is taken at once, and tells how much that was: 0 when the program does not read.
+    ///
+    /// # Errors
+    /// [`DockerError::Lost`]: nobody reads any more.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, DockerError> {
+        match self.connection.send(bytes) {
+            Ok(taken) => Ok(taken.unwrap_or(0)),
+            Err(errno) => Err(DockerError::Lost(format!("nobody reads the input: {errno}"))),
+        }
+    }
+
+    /// Writes all of `bytes`; `wait` counts from the last byte that was taken. False when the time was
+    /// up, or the wake-up came, before the end: how much was written is unknown then.
+    ///
+    /// # Errors
+    /// As [`InputStream::write`].
+    pub fn write_all(&mut self, bytes: &[u8], wait: &Wait<'_>) -> Result<bool, DockerError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = self.write(rest)?;
+            rest = rest.get(n..).unwrap_or_default();
+            if n == 0 && poll_write(self.connection.as_fd(), wait.wake, wait.until()) != Polled::Ready {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the program that its input is over; output goes on.
+    pub fn close(&mut self) {
+        self.connection.close_write();
+    }
+}
+
+impl AsFd for InputStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}
+
+/// Both ways of an attach or exec.
+#[derive(Debug)]
+pub struct Duplex {
+    /// What the program writes.
+    pub output: OutputStream,
+    /// What it reads.
+    pub input: InputStream,
+}
+
+impl Duplex {
+    /// A connection that was taken over, `begun` being what was read of it already.
+    #[must_use]
+    pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> Duplex {
+        let input = InputStream { connection: Arc::clone(&body.connection) };
+        Duplex { output: OutputStream::new(body, begun, tty), input }
+    }
+}
+
+/// Waiting for a container's end.
+#[derive(Debug)]
+pub struct ExitWait {
+    exchange: Exchange,
+}
+
+impl ExitWait {
+    /// Sends the request. Docker answers the head at once and Podman only at the end, so nothing is
+    /// waited for here.
+    pub(super) fn open(client: &Client, id: &str) -> Result<ExitWait, DockerError> {
+        // A deadline holds for the version question, none for the wait.
+        client.version()?;
+        Ok(ExitWait { exchange: Exchange::begin(client, Some(Request::wait(id)))? })
+    }
+
+    /// The exit code; `None` when the time was up, or the wake-up came, first.
+    ///
+    /// # Errors
+    /// As a short call, but for the time.
+    pub fn next(&mut self, wait: &Wait<'_>) -> Result<Option<i64>, DockerError> {
+        let until = wait.until();
+        loop {
+            if let Some(answer) = self.exchange.advance(Goal::End)? {
+                return exit_code(self.exchange.what(), answer.head.status, &answer.body).map(Some);
+            }
+            if until.is_some_and(|at| at <= Instant::now()) {
+                return Ok(None);
+            }
+            let fds = std::iter::once((self.exchange.as_fd(), self.exchange.wants_write()));
+            if poll(fds, wait.wake, until) == Polled::Woken {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The file system as the scanner sees it: four questions, so that tests can answer them with faults.
+//!
+//! Never here: what a file means. Nothing is opened before it is known to be a regular file: opening a
+//! fifo may wait for ever, and opening a device may do something.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::clock::Now;
+use crate::limits;
+
+/// What identifies one state of a file without reading it. Times are nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Device and inode number.
+    pub file: (u64, u64),
+    /// Bytes.
+    pub size: u64,
+    /// Content changed last (may be set by anyone).
+    pub modified: i128,
+    /// Inode changed last (set by the kernel alone).
+    pub changed: i128,
+}
+
+impl Stamp {
+    /// Nobody wrote the file for [`limits::SCAN_QUIET`]. A file from the future is never quiet.
+    #[must_use]
+    pub fn is_quiet(&self, now: Now) -> bool {
+        let limit = i128::try_from(limits::SCAN_QUIET.as_nanos()).unwrap_or(i128::MAX);
+        now.wall.as_nanosecond().saturating_sub(self.modified.max(self.changed)) >= limit
+    }
+}
+
+/// What stands at a path, links followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A regular file.
+    File(Stamp),
+    /// A directory, and the number of the device it is on.
+    Directory(u64),
+    /// A socket, a fifo, a device.
+    Special,
+}
+
+/// The content of a file, read once.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// At most one byte more than was asked for.
+    pub content: Vec<u8>,
+    /// Its state; `None` when it changed while it was read.
+    pub stamp: Option<Stamp>,
+}
+
+/// The questions.
+pub trait Disk: Send {
+    /// What stands at a path. Follows links.
+    fn find(&self, path: &Path) -> io::Result<Found>;
+    /// The path itself is a symbolic link, wherever that leads.
+    fn is_link(&self, path: &Path) -> bool;
+    /// The names in a directory, in any order. An error half-way is an error.
+    fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()>;
+    /// Reads a regular file, at most `limit + 1` bytes.
+    fn read(&self, path: &Path, limit: usize) -> io::Result<Reading>;
+}
+
+/// The machine's own.
+#[derive(Debug, Clone, Copy)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn find(&self, path: &Path) -> io::Result<Found> {
+        fs::metadata(path).map(|m| found(&m))
+    }
+
+    fn is_link(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink())
+    }
+
+    fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            each(&entry?.file_name());
+        }
+        Ok(())
+    }
+
+    fn read(&self, path: &Path, limit: usize) -> io::Result<Reading> {
+        let file = open(path)?;
+        let Found::File(before) = found(&file.metadata()?) else {
+            return Err(io::Error::other("is no longer a regular file"));
+        };
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let mut content = Vec::with_capacity(usize::try_from(before.size.min(most)).unwrap_or(limit));
+        (&file).take(most).read_to_end(&mut content)?;
+        let after = found(&file.metadata()?);
+        Ok(Reading { content, stamp: (after == Found::File(before)).then_some(before) })
+    }
+}
+
+/// Opens without waiting and, where allowed, without touching the access time: reading must not cause
+/// writes (invariant 6).
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        other => other,
+    };
+    Ok(File::from(opened?))
+}
+
+fn found(meta: &Metadata) -> Found {
+    let nanos = |s: i64, ns: i64| i128::from(s).saturating_mul(1_000_000_000).saturating_add(ns.into());
+    if meta.is_dir() {
+        Found::Directory(meta.dev())
+    } else if meta.is_file() {
+        Found::File(Stamp {
+            file: (meta.dev(), meta.ino()),
+            size: meta.size(),
+            modified: nanos(meta.mtime(), meta.mtime_nsec()),
+            changed: nanos(meta.ctime(), meta.ctime_nsec()),
+        })
+    } else {
+        Found::Special
+    }
+}

@@ -1,0 +1,184 @@
+//! One manifest file over time: when new content is believed, and what stays when it is bad. Pure.
+//!
+//! A writer may be at work at any moment (kontena/pharos-cluster#252). New content is believed when its
+//! writer was seen to finish (and it decodes), when two equal looks lie [`limits::SCAN_SETTLE`] apart, or
+//! at the daemon's first scan when nobody wrote the file for [`limits::SCAN_QUIET`]. Content that does not
+//! decode never replaces what did.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Mono, Now};
+use crate::limits;
+use crate::manifest::Decoded;
+use crate::pod::DesiredPod;
+use crate::source::disk::{Reading, Stamp};
+use crate::source::{Problem, Severity};
+
+/// Why content might be believed at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The writer was seen to close it, or it was moved here whole.
+    Finished,
+    /// The daemon's first look: what nobody wrote of late is whole.
+    FirstLook,
+    /// Found by a scan that came for another reason.
+    Found,
+}
+
+/// Length and hash of a file's content: never decoded twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Content {
+    length: usize,
+    hash: u64,
+}
+
+/// Content that was believed.
+#[derive(Debug)]
+struct Taken {
+    content: Content,
+    good: bool,
+    problems: Vec<Problem>,
+}
+
+/// New content that is not believed yet.
+#[derive(Debug)]
+struct Pending {
+    content: Content,
+    stamp: Option<Stamp>,
+    since: Mono,
+    /// When to look again, counted from `since`; grows while the file keeps changing.
+    wait: Duration,
+    /// Set when it was decoded early and found bad.
+    bad: Option<Decoded>,
+}
+
+/// One file. Starts as "nothing known", which counts as broken.
+#[derive(Debug, Default)]
+pub struct Entry {
+    taken: Option<Taken>,
+    pending: Option<Pending>,
+    /// The file cannot be read now.
+    trouble: Option<Problem>,
+    /// State in which the file was last read, if it cannot change without leaving that state.
+    skip: Option<Stamp>,
+    /// Of the last good content.
+    pods: Vec<Arc<DesiredPod>>,
+    /// Number of the scan that saw the file last.
+    pub round: u64,
+    /// Its deletion was seen to happen.
+    pub deletion_seen: bool,
+}
+
+impl Entry {
+    /// The last good pods.
+    pub fn pods(&self) -> &[Arc<DesiredPod>] {
+        &self.pods
+    }
+
+    /// What the user should know about the file now.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let of_content = self.taken.iter().filter(|_| self.trouble.is_none()).flat_map(|t| &t.problems);
+        self.trouble.iter().chain(of_content)
+    }
+
+    /// The file's content is not usable now: unreadable, bad, or not believed yet and never good.
+    pub fn is_broken(&self) -> bool {
+        self.trouble.is_some() || !self.taken.as_ref().is_some_and(|t| t.good)
+    }
+
+    /// When the file must be looked at again even if nothing points to it.
+    pub fn due(&self) -> Option<Mono> {
+        self.pending.as_ref().map(|p| p.since.after(p.wait))
+    }
+
+    /// In this state the file holds for sure what was read last.
+    pub fn is_known(&self, stamp: &Stamp) -> bool {
+        self.skip == Some(*stamp) && self.pending.is_none() && self.trouble.is_none()
+    }
+
+    /// The file cannot be read; whatever it held stays.
+    pub fn fail(&mut self, path: &str, message: String) {
+        self.trouble = Some(whole_file(Severity::Error, path, message));
+    }
+
+    /// Takes notice of what was read. `settle` is [`limits::SCAN_SETTLE`] but in tests.
+    pub fn read(
+        &mut self,
+        reading: &Reading,
+        trust: Trust,
+        now: Now,
+        settle: Duration,
+        decode: impl Fn(&[u8]) -> Decoded,
+    ) {
+        self.trouble = None;
+        self.skip = reading.stamp.filter(|s| s.is_quiet(now));
+        let content = Content::of(&reading.content);
+        if self.taken.as_ref().is_some_and(|t| t.content == content) {
+            self.pending = None;
+            return;
+        }
+        let mut pending = self.await_content(content, reading.stamp, now.mono, settle);
+        let whole = reading.stamp.is_some();
+        let settled = whole && now.mono.since(pending.since) >= settle;
+        let believed = match trust {
+            _ if settled => true,
+            Trust::FirstLook => self.skip.is_some(),
+            Trust::Finished | Trust::Found => false,
+        };
+        let early = whole && trust == Trust::Finished;
+        if believed || (early && pending.bad.is_none()) {
+            let decoded = pending.bad.take().unwrap_or_else(|| decode(&reading.content));
+            if believed || decoded.is_good() {
+                self.take(content, decoded);
+                return;
+            }
+            // Perhaps the next write is about to come: it is reported only when it stays like this.
+            pending.bad = Some(decoded);
+        }
+        self.pending = Some(pending);
+    }
+
+    /// The pending record for this content: the same one while nothing changes, else a new one.
+    fn await_content(
+        &mut self,
+        content: Content,
+        stamp: Option<Stamp>,
+        now: Mono,
+        settle: Duration,
+    ) -> Pending {
+        let mut wait = settle;
+        if let Some(old) = self.pending.take() {
+            if old.content == content && old.stamp == stamp && stamp.is_some() {
+                return old;
+            }
+            let longest = settle.saturating_mul(1 << limits::SCAN_SETTLE_DOUBLINGS);
+            let again_in_vain = now.since(old.since) >= old.wait;
+            wait = if again_in_vain { old.wait.saturating_mul(2).min(longest) } else { old.wait };
+        }
+        Pending { content, stamp, since: now, wait, bad: None }
+    }
+
+    fn take(&mut self, content: Content, decoded: Decoded) {
+        let good = decoded.is_good();
+        if good {
+            self.pods = decoded.pods;
+        }
+        self.taken = Some(Taken { content, good, problems: decoded.problems });
+        self.pending = None;
+    }
+}
+
+impl Content {
+    fn of(bytes: &[u8]) -> Content {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        Content { length: bytes.len(), hash: hasher.finish() }
+    }
+}
+
+/// A problem with a file as a whole.
+pub fn whole_file(severity: Severity, path: &str, message: String) -> Problem {
+    Problem { severity, path: path.to_owned(), at: None, pod: None, field: None, message }
+}

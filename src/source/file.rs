@@ -1,0 +1,166 @@
+//! The file source's thread: waits for a hint or the clock, looks, and sends what changed.
+//!
+//! The handle is public, the actor private. The thread holds no state of its own but times: what is
+//! believed is `scan`'s, what is heard is `watch`'s. Nothing wakes it but a hint, [`FileSource::rescan`]
+//! or a due time.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use inotify::Inotify;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::clock::{Clock, Mono, System};
+use crate::limits;
+use crate::pod::Source;
+use crate::source::FromSource;
+use crate::source::hints::Hints;
+use crate::source::scan::Scanner;
+use crate::source::watch::Watch;
+
+/// Takes what the source says; `false` when nobody listens any more, and then the thread ends. It may
+/// wait while the receiver is busy, but must return once the receiver is gone.
+pub type Sink = Box<dyn Fn(FromSource) -> bool + Send>;
+
+/// A running file source. Dropping it ends the thread and waits for that, so whoever receives from the
+/// sink must be gone, or still receiving, when it is dropped.
+#[derive(Debug)]
+pub struct FileSource {
+    /// A byte in it means "look"; its end means "stop".
+    wake: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FileSource {
+    /// Starts watching `path`, a directory of manifests or one manifest file, absolute. It is looked at at
+    /// once, then on each change, and every `frequency` (`--file-check-frequency`; at least
+    /// [`limits::SCAN_SETTLE`]). `node_name` is lower case.
+    ///
+    /// # Errors
+    /// When the thread or its pipe cannot be made.
+    pub fn start(path: PathBuf, frequency: Duration, node_name: String, out: Sink) -> io::Result<FileSource> {
+        let watch = Watch::new(path.clone(), Inotify::init);
+        FileSource::spawn(Scanner::new(path, node_name), watch, frequency, out)
+    }
+
+    fn spawn(scanner: Scanner, watch: Watch, frequency: Duration, out: Sink) -> io::Result<FileSource> {
+        let (wait, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let frequency = frequency.max(limits::SCAN_SETTLE);
+        let actor = Actor { scanner, watch, frequency, out, wait, clock: System::start() };
+        let thread = thread::Builder::new().name("pk-file".into()).spawn(move || actor.run())?;
+        Ok(FileSource { wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// Asks for a look now (SIGHUP). Never blocks.
+    pub fn rescan(&self) {
+        if let Some(wake) = &self.wake {
+            // A full pipe holds enough bytes that say the same.
+            let _full = rustix::io::write(wake, b"!");
+        }
+    }
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has aborted the process.
+            let _ended = thread.join();
+        }
+    }
+}
+
+struct Actor {
+    scanner: Scanner,
+    watch: Watch,
+    frequency: Duration,
+    out: Sink,
+    wait: OwnedFd,
+    clock: System,
+}
+
+/// Why the thread woke.
+enum Woken {
+    /// The handle is gone.
+    Stop,
+    /// By a request for a look, by events, or by the clock.
+    Go {
+        /// [`FileSource::rescan`].
+        asked: bool,
+    },
+}
+
+impl Actor {
+    fn run(mut self) {
+        let mut hints = Hints::default();
+        // When to look without a hint, and before when not to look even with one.
+        let (mut next, mut calm) = (Mono::default(), Mono::default());
+        let mut retry = limits::SCAN_RETRY_MIN.min(self.frequency);
+        loop {
+            let now = self.clock.now();
+            let at = if hints.any() { calm.min(next) } else { next };
+            if now.mono < at {
+                match self.sleep(at.since(now.mono)) {
+                    Woken::Stop => return,
+                    Woken::Go { asked } => hints.look |= asked,
+                }
+                self.watch.read(&mut hints);
+                continue;
+            }
+            self.watch.follow();
+            self.watch.read(&mut hints);
+            let outcome = self.scanner.scan(now, &hints);
+            hints = Hints::default();
+            if let Some(update) = outcome.update
+                && !(self.out)(FromSource { source: Source::File, update })
+            {
+                return;
+            }
+            let end = self.clock.now().mono;
+            // A burst of hints becomes few looks, and looking takes at most half of the time.
+            calm = end.after(limits::SCAN_COALESCE.max(end.since(now.mono)));
+            let period = if outcome.failed { retry } else { self.frequency };
+            retry = match outcome.failed {
+                true => retry.saturating_mul(2).min(self.frequency),
+                false => limits::SCAN_RETRY_MIN.min(self.frequency),
+            };
+            next = outcome.settle.into_iter().chain([end.after(period)]).min().unwrap_or(end);
+        }
+    }
+
+    /// Waits for the handle, for events, or for the time to pass.
+    fn sleep(&self, time: Duration) -> Woken {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let mut fds = vec![PollFd::new(&self.wait, PollFlags::IN)];
+        fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => {
+                // Out of kernel memory: the clock alone has to do for a while.
+                log::error!("waiting for file changes failed: {e}; looking again in a moment");
+                thread::sleep(time.min(limits::SCAN_RETRY_MIN));
+            }
+        }
+        let mut asked = false;
+        let mut bytes = [0_u8; 64];
+        loop {
+            match rustix::io::read(&self.wait, &mut bytes) {
+                Ok(0) => return Woken::Stop,
+                Ok(_) => asked = true,
+                Err(Errno::INTR) => {}
+                Err(_) => return Woken::Go { asked },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,378 @@
+//! The manifest directory (or file) as a set of pods: one look at everything, by content.
+//!
+//! Hints say where a writer is known to have finished; everything else is found by looking. A look that
+//! fails says so and changes nothing (invariant 2). It does not wait, watch or send: that is `file`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Mono, Now};
+use crate::limits;
+use crate::manifest::{self, Context, Decoded};
+use crate::pod::Source;
+use crate::source::disk::{Disk, Found, RealDisk};
+use crate::source::entry::{Entry, Trust, whole_file};
+use crate::source::hints::{Hints, is_manifest_name};
+use crate::source::{PodSet, Problem, Severity, SourceUpdate};
+
+/// Turns a file's bytes into pods; [`manifest::decode`] but in tests.
+pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub struct ScanOutcome {
+    /// To be sent; `None` when nothing changed since the last one.
+    pub update: Option<SourceUpdate>,
+    /// Something is not certain yet: look again at this time.
+    pub settle: Option<Mono>,
+    /// The source as a whole could not be read.
+    pub failed: bool,
+}
+
+/// All pods were gone without anyone being seen to delete them.
+#[derive(Debug, Clone, Copy)]
+struct Emptying {
+    looks: u32,
+    last: Mono,
+}
+
+/// The state between looks.
+pub struct Scanner {
+    path: PathBuf,
+    /// The path as users see it, without a slash at the end.
+    text: String,
+    node_name: String,
+    pub(super) decode: Decode,
+    pub(super) disk: Box<dyn Disk>,
+    pub(super) settle: Duration,
+    /// By path as users see it.
+    entries: BTreeMap<String, Entry>,
+    round: u64,
+    /// A look has succeeded.
+    primed: bool,
+    emptying: Option<Emptying>,
+    /// Device of the directory at the last look, and when its pods were last believed.
+    device: Option<u64>,
+    home: Option<u64>,
+    sent: Option<SourceUpdate>,
+}
+
+/// One file to look at.
+struct Candidate {
+    path: PathBuf,
+    text: String,
+    name: String,
+}
+
+/// The state of one candidate.
+enum Presence {
+    /// There is a file, good or bad.
+    File,
+    /// Nothing that could be a manifest.
+    Absent,
+    /// It cannot be known.
+    Unknown(String),
+}
+
+impl Scanner {
+    /// A scanner that has not looked yet. `node_name` is lower case.
+    #[must_use]
+    pub fn new(path: PathBuf, node_name: String) -> Scanner {
+        let text = path.to_string_lossy().trim_end_matches('/').to_owned();
+        Scanner {
+            path,
+            text,
+            node_name,
+            decode: manifest::decode,
+            disk: Box::new(RealDisk),
+            settle: limits::SCAN_SETTLE,
+            entries: BTreeMap::new(),
+            round: 0,
+            primed: false,
+            emptying: None,
+            device: None,
+            home: None,
+            sent: None,
+        }
+    }
+
+    /// The configured path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks at everything.
+    pub fn scan(&mut self, now: Now, hints: &Hints) -> ScanOutcome {
+        match self.look(now, hints) {
+            Ok(notes) => self.conclude(now, hints, notes),
+            Err(why) => self.fail(&why),
+        }
+    }
+
+    /// The source as a whole says nothing; told once for each text.
+    fn fail(&mut self, why: &str) -> ScanOutcome {
+        let update = SourceUpdate::Failed(format!("{}: {why}; pods that run are kept", self.path.display()));
+        let new = self.sent.as_ref() != Some(&update);
+        if new {
+            self.sent = Some(update.clone());
+        }
+        ScanOutcome { update: new.then_some(update), settle: None, failed: true }
+    }
+
+    /// Brings every entry up to date; answers with problems that belong to no entry.
+    fn look(&mut self, now: Now, hints: &Hints) -> Result<Vec<Problem>, String> {
+        let mut notes = Vec::new();
+        let found = self.disk.find(&self.path).map_err(|e| wording(&e))?;
+        self.round = self.round.wrapping_add(1);
+        match found {
+            Found::Directory(device) => {
+                self.device = Some(device);
+                for candidate in self.list(&mut notes).map_err(|e| wording(&e))? {
+                    let presence = self.examine(&candidate, now, hints, &mut notes);
+                    if let Presence::Unknown(why) = presence {
+                        let entry = self.entries.entry(candidate.text.clone()).or_default();
+                        entry.fail(&candidate.text, format!("{why}; what was made from it is kept"));
+                        entry.round = self.round;
+                    }
+                }
+            }
+            Found::File(_) => {
+                self.device = None;
+                let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let candidate = Candidate { path: self.path.clone(), text: self.text.clone(), name };
+                match self.examine(&candidate, now, hints, &mut notes) {
+                    Presence::File => {}
+                    Presence::Absent => return Err("it went away while it was read".into()),
+                    Presence::Unknown(why) => return Err(why),
+                }
+            }
+            Found::Special => return Err("it is neither a directory nor a file".into()),
+        }
+        Ok(notes)
+    }
+
+    /// The files of the directory that count, in order. Past the bound known files stay, and the first of
+    /// the others come.
+    fn list(&self, notes: &mut Vec<Problem>) -> io::Result<Vec<Candidate>> {
+        let (mut known, mut fresh) = (BTreeSet::new(), BTreeSet::new());
+        let (mut crowded, mut unreadable) = (0_usize, None);
+        self.disk.names(&self.path, &mut |name: &OsStr| {
+            let Some(name) = name.to_str() else {
+                if is_manifest_name(&name.to_string_lossy()) {
+                    unreadable = Some(self.text_of(&name.to_string_lossy()));
+                }
+                return;
+            };
+            if !is_manifest_name(name) {
+                return;
+            }
+            if self.entries.contains_key(&self.text_of(name)) {
+                known.insert(name.to_owned());
+            } else {
+                fresh.insert(name.to_owned());
+                if fresh.len() > limits::MANIFEST_FILES {
+                    fresh.pop_last();
+                    crowded = crowded.saturating_add(1);
+                }
+            }
+        })?;
+        while known.len().saturating_add(fresh.len()) > limits::MANIFEST_FILES && fresh.pop_last().is_some() {
+            crowded = crowded.saturating_add(1);
+        }
+        if crowded > 0 {
+            let message = format!(
+                "{crowded} manifest files more than the {} that are read: the last new ones by name are ignored",
+                limits::MANIFEST_FILES
+            );
+            notes.push(whole_file(Severity::Error, &self.text, message));
+        }
+        if let Some(path) = unreadable {
+            let message = "the file name is not UTF-8: not read".to_owned();
+            notes.push(whole_file(Severity::Error, &path, message));
+        }
+        known.append(&mut fresh);
+        let candidate =
+            |name: String| Candidate { path: self.path.join(&name), text: self.text_of(&name), name };
+        Ok(known.into_iter().map(candidate).collect())
+    }
+
+    fn text_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.text)
+    }
+
+    /// Looks at one file.
+    fn examine(
+        &mut self,
+        candidate: &Candidate,
+        now: Now,
+        hints: &Hints,
+        notes: &mut Vec<Problem>,
+    ) -> Presence {
+        let Candidate { path, text, name } = candidate;
+        let stamp = match self.disk.find(path) {
+            Ok(Found::File(stamp)) => stamp,
+            Ok(Found::Directory(_)) => {
+                notes.push(whole_file(Severity::Warning, text, "is a directory: ignored".into()));
+                return Presence::Absent;
+            }
+            Ok(Found::Special) => {
+                notes.push(whole_file(Severity::Warning, text, "is not a regular file: ignored".into()));
+                return Presence::Absent;
+            }
+            Err(e) => return self.absent_or_unknown(path, &e),
+        };
+        let round = self.round;
+        if let Some(entry) = self.entries.get_mut(text).filter(|e| e.is_known(&stamp)) {
+            entry.seen(round);
+            return Presence::File;
+        }
+        let reading = match self.disk.read(path, limits::MANIFEST_BYTES) {
+            Ok(reading) => reading,
+            Err(e) => return self.absent_or_unknown(path, &e),
+        };
+        let trust = match () {
+            () if hints.written.contains(name) => Trust::Finished,
+            () if !self.primed => Trust::FirstLook,
+            () => Trust::Found,
+        };
+        let context = Context { node_name: &self.node_name, source: Source::File, path: text };
+        let decode = |bytes: &[u8]| decode_file(bytes, &context, self.decode);
+        let entry = self.entries.entry(text.clone()).or_default();
+        entry.read(&reading, trust, now, self.settle, decode);
+        entry.seen(round);
+        Presence::File
+    }
+
+    fn absent_or_unknown(&self, path: &Path, error: &io::Error) -> Presence {
+        if error.kind() != io::ErrorKind::NotFound {
+            Presence::Unknown(wording(error))
+        } else if self.disk.is_link(path) {
+            Presence::Unknown("is a symbolic link to nothing".into())
+        } else {
+            Presence::Absent
+        }
+    }
+
+    /// Makes the set of what is known now, unless everything seems to have vanished.
+    fn conclude(&mut self, now: Now, hints: &Hints, notes: Vec<Problem>) -> ScanOutcome {
+        self.primed = true;
+        let round = self.round;
+        let (mut some_files, mut some_left, mut vanished) = (false, false, false);
+        for (text, entry) in &mut self.entries {
+            if entry.round == round {
+                some_files = true;
+                some_left |= !entry.pods().is_empty();
+                continue;
+            }
+            let name = text.rsplit('/').next().unwrap_or_default();
+            entry.deletion_seen |= hints.deleted.contains(name);
+            vanished |= !entry.pods().is_empty() && !entry.deletion_seen;
+        }
+        let settle = self.entries.values().filter(|e| e.round == round).filter_map(Entry::due).min();
+        let elsewhere = matches!((self.device, self.home), (Some(now), Some(before)) if now != before);
+        if vanished && elsewhere && !some_files {
+            return self.fail("it is on another file system now and holds no manifest; was it unmounted?");
+        }
+        if vanished
+            && !some_left
+            && let Some(due) = self.doubt(now.mono)
+        {
+            // A volume that is being changed looks like this: it is believed only when it stays.
+            return ScanOutcome {
+                update: None,
+                settle: settle.into_iter().chain([due]).min(),
+                failed: false,
+            };
+        }
+        self.emptying = None;
+        self.home = self.device;
+        self.entries.retain(|_, entry| entry.round == round);
+        let set = self.set(notes);
+        let new = !matches!(&self.sent, Some(SourceUpdate::Full(sent)) if same(sent, &set));
+        let update = new.then_some(SourceUpdate::Full(set));
+        if new {
+            self.sent.clone_from(&update);
+        }
+        ScanOutcome { update, settle, failed: false }
+    }
+
+    /// Counts one more look that found nothing; answers when the next one is due, `None` when there were
+    /// enough.
+    fn doubt(&mut self, now: Mono) -> Option<Mono> {
+        let emptying = self.emptying.get_or_insert(Emptying { looks: 1, last: now });
+        if now.since(emptying.last) >= self.settle {
+            emptying.looks = emptying.looks.saturating_add(1);
+            emptying.last = now;
+        }
+        (emptying.looks < limits::SCAN_EMPTY_LOOKS).then(|| emptying.last.after(self.settle))
+    }
+
+    fn set(&self, notes: Vec<Problem>) -> PodSet {
+        let mut set = PodSet { problems: notes, ..PodSet::default() };
+        for (text, entry) in &self.entries {
+            set.pods.extend(entry.pods().iter().map(Arc::clone));
+            if entry.is_broken() {
+                set.broken.push(text.clone());
+            }
+            set.problems.extend(entry.problems().cloned());
+        }
+        // Stable: problems of one file stay in order of place.
+        set.problems.sort_by(|a, b| a.path.cmp(&b.path));
+        let hidden = set.problems.len().saturating_sub(limits::PROBLEMS_PER_SOURCE);
+        if hidden > 0 {
+            set.problems.truncate(limits::PROBLEMS_PER_SOURCE);
+            let message = format!("{hidden} more problems are not shown");
+            set.problems.push(whole_file(Severity::Error, &self.text, message));
+        }
+        set
+    }
+}
+
+impl Entry {
+    fn seen(&mut self, round: u64) {
+        self.round = round;
+        self.deletion_seen = false;
+    }
+}
+
+/// The two would mean the same to everyone. Decoded pods are kept, so the same pod is the same object.
+fn same(a: &PodSet, b: &PodSet) -> bool {
+    a.pods.len() == b.pods.len()
+        && a.pods.iter().zip(&b.pods).all(|(a, b)| Arc::ptr_eq(a, b))
+        && a.broken == b.broken
+        && a.problems == b.problems
+}
+
+/// Decodes, after the checks that are about files and not about manifests.
+fn decode_file(bytes: &[u8], context: &Context<'_>, decode: Decode) -> Decoded {
+    let refused = if bytes.len() > limits::MANIFEST_BYTES {
+        Some(format!("is larger than the {} bytes a manifest may have: not read", limits::MANIFEST_BYTES))
+    } else if bytes.iter().all(u8::is_ascii_whitespace) {
+        Some("is empty".to_owned())
+    } else {
+        None
+    };
+    match refused {
+        Some(why) => {
+            let problem = whole_file(Severity::Error, context.path, why);
+            Decoded { pods: Vec::new(), problems: vec![problem] }
+        }
+        None => decode(bytes, context),
+    }
+}
+
+/// The operating system's words, with the most common ones made plain.
+fn wording(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

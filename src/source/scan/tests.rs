@@ -1,0 +1,524 @@
+//! Tables on a disk in memory with a clock of the test's own; the real disk only where it matters.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::Timestamp;
+use crate::source::testing::{DECODED, FakeDisk, Node, TempDir, decode, names, words};
+
+/// A scanner of `/m` and its world. The wall clock starts at second 1000, the monotonic one at 0.
+struct Bench {
+    disk: FakeDisk,
+    scanner: Scanner,
+    millis: u64,
+}
+
+impl Bench {
+    fn of(path: &str) -> Bench {
+        let disk = FakeDisk::default();
+        let mut scanner = Scanner::new(path.into(), "node1".into());
+        scanner.disk = Box::new(disk.clone());
+        scanner.decode = decode;
+        Bench { disk, scanner, millis: 0 }
+    }
+    /// A directory `/m` with these files, written long ago, that has been looked at.
+    fn with(files: &[(&str, &str)]) -> Bench {
+        let mut bench = Bench::of("/m");
+        bench.disk.put("/m", Node::Directory);
+        for (name, content) in files {
+            bench.disk.file(&format!("/m/{name}"), content, 0);
+        }
+        bench.look();
+        bench
+    }
+    fn now(&self) -> Now {
+        let wall = Timestamp::from_millisecond(1_000_000 + i64::try_from(self.millis).unwrap()).unwrap();
+        Now { mono: Mono(Duration::from_millis(self.millis)), wall }
+    }
+    fn scan(&mut self, hints: &Hints) -> ScanOutcome {
+        self.scanner.scan(self.now(), hints)
+    }
+    fn tell(&mut self, hints: &Hints) -> String {
+        self.scan(hints).update.map(|u| words(&u)).unwrap_or_default()
+    }
+    /// What a look without hints sends; empty when nothing.
+    fn look(&mut self) -> String {
+        self.tell(&Hints { look: true, ..Hints::default() })
+    }
+    fn look_after(&mut self, millis: u64) -> String {
+        self.millis += millis;
+        self.look()
+    }
+    fn written(&mut self, name: &str) -> String {
+        let mut hints = Hints::default();
+        hints.finished(name);
+        self.tell(&hints)
+    }
+    fn deleted(&mut self, names: &[&str]) -> String {
+        self.tell(&gone(names))
+    }
+}
+
+#[test]
+fn k136962_backup_and_swap_files_are_nobodys_pods() {
+    let check = |name: &str, expected: bool| assert_eq!(is_manifest_name(name), expected, "{name}");
+    for good in ["a.yaml", "a.yml", "a.json", "a.b.yaml", "-.json", "~.yaml", "ü.yaml"] {
+        check(good, true);
+    }
+    for bad in [
+        "a.yaml.backup",
+        "a.yaml~",
+        "a.yaml.swp",
+        ".a.yaml.swp",
+        ".a.yaml",
+        "a.yaml.bak",
+        "a",
+        "a.txt",
+        "#a.yaml#",
+        "4913",
+        "a.YAML",
+        ".yaml",
+        "yaml",
+        "..data",
+        "a.yaml.tmp",
+        "",
+    ] {
+        check(bad, false);
+    }
+    let files = [("a.yaml", "pod a"), ("a.yaml.backup", "pod b"), ("a.yaml~", "pod c"), (".a.yaml", "pod d")];
+    let bench = Bench::with(&files);
+    assert_eq!(bench.disk.reads(), 1);
+}
+
+#[test]
+fn the_first_look_takes_what_nobody_wrote_of_late() {
+    let mut bench = Bench::of("/m");
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/a.yaml", "pod a", 998);
+    bench.disk.file("/m/b.yaml", "pod b", 999);
+    // From the future: the clock may have been set back.
+    bench.disk.file("/m/c.yaml", "pod c", 5000);
+    assert_eq!(bench.look(), "a; broken /m/b.yaml; broken /m/c.yaml");
+    assert_eq!(bench.look_after(199), "");
+    assert_eq!(bench.look_after(1), "a b c");
+    assert_eq!(bench.look_after(20_000), "");
+}
+
+#[test]
+fn new_content_is_believed_at_once_when_its_writer_finished() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.file("/m/b.yaml", "pod b", 1000);
+    assert_eq!(bench.written("b.yaml"), "a b");
+    bench.disk.file("/m/a.yaml", "pod a2", 1000);
+    assert_eq!(bench.written("a.yaml"), "a2 b");
+    assert_eq!(bench.scan(&Hints::default()).settle, None);
+}
+
+#[test]
+fn new_content_without_a_hint_needs_two_equal_looks() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.file("/m/a.yaml", "pod x", 1000);
+    bench.disk.file("/m/b.yaml", "pod b", 1000);
+    let outcome = bench.scan(&Hints::default());
+    // The known one keeps its pods; the new one is not usable yet.
+    assert_eq!(words(&outcome.update.unwrap()), "a; broken /m/b.yaml");
+    assert_eq!(outcome.settle, Some(Mono(limits::SCAN_SETTLE)));
+    // A look in between, for another file, decides nothing.
+    assert_eq!(bench.look_after(100), "");
+    bench.disk.file("/m/b.yaml", "pod bb", 1000);
+    bench.millis += 100;
+    let outcome = bench.scan(&Hints::default());
+    assert_eq!(words(&outcome.update.unwrap()), "x; broken /m/b.yaml");
+    // It changed when it was due: the next look is later.
+    assert_eq!(outcome.settle, Some(Mono(limits::SCAN_SETTLE * 3)));
+    assert_eq!(bench.look_after(200), "x bb");
+}
+
+#[test]
+fn equal_content_with_new_times_is_not_settled() {
+    let mut bench = Bench::with(&[]);
+    bench.disk.file("/m/a.yaml", "pod a", 1000);
+    bench.look();
+    bench.disk.file("/m/a.yaml", "pod a", 1001);
+    assert_eq!(bench.look_after(200), "");
+    assert_eq!(bench.look_after(200), "a");
+}
+
+#[test]
+fn a_file_that_never_rests_is_looked_at_ever_less_often() {
+    let mut bench = Bench::with(&[]);
+    bench.disk.put("/m/a.yaml", Node::Restless("pod a".into()));
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let due = bench.scan(&Hints::default()).settle.unwrap();
+        waits.push(due.since(bench.now().mono).as_millis());
+        bench.millis = u64::try_from(due.0.as_millis()).unwrap();
+    }
+    assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 12_800, 12_800, 12_800]);
+    // Even a hint does not make half a file whole.
+    assert_eq!(bench.written("a.yaml"), "");
+}
+
+#[test]
+fn k252_bad_content_never_replaces_good() {
+    let check = |content: &str, problem: &str| {
+        let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+        bench.disk.file("/m/a.yaml", content, 1000);
+        // Even with a hint: the rest may be about to be written.
+        assert_eq!(bench.written("a.yaml"), "", "{problem}");
+        assert_eq!(bench.look_after(200), format!("a; broken /m/a.yaml; /m/a.yaml: {problem}"));
+        assert_eq!(bench.look_after(20_000), "");
+        bench.disk.file("/m/a.yaml", "pod b", 1001);
+        assert_eq!(bench.written("a.yaml"), "b");
+    };
+    check("po", "bad line");
+    check("pod c\nbad", "bad line");
+    check("", "is empty");
+    check(" \n\t\r\n", "is empty");
+    let huge = "pod a\n".repeat(limits::MANIFEST_BYTES / 6 + 1);
+    check(&huge, "is larger than the 1048576 bytes a manifest may have: not read");
+}
+
+#[test]
+fn k252_truncate_then_write() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.file("/m/a.yaml", "", 1000);
+    assert_eq!(bench.look(), "");
+    bench.disk.file("/m/a.yaml", "pod b", 1000);
+    assert_eq!(bench.written("a.yaml"), "b");
+}
+
+#[test]
+fn a_file_that_never_was_good_is_broken_and_the_others_count() {
+    let mut bench = Bench::of("/m");
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/a.yaml", "bad", 0);
+    bench.disk.file("/m/b.yaml", "pod b\nwarn", 0);
+    assert_eq!(bench.look(), "b; broken /m/a.yaml; /m/a.yaml: bad line; /m/b.yaml: hm");
+    bench.disk.remove("/m/a.yaml");
+    assert_eq!(bench.look(), "b; /m/b.yaml: hm");
+}
+
+#[test]
+fn content_is_decoded_once_and_read_only_when_it_may_have_changed() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.file("/m/b.yaml", "pod b", 1000);
+    bench.written("b.yaml");
+    DECODED.set(0);
+    let reads = bench.disk.reads();
+    // Freshly written: the same size and time might hide a change.
+    bench.look_after(1);
+    assert_eq!(bench.disk.reads(), reads + 1);
+    // Then the first look that is late enough is the last.
+    bench.look_after(3000);
+    bench.look_after(20_000);
+    bench.look_after(20_000);
+    assert_eq!(bench.disk.reads(), reads + 2);
+    // Touched, not changed.
+    bench.disk.file("/m/a.yaml", "pod a", 1040);
+    assert_eq!(bench.written("a.yaml"), "");
+    assert_eq!(DECODED.get(), 0);
+    // Changed and changed back, nobody saw it finish.
+    bench.disk.file("/m/a.yaml", "pod x", 1041);
+    bench.look();
+    bench.disk.file("/m/a.yaml", "pod a", 1042);
+    assert_eq!(bench.look_after(200), "");
+    assert_eq!(bench.scan(&Hints::default()).settle, None);
+    assert_eq!(DECODED.get(), 0);
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_file() {
+    let kept = |why: &str| format!("a b; broken /m/a.yaml; /m/a.yaml: {why}; what was made from it is kept");
+    let check = |node: Node, expected: String| {
+        let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+        bench.disk.put("/m/a.yaml", node.clone());
+        assert_eq!(bench.look(), expected, "{node:?}");
+        // It is said once.
+        assert_eq!(bench.look_after(20_000), "", "{node:?}");
+        bench.disk.file("/m/a.yaml", "pod c", 0);
+        assert_eq!(bench.written("a.yaml"), "c b", "{node:?}");
+    };
+    check(Node::Dangling, kept("is a symbolic link to nothing"));
+    check(Node::Fault(io::ErrorKind::PermissionDenied), kept("cannot be read: permission denied"));
+    check(Node::Unreadable(io::ErrorKind::TimedOut), kept("cannot be read: timed out"));
+    check(Node::Directory, "b; /m/a.yaml: is a directory: ignored".into());
+    check(Node::Special, "b; /m/a.yaml: is not a regular file: ignored".into());
+}
+
+#[test]
+fn an_unreadable_file_recovers_with_the_same_content() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.put("/m/a.yaml", Node::Unreadable(io::ErrorKind::TimedOut));
+    assert!(bench.look().contains("broken"));
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    assert_eq!(bench.look(), "a");
+}
+
+#[test]
+fn a_file_that_goes_away_while_others_stay_is_gone_at_once() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+    bench.disk.remove("/m/a.yaml");
+    assert_eq!(bench.look(), "b");
+    // It comes back without a hint.
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    assert_eq!(bench.look(), "b; broken /m/a.yaml");
+    assert_eq!(bench.look_after(200), "a b");
+}
+
+#[test]
+fn an_emptied_directory_is_believed_at_once_when_every_deletion_was_seen() {
+    let two = [("a.yaml", "pod a"), ("b.yaml", "pod b")];
+    let mut bench = Bench::with(&two);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.remove("/m/b.yaml");
+    assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml", "b.yaml"]))), Some(0));
+    let mut bench = Bench::with(&two);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.remove("/m/b.yaml");
+    // The second event is heard after the look.
+    assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml"]))), None);
+    assert_eq!(pods_sent(&bench.scan(&gone(&["b.yaml"]))), Some(0));
+}
+
+fn gone(names: &[&str]) -> Hints {
+    let mut hints = Hints::default();
+    names.iter().for_each(|n| hints.gone(n));
+    hints
+}
+
+fn pods_sent(outcome: &ScanOutcome) -> Option<usize> {
+    match &outcome.update {
+        Some(SourceUpdate::Full(set)) => Some(set.pods.len()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_directory_that_is_empty_all_of_a_sudden_needs_three_equal_looks() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.remove("/m/b.yaml");
+    for (millis, due) in [(0, 200), (10, 200), (190, 400), (100, 400)] {
+        bench.millis += millis;
+        let outcome = bench.scan(&Hints::default());
+        assert_eq!(outcome.update, None);
+        assert_eq!(outcome.settle, Some(Mono(Duration::from_millis(due))));
+    }
+    bench.millis += 100;
+    let outcome = bench.scan(&Hints::default());
+    assert_eq!(pods_sent(&outcome), Some(0));
+    assert_eq!(outcome.settle, None);
+}
+
+#[test]
+fn a_volume_that_comes_back_in_time_changes_nothing() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.remove("/m/b.yaml");
+    bench.disk.file("/m/c.yaml", "bad", 0);
+    assert_eq!(bench.look(), "");
+    assert_eq!(bench.look_after(200), "");
+    bench.disk.remove("/m/c.yaml");
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    bench.disk.file("/m/b.yaml", "pod b", 0);
+    assert_eq!(bench.look_after(100), "");
+    // And the doubt begins anew the next time.
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.remove("/m/b.yaml");
+    assert_eq!(bench.look_after(1000), "");
+    assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
+}
+
+#[test]
+fn an_unmounted_volume_is_not_an_empty_directory() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.put("/m", Node::OtherVolume);
+    bench.disk.remove("/m/a.yaml");
+    let unmounted = "Failed(/m: it is on another file system now and holds no manifest; was it unmounted?; \
+                     pods that run are kept)";
+    assert_eq!(bench.look(), unmounted);
+    for _ in 0..5 {
+        assert_eq!(bench.look_after(20_000), "");
+    }
+    // Mounted again.
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    assert_eq!(bench.look(), "a");
+    // A volume that does hold manifests is taken for what it is.
+    bench.disk.put("/m", Node::OtherVolume);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.file("/m/b.yaml", "pod b", 1000);
+    assert_eq!(bench.look(), "");
+    assert_eq!(bench.look_after(200), "b");
+}
+
+#[test]
+fn a_directory_replaced_by_another_set_never_looks_empty() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.file("/m/b.yaml", "pod b", 0);
+    assert_eq!(bench.look(), "");
+    assert_eq!(bench.look_after(200), "b");
+}
+
+#[test]
+fn k3355_a_source_that_cannot_be_read_is_not_empty() {
+    let check = |node: Option<Node>, why: &str| {
+        let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+        match node {
+            Some(node) => bench.disk.put("/m", node),
+            None => bench.disk.remove("/m"),
+        }
+        let failed = format!("Failed(/m: {why}; pods that run are kept)");
+        assert_eq!(bench.look(), failed);
+        assert_eq!(bench.look_after(20_000), "");
+        assert!(bench.scan(&Hints::default()).failed);
+        // Back again: said, so that nobody goes on reading of the failure.
+        bench.disk.put("/m", Node::Directory);
+        assert_eq!(bench.look(), "a");
+        assert_eq!(bench.look(), "");
+        // Back, but empty: that is doubted as ever.
+        bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
+        assert_eq!(bench.look(), "Failed(/m: cannot be read: timed out; pods that run are kept)");
+        bench.disk.put("/m", Node::Directory);
+        bench.disk.remove("/m/a.yaml");
+        assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
+        bench.millis += 200;
+        assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
+        bench.millis += 200;
+        assert_eq!(pods_sent(&bench.scan(&Hints::default())), Some(0));
+    };
+    check(None, "does not exist");
+    check(Some(Node::Special), "it is neither a directory nor a file");
+    check(Some(Node::Unlistable(io::ErrorKind::TimedOut)), "cannot be read: timed out");
+    check(Some(Node::Fault(io::ErrorKind::PermissionDenied)), "cannot be read: permission denied");
+}
+
+#[test]
+fn a_single_file_counts_whatever_its_name() {
+    let mut bench = Bench::of("/etc/pods.conf");
+    bench.disk.file("/etc/pods.conf", "pod a\npod b", 0);
+    bench.disk.file("/etc/other.yaml", "pod c", 0);
+    assert_eq!(bench.look(), "a b");
+    bench.disk.file("/etc/pods.conf", "pod c", 1000);
+    assert_eq!(bench.written("pods.conf"), "c");
+    bench.disk.file("/etc/pods.conf", "bad", 1001);
+    assert_eq!(bench.look(), "");
+    assert_eq!(bench.look_after(200), "c; broken /etc/pods.conf; /etc/pods.conf: bad line");
+    // Gone, even seen to be deleted, is not empty: the configured path must exist.
+    bench.disk.remove("/etc/pods.conf");
+    assert_eq!(
+        bench.deleted(&["pods.conf"]),
+        "Failed(/etc/pods.conf: does not exist; pods that run are kept)"
+    );
+    bench.disk.put("/etc/pods.conf", Node::Unreadable(io::ErrorKind::TimedOut));
+    assert_eq!(bench.look(), "Failed(/etc/pods.conf: cannot be read: timed out; pods that run are kept)");
+}
+
+#[test]
+fn a_path_that_turns_from_file_to_directory() {
+    let mut bench = Bench::of("/m");
+    bench.disk.file("/m", "pod a", 0);
+    assert_eq!(bench.look(), "a");
+    bench.disk.put("/m", Node::Directory);
+    bench.disk.file("/m/b.yaml", "pod b", 1000);
+    assert_eq!(bench.written("b.yaml"), "b");
+}
+
+#[test]
+fn past_the_bound_known_files_stay() {
+    let mut bench = Bench::with(&[("z.yaml", "pod z")]);
+    for n in 0..limits::MANIFEST_FILES + 1 {
+        bench.disk.file(&format!("/m/{n:05}.yaml"), &format!("pod p{n:05}"), 0);
+    }
+    bench.look();
+    bench.millis += 200;
+    let outcome = bench.scan(&Hints::default());
+    let Some(SourceUpdate::Full(set)) = outcome.update else { panic!("nothing sent") };
+    assert_eq!(set.pods.len(), limits::MANIFEST_FILES);
+    assert_eq!(names(&set)[limits::MANIFEST_FILES - 2..], ["p04094", "z"]);
+    assert_eq!(
+        set.problems[0].to_string(),
+        "/m: 2 manifest files more than the 4096 that are read: the last new ones by name are ignored"
+    );
+}
+
+#[test]
+fn more_problems_than_are_kept() {
+    let mut bench = Bench::of("/m");
+    bench.disk.put("/m", Node::Directory);
+    for n in 0..limits::PROBLEMS_PER_SOURCE + 3 {
+        bench.disk.file(&format!("/m/{n:05}.yaml"), "bad", 0);
+    }
+    let Some(SourceUpdate::Full(set)) = bench.scan(&Hints::default()).update else { panic!("nothing sent") };
+    assert_eq!(set.broken.len(), limits::PROBLEMS_PER_SOURCE + 3);
+    assert_eq!(set.problems.len(), limits::PROBLEMS_PER_SOURCE + 1);
+    assert_eq!(set.problems.last().unwrap().to_string(), "/m: 3 more problems are not shown");
+}
+
+#[test]
+fn too_many_names_in_the_hints_become_a_plain_look() {
+    let mut hints = Hints::default();
+    for n in 0..limits::MANIFEST_FILES {
+        hints.finished(&n.to_string());
+    }
+    assert!(!hints.look);
+    hints.finished("one more");
+    assert!(hints.look);
+    assert_eq!(hints.written.len(), limits::MANIFEST_FILES);
+    // The last word on a file counts.
+    hints.gone("0");
+    assert!(!hints.written.contains("0") && hints.deleted.contains("0"));
+    hints.finished("0");
+    assert!(hints.written.contains("0") && !hints.deleted.contains("0"));
+}
+
+#[test]
+fn the_real_disk_never_opens_what_is_no_file() {
+    let temp = TempDir::new();
+    let directory = temp.directory("m");
+    let fifo = directory.join("fifo.yaml");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    std::os::unix::net::UnixListener::bind(directory.join("socket.yaml")).unwrap();
+    std::fs::create_dir(directory.join("dir.yaml")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", directory.join("zero.yaml")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.join("gone.yaml")).unwrap();
+    std::os::unix::fs::symlink("loop2.yaml", directory.join("loop1.yaml")).unwrap();
+    std::os::unix::fs::symlink("loop1.yaml", directory.join("loop2.yaml")).unwrap();
+    let long = format!("{}.yaml", "n".repeat(248));
+    for (name, content) in
+        [("big.json", vec![b'#'; limits::MANIFEST_BYTES + 1]), (&long, b"pod long".to_vec())]
+    {
+        std::fs::write(directory.join(name), content).unwrap();
+    }
+    let mut scanner = Scanner::new(directory.join(""), "node1".into());
+    scanner.decode = decode;
+    let mut now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
+    scanner.scan(now, &Hints::default());
+    now.mono = Mono(limits::SCAN_SETTLE);
+    let Some(SourceUpdate::Full(set)) = scanner.scan(now, &Hints::default()).update else {
+        panic!("nothing sent")
+    };
+    assert_eq!(names(&set), ["long"]);
+    let prefix = format!("{}/", directory.display());
+    let said: Vec<String> = set.problems.iter().map(|p| p.to_string().replace(&prefix, "")).collect();
+    assert_eq!(
+        said,
+        [
+            "big.json: is larger than the 1048576 bytes a manifest may have: not read",
+            "dir.yaml: is a directory: ignored",
+            "fifo.yaml: is not a regular file: ignored",
+            "gone.yaml: is a symbolic link to nothing; what was made from it is kept",
+            "loop1.yaml: cannot be read: Too many levels of symbolic links (os error 40); what was made from \
+             it is kept",
+            "loop2.yaml: cannot be read: Too many levels of symbolic links (os error 40); what was made from \
+             it is kept",
+            "socket.yaml: is not a regular file: ignored",
+            "zero.yaml: is not a regular file: ignored",
+        ]
+    );
+    // Even asked directly.
+    assert!(RealDisk.read(&fifo, 10).is_err());
+    assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content, b"pod ");
+}

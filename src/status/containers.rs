@@ -1,0 +1,250 @@
+//! Container statuses (spec/04 section 3, upstream `convertToAPIContainerStatuses`).
+//!
+//! Instances are ordered by attempt alone; times are only copied.
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, PodStatus, Probe,
+};
+
+use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
+use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
+use crate::pod::ContainerKind;
+use crate::status::{Input, WaitingReason, seconds};
+
+/// Reason of a container whose end nobody saw.
+const UNKNOWN: &str = "ContainerStatusUnknown";
+const GONE_WHEN_DELETED: &str =
+    "The container could not be located when the pod was deleted.  The container used to be Running";
+const GONE_WHEN_TERMINATED: &str = "The container could not be located when the pod was terminated";
+const INIT_GONE: &str = "Unable to get init container status from container runtime and pod has been \
+                         initialized, treat it as exited normally";
+
+/// Statuses of the init containers in spec order, and of the regular ones by name.
+pub(super) fn statuses(
+    input: &Input<'_>,
+    old: &PodStatus,
+    regular_in_sandbox: bool,
+) -> (Vec<ContainerStatus>, Vec<ContainerStatus>) {
+    let (mut init, mut regular) = (Vec::new(), Vec::new());
+    for (kind, container) in input.pod.containers() {
+        let (list, before) = match kind {
+            ContainerKind::Regular => (&mut regular, &old.container_statuses),
+            ContainerKind::Init | ContainerKind::Sidecar => (&mut init, &old.init_container_statuses),
+        };
+        let before = before.iter().flatten().find(|s| s.name == container.name);
+        list.push(status(input, kind, container, before, regular_in_sandbox));
+    }
+    regular.sort_by(|a, b| a.name.cmp(&b.name));
+    (init, regular)
+}
+
+fn status(
+    input: &Input<'_>,
+    kind: ContainerKind,
+    container: &Container,
+    old: Option<&ContainerStatus>,
+    regular_in_sandbox: bool,
+) -> ContainerStatus {
+    let instances = input.observed.instances(&input.pod.uid, &container.name);
+    let mut status = match instances.split_first() {
+        Some((newest, earlier)) => from_instances(input, newest, earlier.first().copied(), old),
+        None => without_instance(input, container, old),
+    };
+    let newest = instances.first().copied();
+    overlay(input, kind, container, newest, &mut status);
+    let waits = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
+    if kind == ContainerKind::Init && newest.is_none() && waits && regular_in_sandbox {
+        status.state = Some(terminated(ContainerStateTerminated {
+            reason: Some("Completed".to_owned()),
+            message: Some(INIT_GONE.to_owned()),
+            ..ContainerStateTerminated::default()
+        }));
+    }
+    // Once set they belong to the container (spec/04 section 3).
+    status.volume_mounts = old.and_then(|o| o.volume_mounts.clone());
+    probe_results(input, kind, container, newest, &mut status);
+    status
+}
+
+/// The status of a container that Docker does not know (any more).
+fn without_instance(
+    input: &Input<'_>,
+    container: &Container,
+    old: Option<&ContainerStatus>,
+) -> ContainerStatus {
+    let old_state = old.and_then(|o| o.state.as_ref());
+    if let Some(old) = old.filter(|_| old_state.is_some_and(|s| s.terminated.is_some())) {
+        return old.clone();
+    }
+    let initializes = !input.pod.init_containers().is_empty();
+    let reason = if initializes { "PodInitializing" } else { "ContainerCreating" };
+    let mut status = ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        restart_count: old.map_or(0, |o| o.restart_count),
+        last_state: old.and_then(|o| o.last_state.clone()),
+        state: Some(waiting(Some(reason.to_owned()), None)),
+        ..ContainerStatus::default()
+    };
+    let has_last = status.last_state.as_ref().is_some_and(|s| s.terminated.is_some());
+    if old_state.is_some_and(|s| s.running.is_some()) && !has_last {
+        // It ran, so it is shown as stopped: waiting alone would make the pod Pending.
+        status.last_state = Some(vanished(GONE_WHEN_DELETED));
+        if input.pod.metadata.deletion_timestamp.is_none() {
+            status.restart_count = status.restart_count.saturating_add(1);
+        }
+    }
+    status
+}
+
+fn from_instances(
+    input: &Input<'_>,
+    newest: &Owned,
+    second: Option<&Owned>,
+    old: Option<&ContainerStatus>,
+) -> ContainerStatus {
+    let old_count = old.map_or(0, |o| o.restart_count);
+    let mut restart_count = i32::try_from(newest.attempt).unwrap_or(i32::MAX).max(old_count);
+    let old_state = old.and_then(|o| o.state.as_ref());
+    let state = match &newest.state {
+        RunState::Created => waiting(None, None),
+        RunState::Running { started } => ContainerState {
+            running: Some(ContainerStateRunning { started_at: started.map(seconds) }),
+            ..ContainerState::default()
+        },
+        RunState::Exited(exit) => exited(newest, exit),
+        RunState::Removing => match end_of(old_state, newest) {
+            Some(known) => known,
+            None => {
+                if old_state.is_some_and(|s| s.running.is_some()) {
+                    restart_count = restart_count.max(old_count.saturating_add(1));
+                }
+                vanished(GONE_WHEN_TERMINATED)
+            }
+        },
+    };
+    let last_state = second.and_then(|second| match &second.state {
+        RunState::Exited(exit) => Some(exited(second, exit)),
+        RunState::Removing => {
+            let old_last = old.and_then(|o| o.last_state.as_ref());
+            let known = end_of(old_state, second).or_else(|| end_of(old_last, second));
+            Some(known.unwrap_or_else(|| vanished(GONE_WHEN_TERMINATED)))
+        }
+        RunState::Created | RunState::Running { .. } => None,
+    });
+    ContainerStatus {
+        name: newest.container_name().unwrap_or_default().to_owned(),
+        image: newest.image.clone(),
+        image_id: image_id(input, newest),
+        container_id: Some(format!("docker://{}", newest.id)),
+        restart_count,
+        state: Some(state),
+        last_state,
+        ..ContainerStatus::default()
+    }
+}
+
+/// The end of this very instance, if it was recorded before Docker began to take it away.
+fn end_of(state: Option<&ContainerState>, instance: &Owned) -> Option<ContainerState> {
+    let end = state?.terminated.as_ref()?;
+    let id = end.container_id.as_deref()?.strip_prefix("docker://")?;
+    (id == instance.id).then(|| terminated(end.clone()))
+}
+
+/// Why it does not start, for a container that should: kubelet's reason cache. One that runs never waits.
+fn overlay(
+    input: &Input<'_>,
+    kind: ContainerKind,
+    container: &Container,
+    newest: Option<&Owned>,
+    status: &mut ContainerStatus,
+) {
+    let Some(WaitingReason { reason, message }) = input.waiting.get(&container.name) else { return };
+    let init_done = kind != ContainerKind::Regular
+        && matches!(newest.map(|c| &c.state), Some(RunState::Exited(exit)) if exit.code == 0);
+    let judged = judged_by(input.pod, input.observed, kind, container);
+    if init_done || !should_start(input.pod, container, judged) {
+        return;
+    }
+    if status.state.as_ref().is_some_and(|s| s.terminated.is_some()) {
+        status.last_state = status.state.take();
+    }
+    let message = Some(message.clone()).filter(|m| !m.is_empty());
+    status.state = Some(waiting(Some(reason.clone()), message));
+}
+
+/// Fills `started` and `ready`. A probe without a result has not passed.
+fn probe_results(
+    input: &Input<'_>,
+    kind: ContainerKind,
+    container: &Container,
+    newest: Option<&Owned>,
+    status: &mut ContainerStatus,
+) {
+    let state = status.state.as_ref();
+    let running = newest.filter(|_| state.is_some_and(|s| s.running.is_some()));
+    let passed = |probe: &Option<Probe>, results: &std::collections::BTreeMap<String, ProbeVerdict>| {
+        running.is_some_and(|c| match results.get(&c.id) {
+            Some(verdict) => *verdict == ProbeVerdict::Success,
+            None => probe.is_none(),
+        })
+    };
+    let started = passed(&container.startup_probe, &input.probes.startup);
+    status.started = Some(started);
+    status.ready = match kind {
+        ContainerKind::Init => {
+            state.and_then(|s| s.terminated.as_ref()).is_some_and(|end| end.exit_code == 0)
+        }
+        ContainerKind::Sidecar | ContainerKind::Regular => {
+            started && passed(&container.readiness_probe, &input.probes.readiness)
+        }
+    };
+}
+
+fn image_id(input: &Input<'_>, owned: &Owned) -> String {
+    match input.digests.get(&owned.image_id) {
+        _ if owned.image_id.is_empty() => String::new(),
+        Some(digest) => format!("docker-pullable://{digest}"),
+        None => format!("docker://{}", owned.image_id),
+    }
+}
+
+fn waiting(reason: Option<String>, message: Option<String>) -> ContainerState {
+    ContainerState { waiting: Some(ContainerStateWaiting { message, reason }), ..ContainerState::default() }
+}
+
+fn terminated(end: ContainerStateTerminated) -> ContainerState {
+    ContainerState { terminated: Some(end), ..ContainerState::default() }
+}
+
+fn vanished(message: &str) -> ContainerState {
+    terminated(ContainerStateTerminated {
+        exit_code: i32::try_from(UNKNOWN_EXIT).unwrap_or(i32::MAX),
+        reason: Some(UNKNOWN.to_owned()),
+        message: Some(message.to_owned()),
+        ..ContainerStateTerminated::default()
+    })
+}
+
+/// Reasons of spec/03 section 9. A container that never ran started and ended when it was made.
+fn exited(owned: &Owned, exit: &Exit) -> ContainerState {
+    let reason = match exit {
+        _ if exit.cannot_run => "ContainerCannotRun",
+        _ if exit.oom_killed => "OOMKilled",
+        _ if exit.code == 0 => "Completed",
+        _ => "Error",
+    };
+    let (started, finished) =
+        if exit.cannot_run { (owned.created, owned.created) } else { (exit.started, exit.finished) };
+    let limit = if exit.code < 0 { i32::MIN } else { i32::MAX };
+    terminated(ContainerStateTerminated {
+        container_id: Some(format!("docker://{}", owned.id)),
+        exit_code: i32::try_from(exit.code).unwrap_or(limit),
+        finished_at: finished.map(seconds),
+        message: Some(exit.message.clone()).filter(|m| !m.is_empty()),
+        reason: Some(reason.to_owned()),
+        signal: None,
+        started_at: started.map(seconds),
+    })
+}

@@ -1,0 +1,294 @@
+//! The status file: what the daemon writes and the command line reads. It lies on tmpfs, so it is written
+//! without fsync, and whole or not at all: a reader sees one moment or the one before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use super::snapshot::{DockerView, PodView, Snapshot, SourceView, StatusFile};
+use crate::clock::Timestamp;
+use crate::limits;
+use crate::source::Problem;
+
+/// Name of the file in the run directory.
+pub const NAME: &str = "status.json";
+/// What a half-written file is called; a killed daemon leaves at most this one behind.
+const TEMPORARY: &str = ".status.json.tmp";
+/// Format of the file. A reader refuses any other.
+pub const API_VERSION: &str = "podkeeper.dev/v1";
+const KIND: &str = "NodeStatus";
+
+/// The status file's bytes. Borrows everything: no pod is copied.
+///
+/// A pod that is on its way out has a `deletionTimestamp`: the source's, or the epoch when none is known,
+/// because the moment is not recorded and the text must not change while nothing does. With it stands the
+/// grace period: kubectl's describer breaks on a pod that has only one of the two.
+#[must_use]
+pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
+    let file = FileOut {
+        api_version: API_VERSION,
+        kind: KIND,
+        version,
+        pid,
+        node: &snapshot.node,
+        docker: &snapshot.docker,
+        sources: &snapshot.sources,
+        problems: &snapshot.problems,
+        origins: snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string())).collect(),
+        pods: snapshot.pods.iter().map(PodOut::new).collect(),
+    };
+    // Only a map with keys that are not text, or a failing `Serialize`, could fail: there is neither.
+    serde_json::to_vec(&file).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileOut<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    version: &'a str,
+    pid: u32,
+    node: &'a str,
+    docker: &'a DockerView,
+    sources: &'a [SourceView],
+    problems: &'a [Problem],
+    origins: BTreeMap<String, String>,
+    pods: Vec<PodOut<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodOut<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: MetadataOut<'a>,
+    spec: &'a PodSpec,
+    status: &'a PodStatus,
+}
+
+/// Metadata as it is, or with a deletion timestamp.
+struct MetadataOut<'a> {
+    metadata: &'a ObjectMeta,
+    /// The pod's own grace period, if it is on its way out.
+    leaving: Option<i64>,
+}
+
+impl<'a> PodOut<'a> {
+    fn new(view: &'a PodView) -> Self {
+        let grace = view.pod.spec.termination_grace_period_seconds;
+        let leaving = view.terminating.then(|| grace.unwrap_or(i64::from(limits::GRACE_DEFAULT)));
+        let metadata = MetadataOut { metadata: &view.pod.metadata, leaving };
+        let (spec, status) = (&view.pod.spec, &*view.status);
+        PodOut { api_version: "v1", kind: "Pod", metadata, spec, status }
+    }
+}
+
+impl Serialize for MetadataOut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(grace) = self.leaving {
+            let mut metadata = self.metadata.clone();
+            metadata.deletion_timestamp.get_or_insert(Time(Timestamp::UNIX_EPOCH));
+            metadata.deletion_grace_period_seconds.get_or_insert(grace);
+            metadata.serialize(serializer)
+        } else {
+            self.metadata.serialize(serializer)
+        }
+    }
+}
+
+/// Replaces the status file. Mode 0600: environment variables of pods are in it.
+///
+/// # Errors
+/// What the file system says, with the path.
+pub fn write_atomically(run_dir: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, path) = (run_dir.join(TEMPORARY), run_dir.join(NAME));
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let write = || -> io::Result<()> {
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        fs::rename(&temporary, &path)
+    };
+    write().map_err(named)
+}
+
+/// Why there is no status to show.
+#[derive(Debug)]
+pub enum ReadError {
+    /// No such file: the daemon has not run since boot, or has another run directory.
+    Missing(PathBuf),
+    /// Not root.
+    Denied(PathBuf),
+    /// The file system's word.
+    Io(PathBuf, io::Error),
+    /// Larger than [`limits::STATUS_BYTES`], not JSON, or of another format.
+    Unreadable(PathBuf, String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Missing(path) => write!(
+                f,
+                "no status file {}: podkeeper has not run since boot (podkeeper run), or with another --run-dir",
+                path.display()
+            ),
+            ReadError::Denied(path) => {
+                write!(f, "cannot read {}: permission denied; only root may look at pods", path.display())
+            }
+            ReadError::Io(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+            ReadError::Unreadable(path, why) => write!(f, "cannot read {}: {why}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// The status file, as typed data and as the JSON it was made from.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// For tables and lookups.
+    pub file: StatusFile,
+    /// The pods as written, in the same order: what `-o json` and `-o yaml` print.
+    pub pods: Vec<Value>,
+}
+
+/// Reads the status file of a run directory.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read(run_dir: &Path) -> Result<Status, ReadError> {
+    let path = run_dir.join(NAME);
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => ReadError::Missing(path.clone()),
+        io::ErrorKind::PermissionDenied => ReadError::Denied(path.clone()),
+        _ => ReadError::Io(path.clone(), error),
+    };
+    let file = File::open(&path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(limits::STATUS_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > limits::STATUS_BYTES {
+        let why = format!("larger than {} MiB", limits::STATUS_BYTES >> 20);
+        return Err(ReadError::Unreadable(path, why));
+    }
+    parse(&bytes).map_err(|why| ReadError::Unreadable(path, why))
+}
+
+/// Reads a status file's bytes. Pure.
+///
+/// # Errors
+/// Not JSON, or of another format.
+pub fn parse(bytes: &[u8]) -> Result<Status, String> {
+    // One `Value` first: only one copy of the Kubernetes types' decoding is in the binary.
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("damaged: {e}"))?;
+    match value.get("apiVersion").and_then(Value::as_str) {
+        Some(API_VERSION) => {}
+        other => {
+            let other = other.unwrap_or("none");
+            return Err(format!(
+                "written by another version of podkeeper (format {other}, not {API_VERSION})"
+            ));
+        }
+    }
+    let pods = value.get("pods").and_then(Value::as_array).cloned().unwrap_or_default();
+    let file = StatusFile::deserialize(value).map_err(|e| format!("damaged: {e}"))?;
+    Ok(Status { file, pods })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::pod::{DesiredPod, Origin, PodKey, Source};
+    use crate::source::Severity;
+    use crate::status::snapshot::PodView;
+
+    fn snapshot() -> Snapshot {
+        let pod = DesiredPod {
+            key: PodKey { namespace: "default".into(), name: "web-node1".into() },
+            uid: "u1".into(),
+            source: Source::File,
+            origin: Origin { path: "/m/web.yaml".into(), document: 0 },
+            metadata: ObjectMeta { name: Some("web-node1".into()), ..ObjectMeta::default() },
+            spec: PodSpec::default(),
+            status: PodStatus::default(),
+        };
+        let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
+        let view = PodView { pod: Arc::new(pod), status, terminating: false };
+        Snapshot {
+            node: "node1".into(),
+            docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
+            sources: vec![],
+            pods: vec![view.clone(), PodView { terminating: true, ..view }],
+            problems: vec![Problem {
+                severity: Severity::Warning,
+                path: "/m/web.yaml".into(),
+                at: Some((3, 5)),
+                pod: Some("default/web".into()),
+                field: None,
+                message: "x".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let bytes = render(&snapshot(), 42, "0.1.0");
+        crate::cli::golden("cli/status.json", &String::from_utf8(bytes.clone()).unwrap());
+        let status = parse(&bytes).unwrap();
+        let file = status.file;
+        assert_eq!((file.pid, file.version.as_str(), file.node.as_str()), (42, "0.1.0", "node1"));
+        assert_eq!((file.pods.len(), status.pods.len()), (2, 2));
+        assert_eq!(file.problems, snapshot().problems);
+        assert_eq!(file.pods[0].metadata.deletion_timestamp, None);
+        assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(Timestamp::UNIX_EPOCH)));
+        assert_eq!(file.pods[1].metadata.deletion_grace_period_seconds, Some(30));
+        assert_eq!(file.origins["default/web-node1"], "/m/web.yaml");
+        assert_eq!(status.pods[0]["status"]["phase"], "Running");
+    }
+
+    #[test]
+    fn the_file_is_replaced_whole_and_only_root_reads_it() {
+        let dir = crate::cli::scratch("status-write");
+        write_atomically(&dir, &render(&Snapshot::default(), 1, "a")).unwrap();
+        write_atomically(&dir, &render(&snapshot(), 2, "b")).unwrap();
+        assert_eq!(read(&dir).unwrap().file.pid, 2);
+        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, [NAME]);
+        assert_eq!(fs::metadata(dir.join(NAME)).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(&dir).unwrap();
+        let error = write_atomically(&dir, b"").unwrap_err().to_string();
+        assert!(error.contains("status.json: No such file"), "{error}");
+        assert!(matches!(read(&dir), Err(ReadError::Missing(_))));
+    }
+
+    #[test]
+    fn damaged_files_are_errors() {
+        let good = render(&snapshot(), 1, "a");
+        for end in 0..good.len() {
+            assert!(parse(&good[..end]).is_err(), "cut at {end}");
+        }
+        let check = |text: &str, part: &str| {
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check("[]", "another version of podkeeper (format none");
+        check(r#"{"apiVersion":"podkeeper.dev/v2"}"#, "format podkeeper.dev/v2, not podkeeper.dev/v1");
+        check(r#"{"apiVersion":"podkeeper.dev/v1"}"#, "damaged: missing field `kind`");
+    }
+}

@@ -1,0 +1,133 @@
+//! The pod's phase from its container statuses (spec/04 section 2, upstream `getPhase`).
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus};
+
+use crate::plan::restart::restarts;
+use crate::pod::{ContainerKind, DesiredPod, Source};
+
+/// How far one container is, as the phase sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// No status, or one without a state.
+    Unknown,
+    Running {
+        started: bool,
+    },
+    /// Waiting, and never ended before.
+    Waiting,
+    /// Terminated, or waiting after it ended: `waits` tells which.
+    Stopped {
+        code: i64,
+        waits: bool,
+    },
+}
+
+fn seen(statuses: &[ContainerStatus], name: &str) -> Seen {
+    let Some(status) = statuses.iter().find(|s| s.name == name) else { return Seen::Unknown };
+    let Some(state) = &status.state else { return Seen::Unknown };
+    if state.running.is_some() {
+        return Seen::Running { started: status.started == Some(true) };
+    }
+    if let Some(end) = &state.terminated {
+        return Seen::Stopped { code: i64::from(end.exit_code), waits: false };
+    }
+    match (&state.waiting, status.last_state.as_ref().and_then(|last| last.terminated.as_ref())) {
+        (None, _) => Seen::Unknown,
+        (Some(_), Some(end)) => Seen::Stopped { code: i64::from(end.exit_code), waits: true },
+        (Some(_), None) => Seen::Waiting,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    pending_init: bool,
+    failed_init: bool,
+    pending_sidecar: bool,
+    unknown: usize,
+    running: usize,
+    waiting: usize,
+    stopped: usize,
+    succeeded: usize,
+    stopped_final: usize,
+}
+
+impl Counts {
+    fn init(&mut self, pod: &DesiredPod, container: &Container, seen: Seen) {
+        match seen {
+            Seen::Unknown | Seen::Running { .. } | Seen::Waiting => self.pending_init = true,
+            Seen::Stopped { code, .. } => {
+                self.failed_init |= code != 0 && !restarts(pod, container, code);
+            }
+        }
+    }
+
+    fn sidecar(&mut self, seen: Seen) {
+        match seen {
+            Seen::Unknown => self.unknown = self.unknown.saturating_add(1),
+            Seen::Running { started } => {
+                self.running = self.running.saturating_add(1);
+                self.pending_sidecar |= !started;
+            }
+            Seen::Stopped { .. } => {}
+            Seen::Waiting => {
+                self.pending_sidecar = true;
+                self.waiting = self.waiting.saturating_add(1);
+            }
+        }
+    }
+
+    fn regular(&mut self, pod: &DesiredPod, container: &Container, seen: Seen) {
+        match seen {
+            Seen::Unknown => self.unknown = self.unknown.saturating_add(1),
+            Seen::Running { .. } => self.running = self.running.saturating_add(1),
+            Seen::Waiting => self.waiting = self.waiting.saturating_add(1),
+            Seen::Stopped { code, waits } => {
+                self.stopped = self.stopped.saturating_add(1);
+                // A container that waits to run again has not succeeded, whatever it said last.
+                self.succeeded = self.succeeded.saturating_add(usize::from(code == 0 && !waits));
+                let is_final = !restarts(pod, container, code);
+                self.stopped_final = self.stopped_final.saturating_add(usize::from(is_final));
+            }
+        }
+    }
+}
+
+/// The phase, without regard to what it was before. `terminal`: the pod is being finalised.
+/// `regular_in_sandbox`: some regular container exists in the current sandbox.
+pub(super) fn phase(
+    pod: &DesiredPod,
+    init: &[ContainerStatus],
+    regular: &[ContainerStatus],
+    terminal: bool,
+    regular_in_sandbox: bool,
+) -> &'static str {
+    let mut counts = Counts::default();
+    for (kind, container) in pod.containers() {
+        match kind {
+            ContainerKind::Init => counts.init(pod, container, seen(init, &container.name)),
+            ContainerKind::Sidecar => counts.sidecar(seen(init, &container.name)),
+            ContainerKind::Regular => counts.regular(pod, container, seen(regular, &container.name)),
+        }
+    }
+    if counts.failed_init {
+        return "Failed";
+    }
+    let pending_sidecar = counts.pending_sidecar && !regular_in_sandbox;
+    if counts.pending_init || pending_sidecar || counts.waiting > 0 || counts.unknown > 0 {
+        return "Pending";
+    }
+    if counts.running > 0 {
+        return "Running";
+    }
+    if counts.stopped == 0 {
+        return "Pending";
+    }
+    let all_succeeded = counts.stopped == counts.succeeded;
+    // A static pod's end is its manifest's, so being torn down gives it no terminal phase.
+    let is_final = (terminal && pod.source == Source::Api) || counts.stopped == counts.stopped_final;
+    match (is_final, all_succeeded) {
+        (false, _) => "Running",
+        (true, true) => "Succeeded",
+        (true, false) => "Failed",
+    }
+}

@@ -1,1 +1,0 @@
-//! The main loop's body as a pure function: event in, effects out.

@@ -1,0 +1,367 @@
+//! The sync loop's body as a pure function: one event in, effects out (spec/02 sections 2-4, 8). It knows
+//! what every source wants, what Docker was seen to hold, and what every worker was told.
+//!
+//! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
+
+pub mod admission;
+mod due;
+mod orphans;
+mod pods;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use crate::clock::Now;
+use crate::config::Config;
+use crate::merge::{Merge, Notification};
+use crate::plan::Owned;
+use crate::pod::{DesiredPod, PodKey, Source};
+use crate::runtime::{ContainerSummary, DockerState, observe};
+use crate::source::{FromSource, Problem, SourceUpdate};
+use crate::status::snapshot::DockerView;
+use crate::worker::{Hint, Report, Wish};
+
+use due::{Due, DueHeap};
+
+/// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
+#[derive(Debug)]
+pub enum Event {
+    /// A source spoke.
+    Source(FromSource),
+    /// Docker's event stream spoke.
+    Runtime(RuntimeEvent),
+    /// A pod worker reported.
+    Worker {
+        /// Whose.
+        key: PodKey,
+        /// What.
+        report: Report,
+    },
+    /// A probe's verdict changed (the prober comes later; the loop already knows the event).
+    Probe {
+        /// Whose.
+        key: PodKey,
+        /// Container id.
+        container: String,
+    },
+    /// A pod worker's thread could not be started.
+    SpawnFailed {
+        /// Whose.
+        key: PodKey,
+        /// The system's reason.
+        why: String,
+    },
+    /// Something is due.
+    Tick,
+    /// SIGHUP: look at the sources again.
+    Rescan,
+}
+
+/// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
+#[derive(Debug, Clone, PartialEq)]
+pub enum RuntimeEvent {
+    /// The complete list of our containers: after each (re)connect, and now and then as a safety net.
+    Listed {
+        /// All of ours.
+        containers: Vec<ContainerSummary>,
+        /// Docker's version, when known.
+        version: Option<String>,
+    },
+    /// One container changed.
+    Changed {
+        /// Whose.
+        key: PodKey,
+        /// What to look at.
+        hint: Hint,
+    },
+    /// Docker cannot be reached, or the stream ended.
+    Lost(String),
+}
+
+/// What the loop must do after an event, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Start a worker.
+    Spawn {
+        /// For whom.
+        key: PodKey,
+        /// Docker is known to hold nothing under this identity.
+        known_empty: bool,
+    },
+    /// Put a wish into a worker's mailbox.
+    Wish(PodKey, Wish),
+    /// Put a hint into a worker's mailbox.
+    Hint(PodKey, Hint),
+    /// End a worker that has nothing left to do.
+    Retire(PodKey),
+    /// Tell the sources to look again.
+    Rescan,
+    /// Tell the operator.
+    Log(log::Level, String),
+}
+
+/// What is known of one pod identity.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Admitted and told to the worker.
+    desired: Option<Arc<DesiredPod>>,
+    /// Wanted, and refused by admission.
+    rejected: Option<Rejected>,
+    worker: Option<WorkerInfo>,
+}
+
+#[derive(Debug)]
+struct Rejected {
+    pod: Arc<DesiredPod>,
+    status: Arc<PodStatus>,
+}
+
+#[derive(Debug, Default)]
+struct WorkerInfo {
+    /// Wishes sent since it was spawned.
+    wishes: u64,
+    seen: BTreeMap<String, DockerState>,
+    status: Option<WorkerStatus>,
+}
+
+#[derive(Debug)]
+struct WorkerStatus {
+    pod: Arc<DesiredPod>,
+    status: Arc<PodStatus>,
+    terminating: bool,
+}
+
+/// State of one declared source, beside what the merge knows of it.
+#[derive(Debug, Default)]
+struct SourceState {
+    failed: Option<String>,
+    problems: Vec<Problem>,
+}
+
+/// The loop's state. See the module.
+#[derive(Debug)]
+pub struct Turn {
+    config: Arc<Config>,
+    merge: Merge,
+    sources: BTreeMap<Source, SourceState>,
+    entries: BTreeMap<PodKey, Entry>,
+    /// What the last list held, by identity: everything of ours, dead or alive.
+    found: BTreeMap<PodKey, Vec<Owned>>,
+    /// Docker has been listed since the daemon began: before that nothing is started or stopped.
+    listed: bool,
+    docker: DockerView,
+    due: DueHeap,
+    /// Pods left alone because their manifest cannot be read, already told.
+    told_kept: BTreeMap<PodKey, String>,
+    changed: bool,
+    out: Vec<Effect>,
+}
+
+impl Turn {
+    /// A loop that knows nothing yet.
+    #[must_use]
+    pub fn new(config: Arc<Config>) -> Turn {
+        let declared = config.sources();
+        let endpoint = match &config.docker {
+            crate::config::Endpoint::Unix(path) => format!("unix://{}", path.display()),
+            crate::config::Endpoint::Fake => "fake://".to_owned(),
+        };
+        Turn {
+            merge: Merge::new(Notification::Incremental, &declared),
+            sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
+            entries: BTreeMap::new(),
+            found: BTreeMap::new(),
+            listed: false,
+            docker: DockerView {
+                endpoint,
+                reachable: false,
+                version: None,
+                problem: Some("not asked yet".to_owned()),
+            },
+            due: DueHeap::default(),
+            told_kept: BTreeMap::new(),
+            changed: true,
+            out: Vec::new(),
+            config,
+        }
+    }
+
+    /// Handles one event.
+    pub fn handle(&mut self, event: Event, now: &Now) -> Vec<Effect> {
+        match event {
+            Event::Source(FromSource { source, update }) => self.source(source, update, now),
+            Event::Runtime(event) => self.runtime(event, now),
+            Event::Worker { key, report } => self.report(&key, report, now),
+            // Until there is a prober, a verdict can only mean: look.
+            Event::Probe { key, container } => self.hint(&key, Hint::Changed(container)),
+            Event::SpawnFailed { key, why } => {
+                self.log(
+                    log::Level::Error,
+                    format!("pod {key}: no thread could be started: {why}; tried again"),
+                );
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.worker = None;
+                }
+                self.due.push(now.mono.after(crate::limits::CALL_RETRY_MIN), Due::Spawn(key));
+            }
+            Event::Tick => self.tick(now),
+            Event::Rescan => self.out.push(Effect::Rescan),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the next [`Event::Tick`] is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<crate::clock::Mono> {
+        self.due.next()
+    }
+
+    /// Whether anything that a snapshot shows has changed since this was last asked.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
+        self.changed = true;
+        let state = self.sources.entry(source).or_default();
+        match update {
+            SourceUpdate::Failed(why) => {
+                if state.failed.as_ref() != Some(&why) {
+                    let line = format!("source {source}: {why}; what runs from it stays");
+                    state.failed = Some(why);
+                    self.log(log::Level::Error, line);
+                }
+            }
+            SourceUpdate::Full(set) => {
+                if state.failed.take().is_some() {
+                    self.log(log::Level::Info, format!("source {source} can be read again"));
+                }
+                self.tell_problems(source, &set.problems);
+                let changes = self.merge.full(source, &set, now.wall);
+                if self.listed {
+                    self.apply(changes, now);
+                    self.housekeeping(now);
+                }
+            }
+        }
+    }
+
+    /// Logs what is newly wrong with a source's content; what was said before is not repeated.
+    fn tell_problems(&mut self, source: Source, problems: &[Problem]) {
+        let Some(state) = self.sources.get_mut(&source) else { return };
+        let old = std::mem::replace(&mut state.problems, problems.to_vec());
+        for problem in problems.iter().filter(|p| !old.contains(p)) {
+            let (level, what) = match problem.severity {
+                crate::source::Severity::Error => (log::Level::Error, "; the last good version stays"),
+                crate::source::Severity::Warning => (log::Level::Warn, ""),
+            };
+            self.out.push(Effect::Log(level, format!("{problem}{what}")));
+        }
+    }
+
+    fn runtime(&mut self, event: RuntimeEvent, now: &Now) {
+        match event {
+            RuntimeEvent::Changed { key, hint } => self.hint(&key, hint),
+            RuntimeEvent::Lost(why) => {
+                if self.docker.reachable || self.docker.problem.as_ref() != Some(&why) {
+                    self.changed = true;
+                    self.log(
+                        log::Level::Error,
+                        format!("{why}; what runs stays, podkeeper waits for Docker"),
+                    );
+                }
+                self.docker.reachable = false;
+                self.docker.problem = Some(why);
+            }
+            RuntimeEvent::Listed { containers, version } => self.listed(&containers, version, now),
+        }
+    }
+
+    fn listed(&mut self, containers: &[ContainerSummary], version: Option<String>, now: &Now) {
+        let back = !self.docker.reachable;
+        if back {
+            self.changed = true;
+            let version = version.as_deref().unwrap_or("of unknown version");
+            self.log(
+                log::Level::Info,
+                format!("Docker {version} answers; {} containers are ours", containers.len()),
+            );
+        }
+        self.docker.reachable = true;
+        self.docker.problem = None;
+        self.docker.version = version.or(self.docker.version.take());
+        let root = self.config.root_dir.to_string_lossy().into_owned();
+        self.found.clear();
+        for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
+            self.found.entry(owned.key.clone()).or_default().push(owned);
+        }
+        if self.listed {
+            self.compare_with_workers(containers, back);
+        } else {
+            self.listed = true;
+            self.first_list(now);
+        }
+        self.housekeeping(now);
+    }
+
+    /// Before anything is decided: who holds which name already (invariant 5: none restarts because the
+    /// daemon did).
+    fn first_list(&mut self, now: &Now) {
+        let running = self.found.iter().filter_map(|(key, all)| {
+            let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
+            let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
+            Some((key.clone(), any.uid.clone()))
+        });
+        let running: BTreeMap<PodKey, String> = running.collect();
+        // The changes are not needed: everything wanted is looked at now.
+        _ = self.merge.running(&running, now.wall);
+        let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
+        self.additions(all, now);
+    }
+
+    /// The safety net: a worker whose idea of Docker differs from the list looks for itself.
+    fn compare_with_workers(&mut self, containers: &[ContainerSummary], back: bool) {
+        let root = self.config.root_dir.to_string_lossy().into_owned();
+        let mut listed: BTreeMap<PodKey, BTreeMap<String, DockerState>> = BTreeMap::new();
+        for c in containers {
+            if let Some(owned) = observe::from_summary(c, &root) {
+                listed.entry(owned.key).or_default().insert(c.id.clone(), c.state);
+            }
+        }
+        let nothing = BTreeMap::new();
+        let differing = self.entries.iter().filter_map(|(key, entry)| {
+            let worker = entry.worker.as_ref()?;
+            let listed = listed.get(key).unwrap_or(&nothing);
+            (back || worker.seen != *listed).then(|| Effect::Hint(key.clone(), Hint::All))
+        });
+        let differing: Vec<Effect> = differing.collect();
+        self.out.extend(differing);
+    }
+
+    fn hint(&mut self, key: &PodKey, hint: Hint) {
+        if self.entries.get(key).is_some_and(|e| e.worker.is_some()) {
+            self.out.push(Effect::Hint(key.clone(), hint));
+        }
+    }
+
+    fn tick(&mut self, now: &Now) {
+        while let Some(due) = self.due.pop(now.mono) {
+            match due {
+                Due::Spawn(key) => {
+                    let desired = self.entries.get(&key).and_then(|e| e.desired.clone());
+                    match desired {
+                        Some(pod) => self.wish(&key, Wish::Run(pod)),
+                        None => self.housekeeping(now),
+                    }
+                }
+            }
+        }
+    }
+
+    fn log(&mut self, level: log::Level, line: String) {
+        self.out.push(Effect::Log(level, line));
+    }
+}

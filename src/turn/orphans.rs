@@ -1,0 +1,69 @@
+//! Housekeeping of orphans (spec/02 section 8): containers of ours that no manifest names. They are
+//! stopped once the source that made them has reported, and left alone while it cannot be read.
+
+use super::Turn;
+use crate::clock::Now;
+use crate::plan::Owned;
+use crate::pod::PodKey;
+use crate::worker::{StopOrder, Wish};
+
+/// What to do about found containers that no manifest names.
+enum Verdict {
+    Stop,
+    /// The source has not spoken since the daemon began.
+    Wait,
+    /// Their manifest is there and cannot be read.
+    Keep(String),
+}
+
+impl Turn {
+    pub(super) fn housekeeping(&mut self, _now: &Now) {
+        if !self.listed {
+            return;
+        }
+        let unclaimed: Vec<PodKey> = self
+            .found
+            .keys()
+            .filter(|key| self.merge.get(key).is_none())
+            .filter(|key| self.entries.get(key).is_none_or(|e| e.worker.is_none()))
+            .cloned()
+            .collect();
+        self.told_kept.retain(|key, _| unclaimed.contains(key));
+        for key in unclaimed {
+            let verdict = self.found.get(&key).map_or(Verdict::Wait, |all| self.verdict(all));
+            match verdict {
+                Verdict::Wait => {}
+                Verdict::Stop => {
+                    self.told_kept.remove(&key);
+                    let order = StopOrder { grace: None, why: "no manifest names it" };
+                    self.wish(&key, Wish::Stop(order));
+                }
+                Verdict::Keep(path) => {
+                    if self.told_kept.get(&key) != Some(&path) {
+                        let line = format!(
+                            "pod {key} runs, but its manifest {path} cannot be read: it is left alone, and not restarted"
+                        );
+                        self.log(log::Level::Warn, line);
+                        self.told_kept.insert(key, path);
+                    }
+                }
+            }
+        }
+    }
+
+    fn verdict(&self, all: &[Owned]) -> Verdict {
+        let Some(owner) = all.iter().max_by_key(|c| c.attempt) else { return Verdict::Wait };
+        let declared = owner.source.filter(|s| self.sources.contains_key(s));
+        let Some(source) = declared else {
+            // Nobody speaks for it any more: its source is not configured.
+            return if self.merge.all_ready() { Verdict::Stop } else { Verdict::Wait };
+        };
+        if !self.merge.ready(source) {
+            return Verdict::Wait;
+        }
+        match owner.origin.as_deref() {
+            Some(path) if self.merge.is_broken(source, path) => Verdict::Keep(path.to_owned()),
+            _ => Verdict::Stop,
+        }
+    }
+}

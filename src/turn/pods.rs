@@ -1,0 +1,189 @@
+//! Handlers of typed changes and of workers' reports (spec/02 section 3).
+
+use std::sync::Arc;
+
+use super::admission::{self, Rejection};
+use super::{Effect, Rejected, Turn, WorkerInfo, WorkerStatus};
+use crate::clock::Now;
+use crate::merge::{Change, Op};
+use crate::pod::{DesiredPod, PodKey};
+use crate::status;
+use crate::worker::{Report, StopOrder, Wish};
+
+impl Turn {
+    /// HandlePod*: changes in the order the merge gave them, removals first.
+    pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
+        for Change { op, source, pods } in changes {
+            match op {
+                Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
+                Op::Add | Op::Restore => self.additions(pods, now),
+                // Delete is an update whose pod has a deletionTimestamp.
+                Op::Update | Op::Delete => self.updates(pods, now),
+                Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod)),
+                Op::Set => {
+                    let line =
+                        format!("source {source}: a snapshot came where changes were expected; ignored");
+                    self.log(log::Level::Error, line);
+                }
+            }
+        }
+        self.readmit(now);
+    }
+
+    /// What runs already is admitted first, so that it keeps its ports; then the oldest; then by name.
+    pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        let age = |pod: &DesiredPod| pod.metadata.creation_timestamp.as_ref().map(|t| t.0);
+        pods.sort_by_cached_key(|pod| (!self.runs(&pod.key, &pod.uid), age(pod), pod.key.clone()));
+        for pod in pods {
+            if pod.metadata.deletion_timestamp.is_some() {
+                self.remove(&pod);
+                continue;
+            }
+            match self.admit(&pod) {
+                Ok(()) => self.run(pod),
+                Err(rejection) => self.reject(pod, &rejection, now),
+            }
+        }
+    }
+
+    /// Only the status, the source or the place changed: what is made from now on carries the new ones.
+    fn reconcile(&mut self, pod: Arc<DesiredPod>) {
+        let running = self.entries.get(&pod.key).and_then(|e| e.desired.as_ref());
+        if running.is_some_and(|old| old.uid == pod.uid) {
+            self.run(pod);
+        }
+    }
+
+    fn updates(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        for pod in pods {
+            let entry = self.entries.entry(pod.key.clone()).or_default();
+            if pod.metadata.deletion_timestamp.is_some() {
+                self.remove(&pod);
+            } else if entry.rejected.is_some() {
+                self.additions(vec![pod], now);
+            } else {
+                self.run(pod);
+            }
+        }
+    }
+
+    fn remove(&mut self, pod: &Arc<DesiredPod>) {
+        self.changed = true;
+        if self.merge.get(&pod.key).is_some_and(|holder| holder.uid != pod.uid) {
+            // Another version takes the name over in this very merge: its arrival replaces this one.
+            return;
+        }
+        let Some(entry) = self.entries.get_mut(&pod.key) else { return };
+        entry.rejected = None;
+        let known = entry.desired.take().is_some() || entry.worker.is_some();
+        if !known {
+            self.entries.remove(&pod.key);
+            return;
+        }
+        let grace = pod.metadata.deletion_grace_period_seconds.and_then(|g| u32::try_from(g).ok());
+        self.wish(&pod.key, Wish::Stop(StopOrder { grace, why: "its manifest is gone" }));
+    }
+
+    fn run(&mut self, pod: Arc<DesiredPod>) {
+        self.changed = true;
+        let entry = self.entries.entry(pod.key.clone()).or_default();
+        entry.rejected = None;
+        entry.desired = Some(Arc::clone(&pod));
+        self.wish(&pod.key.clone(), Wish::Run(pod));
+    }
+
+    /// Puts a wish into the worker's mailbox, starting the worker first where there is none.
+    pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
+        let known_empty = self.listed && !self.found.contains_key(key);
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.worker.is_none() {
+            self.out.push(Effect::Spawn { key: key.clone(), known_empty });
+        }
+        entry.worker.get_or_insert_with(WorkerInfo::default).wishes += 1;
+        self.out.push(Effect::Wish(key.clone(), wish));
+    }
+
+    fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
+        self.changed = true;
+        let Rejection { reason, message } = rejection;
+        let entry = self.entries.entry(pod.key.clone()).or_default();
+        let known = entry.rejected.as_ref().is_some_and(|old| {
+            old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str())
+        });
+        if known {
+            return;
+        }
+        let status = Arc::new(status::rejected(&pod, reason, message, now.wall));
+        entry.rejected = Some(Rejected { pod: Arc::clone(&pod), status });
+        let running = entry.desired.take().is_some() || entry.worker.is_some();
+        let line = format!("pod {}: Pod was rejected: {message} ({reason}); it is not started", pod.key);
+        self.log(log::Level::Error, line);
+        if running || self.found.contains_key(&pod.key) {
+            self.wish(&pod.key, Wish::Stop(StopOrder { grace: None, why: "it was rejected" }));
+        }
+    }
+
+    /// Rejected pods get another chance whenever others change: on a node without a control plane nobody
+    /// else would give it to them (a deliberate difference from the kubelet).
+    pub(super) fn readmit(&mut self, now: &Now) {
+        if !self.listed {
+            return;
+        }
+        let rejected = self.entries.values().filter_map(|e| e.rejected.as_ref().map(|r| Arc::clone(&r.pod)));
+        let rejected: Vec<Arc<DesiredPod>> = rejected.collect();
+        if !rejected.is_empty() {
+            self.additions(rejected, now);
+        }
+    }
+
+    fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
+        // Active pods, and those that still hold their ports while they stop; the pod itself never counts.
+        let others = self.entries.iter().filter(|(key, _)| **key != pod.key).filter_map(|(_, entry)| {
+            let status = entry.worker.as_ref().and_then(|w| w.status.as_ref());
+            let over = status.is_some_and(|s| {
+                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && !s.terminating
+            });
+            let active = entry.desired.as_ref().or(status.map(|s| &s.pod))?;
+            (!over).then_some(active)
+        });
+        admission::admit(pod, others.map(Arc::as_ref), &self.config)
+    }
+
+    /// Something of this UID was alive when Docker was last listed.
+    fn runs(&self, key: &PodKey, uid: &str) -> bool {
+        let found = self.found.get(key);
+        found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
+    }
+
+    pub(super) fn report(&mut self, key: &PodKey, report: Report, now: &Now) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(worker) = entry.worker.as_mut() else { return };
+        match report {
+            Report::Status { status, pod, terminating } => {
+                self.changed = true;
+                let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+                worker.status = Some(WorkerStatus { pod, status, terminating });
+                if over {
+                    self.readmit(now);
+                }
+            }
+            Report::Seen(seen) => worker.seen = seen,
+            Report::Terminated => {
+                self.changed = true;
+                worker.status = None;
+                self.readmit(now);
+            }
+            Report::Gone(wishes) => {
+                if entry.desired.is_none() && worker.wishes == wishes {
+                    entry.worker = None;
+                    self.changed = true;
+                    self.found.remove(key);
+                    if self.entries.get(key).is_some_and(|e| e.rejected.is_none()) {
+                        self.entries.remove(key);
+                    }
+                    self.out.push(Effect::Retire(key.clone()));
+                }
+            }
+        }
+    }
+}

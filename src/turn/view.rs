@@ -1,0 +1,85 @@
+//! What the loop shows of itself: one immutable snapshot.
+
+use std::sync::Arc;
+
+use super::Turn;
+use crate::clock::Now;
+use crate::plan::{Observed, Probes};
+use crate::pod::DesiredPod;
+use crate::source::{Problem, Severity};
+use crate::status::snapshot::{PodView, Snapshot, SourceView};
+use crate::status::{self, Waiting};
+
+impl Turn {
+    /// The node as it is now.
+    #[must_use]
+    pub fn snapshot(&self, now: &Now) -> Snapshot {
+        let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.wanted_view(pod, now)).collect();
+        let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
+        pods.extend(leaving.filter_map(|(_, entry)| {
+            let status = entry.worker.as_ref()?.status.as_ref()?;
+            Some(PodView {
+                pod: Arc::clone(&status.pod),
+                status: Arc::clone(&status.status),
+                terminating: true,
+            })
+        }));
+        pods.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
+        let mut problems: Vec<Problem> =
+            self.sources.values().flat_map(|s| s.problems.iter().cloned()).collect();
+        problems.extend(self.merge.problems());
+        problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
+            severity: Severity::Error,
+            path: path.clone(),
+            at: None,
+            pod: Some(key.to_string()),
+            field: None,
+            message:
+                "it runs, but its manifest cannot be read: it is left alone, and not restarted".to_owned(),
+        }));
+        Snapshot {
+            node: self.config.node_name.clone(),
+            docker: self.docker.clone(),
+            sources: self.source_views(),
+            pods,
+            problems,
+        }
+    }
+
+    fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
+        let entry = self.entries.get(&pod.key);
+        if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
+            let (pod, terminating) = (Arc::clone(&status.pod), status.terminating);
+            return PodView { pod, status: Arc::clone(&status.status), terminating };
+        }
+        if let Some(rejected) = entry.and_then(|e| e.rejected.as_ref()) {
+            return PodView {
+                pod: Arc::clone(pod),
+                status: Arc::clone(&rejected.status),
+                terminating: false,
+            };
+        }
+        let status = status::compute(&status::Input {
+            pod,
+            observed: &Observed::default(),
+            probes: &Probes::default(),
+            waiting: &Waiting::new(),
+            digests: &std::collections::BTreeMap::new(),
+            old: None,
+            terminal: false,
+            now: now.wall,
+        });
+        PodView { pod: Arc::clone(pod), status: Arc::new(status), terminating: false }
+    }
+
+    fn source_views(&self) -> Vec<SourceView> {
+        let view = |(source, state): (&crate::pod::Source, &super::SourceState)| SourceView {
+            name: source.to_string(),
+            location: self.config.location(*source),
+            ready: self.merge.ready(*source),
+            pods: self.merge.pods().filter(|p| p.source == *source).count(),
+            problem: state.failed.clone(),
+        };
+        self.sources.iter().map(view).collect()
+    }
+}

@@ -1,0 +1,224 @@
+//! How a worker finds out what is there: one list when it knows nothing, single inspects after hints.
+//! Results are merged into what is known; a look never runs beside a call that changes the same thing.
+
+use log::Level;
+
+use super::machine::{Job, Machine};
+use crate::clock::{Mono, Now};
+use crate::limits;
+use crate::plan::{Exit, Owned, RunState};
+use crate::runtime::{Call, ContainerSummary, DockerError, labels, observe};
+
+impl Machine {
+    /// Asks for what is missing. False: something must be known before anything is decided.
+    pub(super) fn look(&mut self, now: &Now) -> bool {
+        if self.list_needed {
+            if !self.in_flight.is_empty() {
+                return false;
+            }
+            self.list_needed = false;
+            let filter = vec![
+                format!("{}={}", labels::ROOT_DIR, self.settings.map.root_dir),
+                format!("{}={}", labels::POD_NAMESPACE, self.key.namespace),
+                format!("{}={}", labels::POD_NAME, self.key.name),
+            ];
+            self.call(Job::List, Call::List { labels: filter });
+            return false;
+        }
+        if self.any_in_flight(|j| matches!(j, Job::List)) {
+            return false;
+        }
+        let wanted: Vec<String> = self.blind.union(&self.stale).cloned().collect();
+        for id in wanted {
+            let retry = self.inspect_retry.get(&id).map_or(Mono::default(), |r| r.until);
+            if now.mono < retry {
+                self.wake_at(retry);
+                continue;
+            }
+            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+                continue;
+            }
+            self.call(Job::Inspect { id: id.clone() }, Call::Inspect { id });
+        }
+        // A container whose inspect fails is taken as the list shows it: it must not hold up the rest
+        // (kubernetes/kubernetes#94829).
+        !self.blind.iter().any(|id| !self.inspect_retry.contains_key(id))
+    }
+
+    pub(super) fn hint_started(&mut self, id: &str) {
+        let known = self.all_seen().find(|c| c.id == id).map(|c| c.state.is_running());
+        let ours = self.any_in_flight(|j| match j {
+            Job::Start { id: it } => it == id,
+            // Our own create, whose reply is on its way.
+            Job::Create { .. } | Job::CreateSandbox { .. } => known.is_none(),
+            _ => false,
+        });
+        match known {
+            Some(true) => {}
+            _ if ours => {}
+            Some(false) => _ = self.blind.insert(id.to_owned()),
+            // Started by somebody: a list shows what it is.
+            None => self.list_needed = true,
+        }
+    }
+
+    /// What is not known and ends is no business of ours; the safety net's list finds its remains.
+    pub(super) fn hint_changed(&mut self, id: &str) {
+        if self.all_seen().any(|c| c.id == id && !c.state.is_dead()) {
+            self.blind.insert(id.to_owned());
+        }
+    }
+
+    pub(super) fn hint_removed(&mut self, id: &str, now: &Now) {
+        let removing = self.any_in_flight(|j| matches!(j, Job::Remove { id: it } if it == id));
+        let dead = self.all_seen().find(|c| c.id == id).map(|c| c.state.is_dead());
+        match dead {
+            Some(true) if !removing => self.vanished(id, now),
+            Some(false) if !removing => _ = self.blind.insert(id.to_owned()),
+            _ => {}
+        }
+    }
+
+    pub(super) fn listed(&mut self, list: &[ContainerSummary], now: &Now) {
+        let mut found: Vec<Owned> = list
+            .iter()
+            .filter_map(|c| observe::from_summary(c, &self.settings.map.root_dir))
+            .filter(|c| c.key == self.key)
+            .collect();
+        self.old.all.retain(|c| list.iter().any(|l| l.id == c.id));
+        self.seen.all.retain(|c| list.iter().any(|l| l.id == c.id));
+        for new in found.drain(..) {
+            let known = self.all_seen().find(|c| c.id == new.id);
+            let settled =
+                known.is_some_and(|c| same_kind(&c.state, &new.state) && c.state != RunState::Created);
+            if settled {
+                continue;
+            }
+            // Also what was only made: that a start failed is seen by an inspect alone.
+            self.blind.insert(new.id.clone());
+            self.merge(new, now);
+        }
+        self.watching = true;
+        self.forget_vanished();
+    }
+
+    pub(super) fn inspected(&mut self, id: &str, answer: Result<Option<Owned>, DockerError>, now: &Now) {
+        match answer {
+            Ok(Some(owned)) => {
+                self.looked(id);
+                self.want_digest(&owned);
+                self.merge(owned, now);
+            }
+            // Not there any more, or no longer ours.
+            Ok(None) => {
+                self.looked(id);
+                self.vanished(id, now);
+            }
+            Err(error) => {
+                let retry = self.inspect_retry.entry(id.to_owned()).or_default();
+                let first = retry.tries == 0;
+                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                if first {
+                    let line = format!(
+                        "pod {}: container {}: {error}; podkeeper goes on with what the list shows and asks again",
+                        self.key,
+                        short(id)
+                    );
+                    self.log(Level::Warn, line);
+                }
+            }
+        }
+    }
+
+    fn looked(&mut self, id: &str) {
+        self.blind.remove(id);
+        self.stale.remove(id);
+        self.inspect_retry.remove(id);
+    }
+
+    pub(super) fn vanished(&mut self, id: &str, _now: &Now) {
+        self.seen.all.retain(|c| c.id != id);
+        self.old.all.retain(|c| c.id != id);
+        self.forget_vanished();
+    }
+
+    fn forget_vanished(&mut self) {
+        let ids: std::collections::BTreeSet<String> = self.all_seen().map(|c| c.id.clone()).collect();
+        self.blind.retain(|id| ids.contains(id));
+        self.stale.retain(|id| ids.contains(id));
+        self.inspect_retry.retain(|id, _| ids.contains(id));
+        self.stops.retain(|id, _| ids.contains(id));
+        self.removals.retain(|id, _| ids.contains(id));
+        self.cannot_run.retain(|id, _| ids.contains(id));
+        self.sandbox_started.retain(|id, _| ids.contains(id));
+    }
+
+    /// Puts a fresh look into what is known.
+    pub(super) fn merge(&mut self, mut new: Owned, now: &Now) {
+        if let (RunState::Created, Some(message)) = (&new.state, self.cannot_run.get(&new.id)) {
+            // Some engines leave no trace of a failed start; ours is remembered here.
+            new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
+        }
+        let known = self.all_seen().find(|c| c.id == new.id);
+        if let RunState::Exited(exit) = &mut new.state {
+            exit.seen = match known.map(|c| &c.state) {
+                Some(RunState::Exited(old)) => old.seen,
+                Some(_) => Some(now.mono),
+                None => self.watching.then_some(now.mono),
+            };
+        }
+        let died = known.is_some_and(|c| c.state.is_running()) && new.state.is_dead();
+        if died {
+            self.stops.remove(&new.id);
+            let line = format!("pod {}: {}", self.key, death_notice(&new));
+            self.log(Level::Info, line);
+        }
+        let set = if self.old.all.iter().any(|c| c.id == new.id) { &mut self.old } else { &mut self.seen };
+        match set.all.iter_mut().find(|c| c.id == new.id) {
+            Some(place) => *place = new,
+            None => set.all.push(new),
+        }
+    }
+
+    fn want_digest(&mut self, owned: &Owned) {
+        let image = &owned.image_id;
+        if owned.is_sandbox() || image.is_empty() || !self.digest_asked.insert(image.clone()) {
+            return;
+        }
+        self.call(Job::ImageInspect { image_id: image.clone() }, Call::ImageInspect { image: image.clone() });
+    }
+}
+
+/// The two states differ at most in details that only an inspect tells.
+fn same_kind(a: &RunState, b: &RunState) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+pub(super) fn cannot_run(message: String, now: Mono) -> Exit {
+    Exit {
+        code: 128,
+        oom_killed: false,
+        cannot_run: true,
+        message,
+        started: None,
+        finished: None,
+        seen: Some(now),
+    }
+}
+
+fn death_notice(dead: &Owned) -> String {
+    let what = match dead.container_name() {
+        Some(name) => format!("container {name} (attempt {})", dead.attempt),
+        None => format!("sandbox (attempt {})", dead.attempt),
+    };
+    match &dead.state {
+        RunState::Exited(exit) if exit.oom_killed => format!("{what} was killed: out of memory"),
+        RunState::Exited(exit) => format!("{what} ended with exit code {}", exit.code),
+        _ => format!("{what} ended"),
+    }
+}
+
+/// First 12 digits of an id, as Docker prints it.
+pub(super) fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}

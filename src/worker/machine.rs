@@ -1,0 +1,503 @@
+//! The pod worker's mind: inbox and Docker's replies in, calls, pulls and reports out. Pure: it is told
+//! the time, never waits, and is driven alike by the thread and by the simulation.
+//!
+//! It re-decides after every reply from what it knows then, calls in flight included: no sequence of
+//! steps is stored, so a death of the daemon between any two calls needs no special case (invariant 5),
+//! and calls that do not depend on one another overlap by themselves. What it does not know it looks up
+//! before it acts: nothing is created on a guess.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use log::Level;
+
+use super::mailbox::Inbox;
+use super::state::{State, Trigger};
+use crate::clock::{Mono, Now};
+use crate::limits;
+use crate::plan::backoff::Backoff;
+use crate::plan::{Observed, Owned, Probes, StartRef};
+use crate::pod::{DesiredPod, PodKey};
+use crate::runtime::map::MapConfig;
+use crate::runtime::{Call, DockerState};
+use crate::status::{self, Waiting, WaitingReason};
+
+/// Names a call between the machine and whoever carries it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What every machine of this node knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// For the mapping to Docker.
+    pub map: MapConfig,
+    /// The sandbox image is the built-in one: loaded, not pulled.
+    pub builtin_sandbox: bool,
+}
+
+/// An image a pod needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Reference.
+    pub image: String,
+    /// It is the built-in sandbox image.
+    pub builtin: bool,
+    /// An older copy may be used when the registry cannot be reached.
+    pub local_copy_will_do: bool,
+}
+
+/// What the machine tells the sync loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The pod's status, or what was seen of its containers, changed.
+    Status {
+        /// As computed; the machine's own last copy.
+        status: Arc<PodStatus>,
+        /// The pod it is the status of.
+        pod: Arc<DesiredPod>,
+        /// It is being stopped.
+        terminating: bool,
+    },
+    /// What was seen in Docker changed: id and state of everything under this identity.
+    Seen(BTreeMap<String, DockerState>),
+    /// Nothing runs any more, and nothing is wanted.
+    Terminated,
+    /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.
+    Gone(u64),
+}
+
+/// One thing to carry out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Make this call and hand the reply in under this token.
+    Call(Token, Call),
+    /// Ask the pull thread.
+    Pull(PullRequest),
+    /// Tell the sync loop.
+    Report(Report),
+    /// Tell the operator.
+    Log(Level, String),
+}
+
+/// What the machine wants after a step.
+#[derive(Debug, Default, PartialEq)]
+pub struct Step {
+    /// In order.
+    pub out: Vec<Output>,
+    /// Step again at this time, if nothing else happens first.
+    pub wake: Option<Mono>,
+}
+
+/// What a call in flight was made for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Job {
+    List,
+    Inspect { id: String },
+    Conflict { name: String, place: Place },
+    CreateSandbox { name: String, attempt: u32 },
+    Create { name: String, at: StartRef, container: String, attempt: u32, sandbox: String },
+    Start { id: String },
+    Kill { id: String, hard: bool },
+    Remove { id: String },
+    ImageInspect { image_id: String },
+}
+
+/// Which object a name conflict is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Place {
+    /// Container name; `None` for the sandbox.
+    pub container: Option<String>,
+    /// Attempt that was to be made.
+    pub attempt: u32,
+}
+
+/// Tries and the wait before the next one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Retry {
+    pub tries: u32,
+    pub until: Mono,
+}
+
+impl Retry {
+    /// Counts a failure: `first`, doubling to `most`.
+    pub fn failed(&mut self, first: Duration, most: Duration, now: Mono) {
+        let factor = 1u32.checked_shl(self.tries).unwrap_or(u32::MAX);
+        self.tries = self.tries.saturating_add(1);
+        self.until = now.after(first.saturating_mul(factor).min(most));
+    }
+}
+
+/// How far the stop of one container got.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stop {
+    pub asked: Mono,
+    pub deadline: Mono,
+    /// When a signal was last sent, and whether it was KILL.
+    pub sent: Option<(Mono, bool)>,
+}
+
+/// The machine. See the module.
+#[derive(Debug)]
+pub struct Machine {
+    pub(super) key: PodKey,
+    pub(super) settings: Arc<Settings>,
+    pub(super) state: State,
+    /// What lives, and the dead that count.
+    pub(super) seen: Observed,
+    /// The dead of an earlier life of this identity: they only wait for removal.
+    pub(super) old: Observed,
+    pub(super) list_needed: bool,
+    /// The first list has been read: an exit seen from now on happened on our watch.
+    pub(super) watching: bool,
+    /// Must be inspected before anything is decided.
+    pub(super) blind: BTreeSet<String>,
+    /// Should be inspected; nothing waits for it.
+    pub(super) stale: BTreeSet<String>,
+    pub(super) inspect_retry: BTreeMap<String, Retry>,
+    pub(super) in_flight: BTreeMap<Token, Job>,
+    pub(super) next_token: u64,
+    /// Docker as a whole gives trouble.
+    pub(super) trouble: Retry,
+    pub(super) stops: BTreeMap<String, Stop>,
+    pub(super) removals: BTreeMap<String, Retry>,
+    /// Start failed though Docker may still say `created`: id -> message.
+    pub(super) cannot_run: BTreeMap<String, String>,
+    pub(super) crashes: Backoff,
+    pub(super) pulls: Backoff,
+    pub(super) pulling: BTreeSet<String>,
+    pub(super) pull_failures: BTreeMap<String, (Mono, String)>,
+    /// Attempt for which the container's image has been ensured (policy Always, or after a 404).
+    pub(super) ensured: BTreeMap<String, u32>,
+    /// Containers whose create was refused for want of the image.
+    pub(super) missing: BTreeSet<String>,
+    /// The sandbox whose early death has been counted.
+    pub(super) sandbox_counted: Option<String>,
+    /// By container name; the sandbox under `POD`; a start under the container's id.
+    pub(super) create_retry: BTreeMap<String, Retry>,
+    /// A name nobody can be found to hold: create with a suffix instead.
+    pub(super) suffixed: BTreeMap<String, u32>,
+    pub(super) sandbox_started: BTreeMap<String, Mono>,
+    pub(super) waiting: Waiting,
+    pub(super) digests: BTreeMap<String, String>,
+    /// Images whose digest has been asked for.
+    pub(super) digest_asked: BTreeSet<String>,
+    pub(super) status: Option<Arc<PodStatus>>,
+    reported: Option<(Arc<PodStatus>, bool, String)>,
+    reported_seen: BTreeMap<String, DockerState>,
+    told_terminated: bool,
+    told_gone: Option<u64>,
+    wishes: u64,
+    pub(super) out: Vec<Output>,
+    wake: Option<Mono>,
+}
+
+impl Machine {
+    /// A machine for one identity. `known_empty`: Docker's list is known to hold nothing under it, so the
+    /// first look is not needed.
+    #[must_use]
+    pub fn new(key: PodKey, settings: Arc<Settings>, known_empty: bool) -> Machine {
+        Machine {
+            key,
+            settings,
+            state: State::Terminated,
+            seen: Observed::default(),
+            old: Observed::default(),
+            list_needed: !known_empty,
+            watching: known_empty,
+            blind: BTreeSet::new(),
+            stale: BTreeSet::new(),
+            inspect_retry: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            next_token: 0,
+            trouble: Retry::default(),
+            stops: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            cannot_run: BTreeMap::new(),
+            crashes: Backoff::crashes(),
+            pulls: Backoff::pulls(),
+            pulling: BTreeSet::new(),
+            pull_failures: BTreeMap::new(),
+            ensured: BTreeMap::new(),
+            missing: BTreeSet::new(),
+            sandbox_counted: None,
+            create_retry: BTreeMap::new(),
+            suffixed: BTreeMap::new(),
+            sandbox_started: BTreeMap::new(),
+            waiting: Waiting::new(),
+            digests: BTreeMap::new(),
+            digest_asked: BTreeSet::new(),
+            status: None,
+            reported: None,
+            reported_seen: BTreeMap::new(),
+            told_terminated: false,
+            told_gone: None,
+            wishes: 0,
+            out: Vec::new(),
+            wake: None,
+        }
+    }
+
+    /// The state, for tests and logs.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes what was read from the mailbox. Follow with [`Machine::step`].
+    pub fn read(&mut self, inbox: Inbox, now: &Now) {
+        self.wishes = inbox.wishes;
+        if let Some(order) = inbox.stop {
+            self.trigger(Trigger::Stop(order), now);
+        }
+        if let Some(pod) = inbox.run {
+            self.trigger(Trigger::Run(pod), now);
+        }
+        if inbox.look_all {
+            self.list_needed = true;
+            // Docker is there again: no more waiting for it.
+            self.trouble = Retry::default();
+        }
+        for id in inbox.started {
+            self.hint_started(&id);
+        }
+        for id in inbox.changed {
+            self.hint_changed(&id);
+        }
+        for id in inbox.removed {
+            self.hint_removed(&id, now);
+        }
+        for pulled in inbox.pulled {
+            self.pulled(pulled, now);
+        }
+    }
+
+    /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.
+    pub fn step(&mut self, now: &Now) -> Step {
+        self.wake = None;
+        self.act(now);
+        self.publish(now);
+        Step { out: std::mem::take(&mut self.out), wake: self.wake }
+    }
+
+    fn act(&mut self, now: &Now) {
+        if now.mono < self.trouble.until {
+            self.wake_at(self.trouble.until);
+            return;
+        }
+        if !self.look(now) {
+            return;
+        }
+        // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker.
+        for _ in 0..4 {
+            match self.state.clone() {
+                State::Syncing(pod) => {
+                    if self.seen.all.iter().any(|c| c.state.is_running() && c.uid != pod.uid) {
+                        self.trigger(Trigger::OtherUid, now);
+                        continue;
+                    }
+                    self.sync(&pod, now);
+                    return;
+                }
+                State::Terminating { last, order, .. } => {
+                    let spec = last.as_ref().map(|pod| &pod.spec);
+                    if !self.stop_everything(order.grace, spec, now) {
+                        return;
+                    }
+                    self.trigger(Trigger::AllDead, now);
+                }
+                State::Terminated => {
+                    self.bury(now);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Applies the table, with what a change of state means for memory.
+    fn trigger(&mut self, trigger: Trigger, now: &Now) {
+        let before = std::mem::replace(&mut self.state, State::Terminated);
+        let was_terminating = matches!(before, State::Terminating { .. });
+        let was_syncing = matches!(before, State::Syncing(_));
+        self.state = before.next(trigger);
+        match &self.state {
+            State::Terminating { order, then, .. } if !was_terminating => {
+                let again = if then.is_some() { ", then started again" } else { "" };
+                let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
+                self.log(Level::Info, line);
+                // A stop that was under way for another reason keeps its clock; this order may shorten it.
+                self.waiting.clear();
+                self.forget_start_memory();
+            }
+            State::Terminating { order: _, .. } => self.shorten_stops(now),
+            State::Syncing(_) if was_terminating => {
+                self.retire_the_dead();
+                self.status = None;
+            }
+            State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
+            State::Terminated if was_terminating => {
+                self.log(Level::Info, format!("pod {} has stopped", self.key));
+                self.retire_the_dead();
+            }
+            _ => {}
+        }
+        if !matches!(self.state, State::Terminated) {
+            self.told_terminated = false;
+            self.told_gone = None;
+        }
+    }
+
+    /// Everything seen so far is dead and belongs to an earlier life.
+    fn retire_the_dead(&mut self) {
+        let mut seen = std::mem::take(&mut self.seen.all);
+        self.old.all.append(&mut seen);
+        self.forget_start_memory();
+    }
+
+    /// From `Terminated` straight to `Syncing`: what is left of the last life must not count either. A
+    /// machine that has not looked yet has seen nothing, and adopts what it finds.
+    fn retire_the_dead_unless_new(&mut self) {
+        if self.told_terminated {
+            self.retire_the_dead();
+            self.status = None;
+        }
+    }
+
+    fn forget_start_memory(&mut self) {
+        self.crashes = Backoff::crashes();
+        self.pulls = Backoff::pulls();
+        self.pull_failures.clear();
+        self.ensured.clear();
+        self.missing.clear();
+        self.create_retry.clear();
+        self.suffixed.clear();
+        self.waiting.clear();
+    }
+
+    /// Removes what is left; when nothing is, says so.
+    fn bury(&mut self, now: &Now) {
+        if !self.told_terminated {
+            self.told_terminated = true;
+            self.out.push(Output::Report(Report::Terminated));
+        }
+        self.remove_surplus(None, now);
+        let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
+        if left == 0 && self.told_gone != Some(self.wishes) {
+            self.told_gone = Some(self.wishes);
+            self.out.push(Output::Report(Report::Gone(self.wishes)));
+        }
+    }
+
+    /// Computes the status and tells it when it changed. While something must be looked at first, the old
+    /// one stands: no half-truths.
+    fn publish(&mut self, now: &Now) {
+        let seen = self.all_seen().map(|c| (c.id.clone(), coarse(c))).collect::<BTreeMap<_, _>>();
+        if seen != self.reported_seen {
+            self.reported_seen.clone_from(&seen);
+            self.out.push(Output::Report(Report::Seen(seen)));
+        }
+        let looking = self.list_needed || !self.blind.is_empty() || !self.stale.is_empty();
+        let inspecting = self.in_flight.values().any(|j| matches!(j, Job::Inspect { .. } | Job::List));
+        let Some(pod) = self.state.pod().cloned() else { return };
+        if self.status.is_some() && (looking || inspecting) && !self.in_trouble(now) {
+            return;
+        }
+        let terminating = matches!(self.state, State::Terminating { .. });
+        // Until there is a prober, what runs counts as fine.
+        let probes = Probes::all_passed(&pod, &self.seen);
+        let status = status::compute(&status::Input {
+            pod: &pod,
+            observed: &self.seen,
+            probes: &probes,
+            waiting: &self.waiting,
+            digests: &self.digests,
+            old: self.status.as_deref(),
+            terminal: false,
+            now: now.wall,
+        });
+        let same = self
+            .reported
+            .as_ref()
+            .is_some_and(|(old, was, uid)| **old == status && *was == terminating && *uid == pod.uid);
+        if same {
+            return;
+        }
+        let status = Arc::new(status);
+        self.status = Some(Arc::clone(&status));
+        self.reported = Some((Arc::clone(&status), terminating, pod.uid.clone()));
+        self.out.push(Output::Report(Report::Status { status, pod, terminating }));
+    }
+
+    fn in_trouble(&self, now: &Now) -> bool {
+        now.mono < self.trouble.until
+    }
+
+    // --- small tools shared by the machine's files ------------------------------------------------
+
+    pub(super) fn all_seen(&self) -> impl Iterator<Item = &Owned> {
+        self.seen.all.iter().chain(&self.old.all)
+    }
+
+    pub(super) fn call(&mut self, job: Job, call: Call) {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.in_flight.insert(token, job);
+        self.out.push(Output::Call(token, call));
+    }
+
+    pub(super) fn log(&mut self, level: Level, line: String) {
+        self.out.push(Output::Log(level, line));
+    }
+
+    pub(super) fn wake_at(&mut self, at: Mono) {
+        self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
+    }
+
+    pub(super) fn wait_for(&mut self, container: &str, reason: &str, message: String) {
+        let reason = WaitingReason { reason: reason.to_owned(), message };
+        if self.waiting.get(container) != Some(&reason) {
+            let line = format!(
+                "pod {}: container {container} waits: {}: {}",
+                self.key, reason.reason, reason.message
+            );
+            self.log(Level::Warn, line);
+            self.waiting.insert(container.to_owned(), reason);
+        }
+    }
+
+    /// Some call of this kind is in flight.
+    pub(super) fn any_in_flight(&self, test: impl Fn(&Job) -> bool) -> bool {
+        self.in_flight.values().any(test)
+    }
+
+    /// A call about this container is in flight.
+    pub(super) fn busy(&self, container: &str) -> bool {
+        self.any_in_flight(|j| match j {
+            Job::Inspect { id } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
+                id == container
+            }
+            _ => false,
+        })
+    }
+
+    /// Docker as a whole did not work: look again, after a while.
+    pub(super) fn docker_trouble(&mut self, why: String, now: &Now) {
+        if self.trouble.tries == 0 {
+            self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
+        }
+        self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        self.list_needed = true;
+    }
+}
+
+fn coarse(container: &Owned) -> DockerState {
+    use crate::plan::RunState;
+    match &container.state {
+        RunState::Created => DockerState::Created,
+        RunState::Running { .. } => DockerState::Running,
+        RunState::Exited(exit) if exit.cannot_run => DockerState::Created,
+        RunState::Exited(_) => DockerState::Exited,
+        RunState::Removing => DockerState::Removing,
+    }
+}

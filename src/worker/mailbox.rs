@@ -1,0 +1,144 @@
+//! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
+//! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
+//! around it is in `thread`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::limits;
+use crate::pod::DesiredPod;
+
+/// How a pod is to be stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopOrder {
+    /// Seconds of grace instead of the pod's own. Of several orders the shortest counts.
+    pub grace: Option<u32>,
+    /// Why, for the log.
+    pub why: &'static str,
+}
+
+/// What the sync loop wants of one pod.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wish {
+    /// Keep this running.
+    Run(Arc<DesiredPod>),
+    /// Stop whatever runs under this identity, and forget it.
+    Stop(StopOrder),
+}
+
+/// Something may have changed in Docker: look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// At everything.
+    All,
+    /// At this container, which started.
+    Started(String),
+    /// At this container, which died or changed otherwise.
+    Changed(String),
+    /// This container was removed.
+    Removed(String),
+}
+
+/// The pull thread's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulled {
+    /// As requested.
+    pub image: String,
+    /// What happened.
+    pub outcome: PullOutcome,
+}
+
+/// How a pull ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PullOutcome {
+    /// The image is there, freshly pulled (or loaded).
+    Done,
+    /// The registry could not be reached, and an older copy is there: that one is used.
+    LocalCopy(String),
+    /// It is not there.
+    Failed(String),
+}
+
+/// Unread messages. Pure; see the module.
+#[derive(Debug, Default)]
+pub struct Slot {
+    unread: Inbox,
+}
+
+/// What a worker reads at once: the kill comes before the run.
+#[derive(Debug, Default, PartialEq)]
+pub struct Inbox {
+    /// Stop first.
+    pub stop: Option<StopOrder>,
+    /// Then run this.
+    pub run: Option<Arc<DesiredPod>>,
+    /// Look at everything.
+    pub look_all: bool,
+    /// Look at these, which started.
+    pub started: BTreeSet<String>,
+    /// Look at these.
+    pub changed: BTreeSet<String>,
+    /// These are gone.
+    pub removed: BTreeSet<String>,
+    /// Pulls that ended.
+    pub pulled: Vec<Pulled>,
+    /// Wishes put into this slot since it was made, read or overwritten.
+    pub wishes: u64,
+    /// The worker is to end.
+    pub closed: bool,
+}
+
+impl Slot {
+    /// Adds a wish.
+    pub fn wish(&mut self, wish: Wish) {
+        self.unread.wishes += 1;
+        match wish {
+            Wish::Run(pod) => self.unread.run = Some(pod),
+            Wish::Stop(order) => {
+                self.unread.run = None;
+                let grace = match (&self.unread.stop, order.grace) {
+                    (Some(StopOrder { grace: Some(old), .. }), Some(new)) => Some(new.min(*old)),
+                    (Some(StopOrder { grace: Some(old), .. }), None) => Some(*old),
+                    (_, new) => new,
+                };
+                self.unread.stop = Some(StopOrder { grace, why: order.why });
+            }
+        }
+    }
+
+    /// Adds a hint. Past [`limits::MAILBOX_HINTS`] single ones it becomes "look at everything".
+    pub fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::All => self.unread.look_all = true,
+            Hint::Started(id) => _ = self.unread.started.insert(id),
+            Hint::Changed(id) => _ = self.unread.changed.insert(id),
+            Hint::Removed(id) => _ = self.unread.removed.insert(id),
+        }
+        let unread = &mut self.unread;
+        if unread.started.len() + unread.changed.len() + unread.removed.len() > limits::MAILBOX_HINTS {
+            unread.look_all = true;
+        }
+        if unread.look_all {
+            unread.started.clear();
+            unread.changed.clear();
+            unread.removed.clear();
+        }
+    }
+
+    /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
+    pub fn pulled(&mut self, pulled: Pulled) {
+        self.unread.pulled.retain(|p| p.image != pulled.image);
+        self.unread.pulled.push(pulled);
+    }
+
+    /// Tells the worker to end.
+    pub fn close(&mut self) {
+        self.unread.closed = true;
+    }
+
+    /// Takes everything unread.
+    pub fn take(&mut self) -> Inbox {
+        let wishes = self.unread.wishes;
+        std::mem::replace(&mut self.unread, Inbox { wishes, ..Inbox::default() })
+    }
+}

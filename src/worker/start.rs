@@ -1,0 +1,372 @@
+//! Bringing a wanted pod up: sandbox, images, containers. Which ones is `plan/`'s decision; here it is
+//! turned into calls, each as early as what it needs is there (design invariant 1: what ran before is
+//! observed dead first).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Container;
+use log::Level;
+
+use super::machine::{Job, Machine, Output, Place, PullRequest};
+use super::mailbox::{PullOutcome, Pulled};
+use super::state::State;
+use crate::clock::{Mono, Now};
+use crate::limits;
+use crate::plan::backoff::{self, Verdict};
+use crate::plan::{self, Probes, RunState, SandboxAction, StartRef};
+use crate::pod::{ContainerKind, DesiredPod};
+use crate::runtime::{Call, labels, map, names};
+
+impl Machine {
+    /// One decision for a wanted pod.
+    pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
+        // Leftovers of an earlier life under the same UID hold names and would count as attempts: they
+        // are removed first. One that cannot be removed holds up nothing.
+        let clearing = self.old.all.iter().any(|c| c.uid == pod.uid && !self.removals.contains_key(&c.id));
+        if clearing {
+            self.remove_surplus(Some(pod), now);
+            return;
+        }
+        let probes = Probes::all_passed(pod, &self.seen);
+        let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
+        // A pod that has ended stays ended, whatever somebody starts by hand.
+        let over =
+            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        match actions.sandbox {
+            _ if over => _ = self.stop_everything(None, Some(&pod.spec), now),
+            SandboxAction::Finish => {
+                self.waiting.clear();
+                _ = self.stop_everything(None, Some(&pod.spec), now);
+            }
+            SandboxAction::Replace { attempt } => {
+                if self.stop_everything(None, Some(&pod.spec), now) {
+                    self.create_sandbox(pod, attempt, now);
+                }
+            }
+            SandboxAction::Keep { id, running } => {
+                if !running {
+                    self.start(&id, now);
+                }
+                for kill in &actions.kill {
+                    if !self.stops.contains_key(&kill.id) {
+                        self.log(Level::Info, format!("pod {}: {}", self.key, kill.message));
+                    }
+                    self.stop_one(&kill.id, None, Some(&pod.spec), now);
+                }
+                for at in &actions.start {
+                    if !self.start_container(pod, *at, &id, running, now) && at.kind == ContainerKind::Init {
+                        break;
+                    }
+                }
+            }
+        }
+        if !self.any_in_flight(|j| {
+            matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. })
+        }) {
+            self.remove_surplus(Some(pod), now);
+        }
+    }
+
+    fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
+        if self.making(None) || self.held_back(labels::SANDBOX_NAME, now) {
+            return;
+        }
+        let image = &self.settings.map.infra_image;
+        if self.pulling.contains(image) || self.pull_held_back(pod, None, &image.clone(), now) {
+            return;
+        }
+        // Attempts only grow, also past what an earlier life left behind.
+        let left = self.all_seen().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
+        let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
+        if let Some(wait) = self.sandbox_wait(now) {
+            self.wake_at(wait);
+            return;
+        }
+        let (name, body) = map::sandbox(pod, attempt, &self.settings.map);
+        let name = self.with_suffix(labels::SANDBOX_NAME, name);
+        self.call(
+            Job::CreateSandbox { name: name.clone(), attempt },
+            Call::Create { name, body: Box::new(body) },
+        );
+    }
+
+    /// A sandbox that keeps dying young is made again more and more slowly.
+    fn sandbox_wait(&mut self, now: &Now) -> Option<Mono> {
+        let newest = self.seen.all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
+        let RunState::Exited(exit) = &newest.state else { return None };
+        let seen = exit.seen?;
+        let young = match self.sandbox_started.get(&newest.id) {
+            Some(started) => seen.since(*started) < limits::SANDBOX_YOUNG,
+            None => exit.cannot_run,
+        };
+        let id = newest.id.clone();
+        let retry = self.create_retry.entry(format!("{}:death", labels::SANDBOX_NAME)).or_default();
+        if !young {
+            retry.tries = 0;
+            return None;
+        }
+        // One failure is counted once, however often it is looked at: the entry remembers whose.
+        if self.sandbox_counted.as_deref() != Some(&id) {
+            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            self.sandbox_counted = Some(id);
+        }
+        let until = retry.until;
+        (now.mono < until).then_some(until)
+    }
+
+    fn with_suffix(&self, container: &str, name: String) -> String {
+        match self.suffixed.get(container) {
+            Some(suffix) => names::with_suffix(&name, *suffix),
+            None => name,
+        }
+    }
+
+    /// Starts one made container, unless that is under way.
+    fn start(&mut self, id: &str, now: &Now) {
+        if self.busy(id) || self.held_back(id, now) {
+            return;
+        }
+        self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
+    }
+
+    /// Takes one container a step further. False: it waits for something of its own (not for the
+    /// sandbox), and an init container behind it must not overtake it.
+    fn start_container(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        at: StartRef,
+        sandbox: &str,
+        up: bool,
+        now: &Now,
+    ) -> bool {
+        let Some(container) = spec_of(pod, at) else { return true };
+        let name = container.name.as_str();
+        if self.making(Some(name)) {
+            return true;
+        }
+        let newest = self.seen.newest(&pod.uid, name);
+        if let Some(made) = newest
+            && made.state == RunState::Created
+            && made.sandbox_id() == Some(sandbox)
+        {
+            let id = made.id.clone();
+            if up {
+                self.start(&id, now);
+            }
+            return true;
+        }
+        if newest.is_some_and(|c| c.state.is_running()) {
+            // Being killed; its end brings us here again.
+            return true;
+        }
+        let died = newest.and_then(|c| match &c.state {
+            RunState::Exited(exit) => Some(exit.seen),
+            _ => None,
+        });
+        if let Some(seen) = died {
+            let key = backoff::crash_key(container);
+            if let Verdict::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
+                let message = backoff::crash_message(delay, name, pod);
+                self.wait_for(name, "CrashLoopBackOff", message);
+                self.wake_at(until);
+                return false;
+            }
+        }
+        if self.held_back(name, now) {
+            return false;
+        }
+        let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+        let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
+        if !self.image_ready(pod, container, attempt, now) {
+            return false;
+        }
+        let Some((docker_name, body)) = map::container(pod, at, attempt, sandbox, &self.settings.map) else {
+            return true;
+        };
+        let docker_name = self.with_suffix(name, docker_name);
+        let job = Job::Create {
+            name: docker_name.clone(),
+            at,
+            container: name.to_owned(),
+            attempt,
+            sandbox: sandbox.to_owned(),
+        };
+        self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
+        true
+    }
+
+    /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
+    fn making(&self, container: Option<&str>) -> bool {
+        self.any_in_flight(|j| match j {
+            Job::CreateSandbox { .. } => container.is_none(),
+            Job::Create { container: it, .. } => container == Some(it),
+            Job::Conflict { place, .. } => place.container.as_deref() == container,
+            // The stale holder of a name is on its way out.
+            Job::Remove { id } => !self.all_seen().any(|c| c.id == *id),
+            _ => false,
+        })
+    }
+
+    /// An earlier failure of this very thing asks for patience.
+    fn held_back(&mut self, what: &str, now: &Now) -> bool {
+        let until = self.create_retry.get(what).map_or(Mono::default(), |r| r.until);
+        if now.mono < until {
+            self.wake_at(until);
+            return true;
+        }
+        false
+    }
+
+    /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
+    /// with the image in place costs no extra call.
+    fn image_ready(&mut self, pod: &Arc<DesiredPod>, container: &Container, attempt: u32, now: &Now) -> bool {
+        let Some(image) = container.image.as_deref() else { return false };
+        if self.pulling.contains(image) {
+            return false;
+        }
+        if self.ensured.get(&container.name) == Some(&attempt) {
+            return true;
+        }
+        let always = container.image_pull_policy.as_deref() == Some("Always");
+        let missing = self.missing.contains(&container.name);
+        if !always && !missing {
+            return true;
+        }
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            // Somebody may bring the image: ask again, ever more rarely.
+            return true;
+        }
+        if self.pull_held_back(pod, Some(&container.name), image, now) {
+            return false;
+        }
+        self.pulling.insert(image.to_owned());
+        self.waiting.remove(&container.name);
+        self.log(Level::Info, format!("pod {}: pulling image {image:?}", self.key));
+        let request = PullRequest { image: image.to_owned(), builtin: false, local_copy_will_do: always };
+        self.out.push(Output::Pull(request));
+        false
+    }
+
+    /// Within the image back-off; says so on the container.
+    fn pull_held_back(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        container: Option<&str>,
+        image: &str,
+        now: &Now,
+    ) -> bool {
+        let Some((failed, why)) = self.pull_failures.get(image).cloned() else { return false };
+        match self.pulls.check_retry(image, now.mono) {
+            Verdict::Go => false,
+            Verdict::Wait { until, delay } => {
+                // As with the kubelet, the error itself stands first, and then that it waits.
+                let turn = failed.after(delay / 2);
+                let (reason, message) = if now.mono < turn {
+                    self.wake_at(turn);
+                    ("ErrImagePull", why)
+                } else {
+                    ("ImagePullBackOff", backoff::pull_message(image, Some(("ErrImagePull", &why))))
+                };
+                match container {
+                    Some(name) => self.wait_for(name, reason, message),
+                    None => self.sandbox_problem(pod, format!("sandbox image {image:?}: {message}")),
+                }
+                self.wake_at(until);
+                true
+            }
+        }
+    }
+
+    /// Nothing of the pod can run: every container that waits says why.
+    pub(super) fn sandbox_problem(&mut self, pod: &Arc<DesiredPod>, message: String) {
+        let names: Vec<String> = pod.containers().map(|(_, c)| c.name.clone()).collect();
+        for name in names {
+            self.wait_for(&name, "ContainerCreating", message.clone());
+        }
+    }
+
+    /// The sandbox image is missing: have it loaded or pulled.
+    pub(super) fn fetch_sandbox_image(&mut self) {
+        let image = self.settings.map.infra_image.clone();
+        if self.pulling.insert(image.clone()) {
+            let builtin = self.settings.builtin_sandbox;
+            self.out.push(Output::Pull(PullRequest { image, builtin, local_copy_will_do: false }));
+        }
+    }
+
+    pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
+        let Pulled { image, outcome } = pulled;
+        if !self.pulling.remove(&image) {
+            return;
+        }
+        match outcome {
+            PullOutcome::Done | PullOutcome::LocalCopy(_) => {
+                if let PullOutcome::LocalCopy(why) = &outcome {
+                    let line =
+                        format!("pod {}: image {image:?}: {why}; the copy on this machine is used", self.key);
+                    self.log(Level::Warn, line);
+                }
+                self.pull_failures.remove(&image);
+                self.image_arrived(&image);
+            }
+            PullOutcome::Failed(why) => {
+                let line = format!("pod {}: image {image:?} could not be pulled: {why}", self.key);
+                self.log(Level::Warn, line);
+                self.pulls.advance(&image, Some(now.mono), now.mono);
+                self.pull_failures.insert(image, (now.mono, why));
+            }
+        }
+    }
+
+    /// Every container of this image may now be made, for its next attempt.
+    fn image_arrived(&mut self, image: &str) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
+            let name = &container.name;
+            let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+            let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
+            self.ensured.insert(name.clone(), attempt);
+            self.missing.remove(name);
+            self.waiting.remove(name);
+        }
+    }
+
+    /// The create of this container was refused for want of its image.
+    pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
+        let image = container.image.as_deref().unwrap_or_default();
+        if self.ensured.remove(&container.name).is_some() {
+            // It was pulled for this very attempt, and Docker still does not find it.
+            self.retry_later(&container.name, now);
+        }
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            let message = format!("Container image {image:?} is not present with pull policy of Never");
+            self.wait_for(&container.name, "ErrImageNeverPull", message);
+            self.retry_later(&container.name, now);
+            return;
+        }
+        self.missing.insert(container.name.clone());
+    }
+
+    /// Counts a failure of this thing.
+    pub(super) fn retry_later(&mut self, what: &str, now: &Now) -> Duration {
+        let retry = self.create_retry.entry(what.to_owned()).or_default();
+        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        let until = retry.until;
+        self.wake_at(until);
+        until.since(now.mono)
+    }
+
+    /// What to look up when a name is taken.
+    pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
+        self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
+    }
+}
+
+/// The container at this place of the spec.
+pub(super) fn spec_of(pod: &DesiredPod, at: StartRef) -> Option<&Container> {
+    match at.kind {
+        ContainerKind::Regular => pod.spec.containers.get(at.index),
+        ContainerKind::Init | ContainerKind::Sidecar => pod.init_containers().get(at.index),
+    }
+}

@@ -1,0 +1,84 @@
+//! The three states of a pod worker as one total table (spec/02 section 5, with "terminating, and wanted
+//! again" as a state of its own: kubernetes/kubernetes#104648). The man page prints this table.
+
+use std::sync::Arc;
+
+use super::mailbox::StopOrder;
+use crate::pod::DesiredPod;
+
+/// What a worker is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// The pod is wanted, and kept running.
+    Syncing(Arc<DesiredPod>),
+    /// Whatever runs under this identity is being stopped. With `then`: and after it, this one runs.
+    Terminating {
+        /// What ran, as last wanted; `None` for containers found without their manifest.
+        last: Option<Arc<DesiredPod>>,
+        /// The order; graces of later orders can only shorten it.
+        order: StopOrder,
+        /// Wanted again.
+        then: Option<Arc<DesiredPod>>,
+    },
+    /// Nothing runs and nothing is wanted; what is left of the containers is being removed.
+    Terminated,
+}
+
+/// What can happen to a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Trigger {
+    /// The pod is wanted, so or changed.
+    Run(Arc<DesiredPod>),
+    /// The pod is to be stopped.
+    Stop(StopOrder),
+    /// Containers of the same identity and another UID were found alive.
+    OtherUid,
+    /// Everything was observed dead.
+    AllDead,
+}
+
+impl State {
+    /// The table: every state meets every trigger.
+    #[must_use]
+    pub fn next(self, trigger: Trigger) -> State {
+        use State::{Syncing, Terminated, Terminating};
+        match (self, trigger) {
+            (Syncing(old), Trigger::Run(new)) if old.uid == new.uid => Syncing(new),
+            (Syncing(old), Trigger::Run(new)) => {
+                Terminating { last: Some(old), order: REPLACED, then: Some(new) }
+            }
+            (Syncing(old), Trigger::Stop(order)) => Terminating { last: Some(old), order, then: None },
+            (Syncing(pod), Trigger::OtherUid) => Terminating { last: None, order: REPLACED, then: Some(pod) },
+            (Syncing(pod), Trigger::AllDead) => Syncing(pod),
+            (Terminating { last, order, .. }, Trigger::Run(new)) => {
+                Terminating { last, order, then: Some(new) }
+            }
+            (Terminating { last, order, .. }, Trigger::Stop(new)) => {
+                let grace = match (order.grace, new.grace) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                Terminating { last, order: StopOrder { grace, why: new.why }, then: None }
+            }
+            (state @ Terminating { .. }, Trigger::OtherUid) => state,
+            (Terminating { then: Some(pod), .. }, Trigger::AllDead) => Syncing(pod),
+            (Terminating { then: None, .. }, Trigger::AllDead) => Terminated,
+            (Terminated, Trigger::Run(pod)) => Syncing(pod),
+            (Terminated, Trigger::Stop(order)) => Terminating { last: None, order, then: None },
+            (Terminated, Trigger::OtherUid | Trigger::AllDead) => Terminated,
+        }
+    }
+
+    /// The pod that is (or was last) to run in this state.
+    #[must_use]
+    pub fn pod(&self) -> Option<&Arc<DesiredPod>> {
+        match self {
+            State::Syncing(pod) => Some(pod),
+            State::Terminating { last, .. } => last.as_ref(),
+            State::Terminated => None,
+        }
+    }
+}
+
+/// A changed manifest stops the old containers with their own grace.
+const REPLACED: StopOrder = StopOrder { grace: None, why: "its manifest changed" };

@@ -1,0 +1,133 @@
+//! Taking containers down: TERM, deadline, KILL as separate planned calls (invariant 10), in the order
+//! that sidecars need; and removing the dead, which nothing ever waits for (moby/moby#22312).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use log::Level;
+
+use super::look::short;
+use super::machine::{Job, Machine, Retry, Stop};
+use super::state::State;
+use crate::clock::Now;
+use crate::limits;
+use crate::plan::{self, Owned};
+use crate::pod::DesiredPod;
+use crate::runtime::Call;
+
+impl Machine {
+    /// Stops whatever runs under this identity. True: nothing does, and nothing is about to.
+    pub(super) fn stop_everything(&mut self, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) -> bool {
+        let starting = self.any_in_flight(|j| {
+            matches!(
+                j,
+                Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. } | Job::Conflict { .. }
+            )
+        });
+        if !self.all_seen().any(|c| c.state.is_running()) {
+            return !starting;
+        }
+        let mut ids: Vec<String> =
+            plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
+        ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
+        for id in ids {
+            self.stop_one(&id, grace, spec, now);
+        }
+        false
+    }
+
+    /// Takes the stop of one container a step further.
+    pub(super) fn stop_one(&mut self, id: &str, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
+        let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
+        let grace = grace_of(container, grace, spec);
+        let signal = container.stop_signal.clone().unwrap_or_else(|| "SIGTERM".to_owned());
+        let fresh = Stop { asked: now.mono, deadline: now.mono.after(grace), sent: None };
+        let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
+        stop.deadline = stop.deadline.min(stop.asked.after(grace));
+        let stop = *stop;
+        let hard = now.mono >= stop.deadline;
+        let due = match stop.sent {
+            None => now.mono,
+            Some((_, false)) => stop.deadline,
+            Some((at, true)) => at.after(limits::KILL_AGAIN),
+        };
+        if now.mono < due {
+            self.wake_at(due);
+            return;
+        }
+        if self.busy(id) {
+            return;
+        }
+        let signal = if hard { "SIGKILL".to_owned() } else { signal };
+        if hard && stop.sent.is_some_and(|(_, hard)| !hard) {
+            let line = format!(
+                "pod {}: container {} did not end within its grace of {} s and is killed",
+                self.key,
+                short(id),
+                grace.as_secs()
+            );
+            self.log(Level::Warn, line);
+        }
+        if let Some(stop) = self.stops.get_mut(id) {
+            stop.sent = Some((now.mono, hard));
+        }
+        self.call(Job::Kill { id: id.to_owned(), hard }, Call::Kill { id: id.to_owned(), signal });
+    }
+
+    /// A new order while stopping: graces can only get shorter.
+    pub(super) fn shorten_stops(&mut self, now: &Now) {
+        let State::Terminating { order, .. } = &self.state else { return };
+        let Some(grace) = order.grace else { return };
+        let grace = Duration::from_secs(u64::from(grace.max(limits::GRACE_MIN)));
+        for stop in self.stops.values_mut() {
+            stop.deadline = stop.deadline.min(stop.asked.after(grace));
+        }
+        _ = now;
+    }
+
+    /// Removes dead containers that nobody needs: all of an earlier life, and of this one all but the
+    /// newest dead of each name (kubernetes/kubernetes#23881).
+    pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
+        let mut ids = plan::surplus(pod, &self.seen);
+        ids.extend(plan::surplus(None, &self.old));
+        for id in ids {
+            let retry = self.removals.get(&id).copied().unwrap_or_default();
+            if now.mono < retry.until {
+                self.wake_at(retry.until);
+                continue;
+            }
+            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+                continue;
+            }
+            self.call(Job::Remove { id: id.clone() }, Call::Remove { id, force: false });
+        }
+    }
+
+    /// A removal did not work: later again, in the background.
+    pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
+        let retry: &mut Retry = self.removals.entry(id.to_owned()).or_default();
+        let first = retry.tries == 0;
+        retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
+        let until = retry.until;
+        self.wake_at(until);
+        if first {
+            let line = format!(
+                "pod {}: dead container {} could not be removed: {why}; podkeeper tries again in the background",
+                self.key,
+                short(id)
+            );
+            self.log(Level::Warn, line);
+        }
+    }
+}
+
+/// The grace of one container: the order's, the pod's own deletion grace, the spec's, what is written on
+/// the container, 30 s; never less than 2 s (spec/03 section 6). A sandbox has nothing to finish.
+fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Duration {
+    if container.is_sandbox() {
+        return limits::SANDBOX_GRACE;
+    }
+    let of_spec = spec.and_then(|s| s.termination_grace_period_seconds).and_then(|s| u32::try_from(s).ok());
+    let seconds = order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT);
+    Duration::from_secs(u64::from(seconds.max(limits::GRACE_MIN)))
+}

@@ -1,0 +1,203 @@
+//! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
+//! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use crossbeam_channel::Sender;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::machine::{Machine, Output, Settings, Token};
+use super::mailbox::{Inbox, Slot};
+use super::pulls::Pulls;
+use crate::clock::{Clock, Mono, System};
+use crate::limits;
+use crate::pod::PodKey;
+use crate::runtime::client::Pending;
+use crate::runtime::docker::Docker;
+use crate::runtime::{DockerError, Reply};
+use crate::turn::Event;
+
+/// The thread-safe mailbox of a worker: putting never blocks on the worker.
+#[derive(Debug)]
+pub struct Mailbox {
+    slot: Mutex<Slot>,
+    wake: OwnedFd,
+}
+
+impl Mailbox {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn new() -> io::Result<Mailbox> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Mailbox { slot: Mutex::new(Slot::default()), wake })
+    }
+
+    /// Changes what is unread, and wakes the worker.
+    pub fn put(&self, change: impl FnOnce(&mut Slot)) {
+        change(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        // Full means that a wake-up waits already.
+        _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Takes everything unread.
+    fn take(&self) -> Inbox {
+        let mut count = [0u8; 8];
+        _ = rustix::io::read(&self.wake, &mut count);
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What every worker of this node uses.
+#[derive(Clone)]
+pub struct Tools {
+    /// For the machines.
+    pub settings: Arc<Settings>,
+    /// Docker.
+    pub docker: Docker,
+    /// The one clock.
+    pub clock: System,
+    /// The pull thread.
+    pub pulls: Pulls,
+    /// Into the main loop.
+    pub reports: Sender<Event>,
+}
+
+/// A running worker. Dropping it tells the thread to end; it never waits for it.
+#[derive(Debug)]
+pub struct Worker {
+    mailbox: Arc<Mailbox>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    /// Starts the thread of one pod.
+    ///
+    /// # Errors
+    /// The system has no thread or file descriptor left.
+    pub fn spawn(key: &PodKey, known_empty: bool, tools: Tools) -> io::Result<Worker> {
+        let mailbox = Arc::new(Mailbox::new()?);
+        let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
+        let body =
+            Body { key: key.clone(), machine, mailbox: Arc::clone(&mailbox), tools, calls: Vec::new() };
+        let thread = thread::Builder::new()
+            .name(thread_name(key))
+            .stack_size(limits::WORKER_STACK)
+            .spawn(move || body.run())?;
+        Ok(Worker { mailbox, thread })
+    }
+
+    /// Its mailbox.
+    #[must_use]
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// The thread has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.mailbox.put(Slot::close);
+    }
+}
+
+/// `pk-` and as much of the pod's name as the kernel's 15 bytes hold.
+fn thread_name(key: &PodKey) -> String {
+    key.name.chars().take(12).fold("pk-".to_owned(), |mut name, c| {
+        name.push(c);
+        name
+    })
+}
+
+struct Body {
+    key: PodKey,
+    machine: Machine,
+    mailbox: Arc<Mailbox>,
+    tools: Tools,
+    calls: Vec<(Token, Pending)>,
+}
+
+impl Body {
+    fn run(mut self) {
+        loop {
+            let inbox = self.mailbox.take();
+            if inbox.closed {
+                return;
+            }
+            let now = self.tools.clock.now();
+            self.machine.read(inbox, &now);
+            for (token, answer) in self.answers() {
+                self.machine.reply(token, answer, &now);
+            }
+            let step = self.machine.step(&now);
+            let mut called = false;
+            for output in step.out {
+                called |= matches!(output, Output::Call(..));
+                if !self.carry_out(output) {
+                    return;
+                }
+            }
+            // What is answered already (nothing could be sent) is taken without waiting.
+            if !(called && self.calls.iter().any(|(_, p)| p.fd().is_none())) {
+                self.wait(step.wake);
+            }
+        }
+    }
+
+    /// False: the main loop is gone, and so is this worker's purpose.
+    fn carry_out(&mut self, output: Output) -> bool {
+        match output {
+            Output::Call(token, call) => self.calls.push((token, self.tools.docker.begin(&call))),
+            Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
+            Output::Report(report) => {
+                return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
+            }
+            Output::Log(level, line) => log::log!(level, "{line}"),
+        }
+        true
+    }
+
+    fn answers(&mut self) -> Vec<(Token, Result<Reply, DockerError>)> {
+        let mut done = Vec::new();
+        self.calls.retain_mut(|(token, pending)| match pending.advance() {
+            None => true,
+            Some(answer) => {
+                done.push((*token, answer));
+                false
+            }
+        });
+        done
+    }
+
+    fn wait(&self, wake: Option<Mono>) {
+        let deadlines = self.calls.iter().filter_map(|(_, p)| p.deadline());
+        let wake = wake.map(|at| self.tools.clock.instant(at));
+        let until = deadlines.chain(wake).min();
+        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + self.calls.len());
+        fds.push(PollFd::from_borrowed_fd(self.mailbox.wake.as_fd(), PollFlags::IN));
+        fds.extend(self.calls.iter().filter_map(|(_, p)| {
+            let fd: BorrowedFd<'_> = p.fd()?;
+            let flags = if p.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            Some(PollFd::from_borrowed_fd(fd, flags))
+        }));
+        let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));
+        // An interrupted wait is a wake-up like any other: everything is looked at again.
+        _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+/// Rounded up, so that a wait never ends just before its time.
+fn to_timespec(wait: Duration) -> Timespec {
+    let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
+    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
+}

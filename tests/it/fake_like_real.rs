@@ -1,0 +1,589 @@
+//! One script of calls on the in-memory Docker and on the real one: after each step both must have
+//! answered the same, in the same words, and all containers must stand the same.
+//!
+//! Ids are replaced by the script's names, times by their presence, and the order of events counts for each
+//! container alone; nothing else is forgiven.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use podkeeper::clock::{Clock, Mono, Now, Timestamp};
+use podkeeper::runtime::fake::{Cursor, EventNext, Fake};
+use podkeeper::runtime::{
+    Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
+    ExecDetail, PortBinding, Refusal, RefusalKind, Reply,
+};
+use serde_json::{Value, json};
+
+const IMAGE: &str = "busybox:static";
+/// The script's last container: its creation is the last event.
+const LAST: &str = "last";
+
+/// One engine under the script.
+pub struct Side<'a> {
+    /// Makes a call.
+    pub perform: &'a mut dyn FnMut(&Call) -> Result<Reply, DockerError>,
+    /// Returns when this container does not run any more.
+    pub settle: &'a mut dyn FnMut(&str),
+    /// What happened to the containers with the script's label: name, action, exit code or signal.
+    pub events: &'a mut dyn FnMut() -> Vec<String>,
+}
+
+enum Step {
+    /// Create under this name; `$x` in a mode is the id of `x`.
+    Create(&'static str, Box<CreateBody>),
+    Start(&'static str),
+    /// Start, and wait for its end.
+    Run(&'static str),
+    /// With SIGKILL also wait for its end.
+    Kill(&'static str, &'static str),
+    /// Kill the first, and wait for the end of the second.
+    KillPair(&'static str, &'static str),
+    Remove(&'static str, bool),
+    Inspect(&'static str),
+    /// An exec of this command; its id is the name.
+    Exec(&'static str, &'static [&'static str]),
+    ExecInspect(&'static str),
+    Image(&'static str),
+    /// Tags it as `other`.
+    Tag(&'static str),
+    Untag(&'static str),
+}
+
+fn body(cmd: &[&str]) -> Box<CreateBody> {
+    let cmd = Some(cmd.iter().map(ToString::to_string).collect());
+    Box::new(CreateBody { image: IMAGE.into(), cmd, ..CreateBody::default() })
+}
+
+fn with(cmd: &[&str], change: impl FnOnce(&mut CreateBody)) -> Box<CreateBody> {
+    let mut body = body(cmd);
+    change(&mut body);
+    body
+}
+
+fn port(ip: &str) -> Box<CreateBody> {
+    with(&["sleep", "1000"], |b| {
+        b.exposed_ports.insert("80/tcp".into(), Empty {});
+        let binding = PortBinding { host_ip: ip.into(), host_port: "39731".into() };
+        b.host_config.port_bindings.insert("80/tcp".into(), vec![binding]);
+    })
+}
+
+fn script() -> Vec<Step> {
+    use Step::{Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Remove, Run, Start, Tag, Untag};
+    let sleep: &[&str] = &["sleep", "1000"];
+    let joins = |net: &str, ipc: &str, pid: &str| {
+        with(sleep, |b| {
+            b.host_config.network_mode = net.into();
+            b.host_config.ipc_mode = ipc.into();
+            b.host_config.pid_mode = pid.into();
+        })
+    };
+    let limited = |change: fn(&mut CreateBody)| with(sleep, change);
+    vec![
+        // Create and its refusals.
+        Create("a", body(sleep)),
+        Create("a", body(sleep)),
+        Create("x", with(sleep, |b| b.image = "nope".into())),
+        Create("x", with(sleep, |b| b.image = "nope:1".into())),
+        Create("x", limited(|b| b.cmd = None)),
+        Create("x", limited(|b| b.host_config.memory = Some(1000))),
+        Create("x", limited(|b| b.host_config.cpu_quota = Some(10))),
+        Create("x", limited(|b| b.stop_signal = Some("SIGFOO".into()))),
+        Create("x", limited(|b| b.host_config.pid_mode = "container:none".into())),
+        Create("!x", body(sleep)),
+        // One life.
+        Kill("a", "SIGTERM"),
+        Exec("e", &["true"]),
+        Start("a"),
+        Start("a"),
+        Kill("a", "SIGTERM"),
+        Kill("a", "SIGFOO"),
+        Remove("a", false),
+        Exec("e", &["true"]),
+        Exec("e2", &[]),
+        ExecInspect("e"),
+        ExecInspect("none"),
+        Kill("a", "9"),
+        Kill("a", "KILL"),
+        Exec("e2", &["true"]),
+        ExecInspect("e"),
+        Start("a"),
+        Remove("a", true),
+        Remove("a", true),
+        Start("a"),
+        Kill("a", "TERM"),
+        Inspect("a"),
+        // Ends by itself, twice.
+        Create("b", body(&["sh", "-c", "exit 3"])),
+        Run("b"),
+        Run("b"),
+        Remove("b", false),
+        // A signal it does not handle, though it asked for it.
+        Create("c", with(sleep, |b| b.stop_signal = Some("SIGQUIT".into()))),
+        Start("c"),
+        Kill("c", "SIGQUIT"),
+        Remove("c", true),
+        // No such program.
+        Create("d", body(&["/no-such-program", "x"])),
+        Start("d"),
+        Create("f", body(&["no-such-program", "x"])),
+        Start("f"),
+        Start("f"),
+        Kill("f", "KILL"),
+        Remove("d", false),
+        // A sandbox, and who joins it.
+        Create("s", with(sleep, |b| b.host_config.ipc_mode = "shareable".into())),
+        Create("t", body(sleep)),
+        Start("s"),
+        Start("t"),
+        Create("g", joins("container:$s", "container:$s", "")),
+        Create("h", joins("container:$s", "", "")),
+        Create("i", joins("", "container:$s", "")),
+        Create("j", joins("", "", "container:$s")),
+        Create("k", joins("", "container:$t", "")),
+        Create(
+            "x",
+            with(sleep, |b| {
+                b.host_config.network_mode = "container:$s".into();
+                b.hostname = Some("h".into());
+            }),
+        ),
+        Create(
+            "x",
+            with(sleep, |b| {
+                b.host_config = port("").host_config;
+                b.host_config.network_mode = "container:$s".into();
+            }),
+        ),
+        Start("k"),
+        Start("g"),
+        Start("j"),
+        KillPair("s", "j"),
+        Inspect("g"),
+        Start("h"),
+        Start("i"),
+        Start("j"),
+        Kill("g", "SIGKILL"),
+        Start("g"),
+        Start("s"),
+        Start("g"),
+        Start("h"),
+        Remove("s", true),
+        Kill("g", "SIGKILL"),
+        Start("g"),
+        Start("i"),
+        Create("x", joins("", "", "container:$s")),
+        Create("x", joins("", "container:$s", "")),
+        // Host ports.
+        Create("p", port("")),
+        Create("q", port("")),
+        Create("r", port("127.0.0.1")),
+        Create("u", with(sleep, |b| b.host_config.port_bindings = port("").host_config.port_bindings)),
+        Create(
+            "v",
+            with(sleep, |b| {
+                *b = *port("");
+                b.host_config.network_mode = "host".into();
+            }),
+        ),
+        Start("p"),
+        Start("q"),
+        Start("r"),
+        Start("u"),
+        Start("v"),
+        Kill("p", "KILL"),
+        Start("q"),
+        // Images.
+        Image("nope"),
+        Image(IMAGE),
+        Tag("nope"),
+        Tag(IMAGE),
+        Image("other"),
+        Untag("other"),
+        Untag("other"),
+        Image("other"),
+        Create(LAST, body(sleep)),
+    ]
+}
+
+/// Runs the script; one entry a step: what was answered, and how all containers stand.
+fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
+    let mut ids = BTreeMap::from([("none".to_string(), "none".to_string())]);
+    let label = format!("podkeeper.test={prefix}");
+    let mut told = Vec::new();
+    for (n, step) in script().into_iter().enumerate() {
+        let id = |name: &str| ids.get(name).cloned().unwrap_or_else(|| format!("{prefix}{name}"));
+        let image = |name: &str| if name == "other" { format!("{prefix}image:1") } else { name.to_string() };
+        let (mut made, mut ends) = (None, None);
+        let (what, call) = match step {
+            Step::Create(name, mut body) => {
+                for mode in [
+                    &mut body.host_config.network_mode,
+                    &mut body.host_config.ipc_mode,
+                    &mut body.host_config.pid_mode,
+                ] {
+                    if let Some(of) = mode.strip_prefix("container:$") {
+                        *mode = format!("container:{}", id(of));
+                    }
+                }
+                body.labels.insert("podkeeper.test".into(), prefix.into());
+                made = Some(name);
+                let full = if name == "!x" { "!x".into() } else { format!("{prefix}{name}") };
+                (format!("create {name}"), Call::Create { name: full, body })
+            }
+            Step::Start(name) => (format!("start {name}"), Call::Start { id: id(name) }),
+            Step::Run(name) => {
+                ends = Some(id(name));
+                (format!("run {name}"), Call::Start { id: id(name) })
+            }
+            Step::Kill(name, signal) => {
+                ends = Some(id(name)).filter(|_| matches!(signal, "9" | "KILL" | "SIGKILL"));
+                (format!("kill {name} {signal}"), Call::Kill { id: id(name), signal: signal.into() })
+            }
+            Step::Remove(name, force) => {
+                (format!("remove {name} {force}"), Call::Remove { id: id(name), force })
+            }
+            Step::Inspect(name) => (format!("inspect {name}"), Call::Inspect { id: id(name) }),
+            Step::Exec(name, cmd) => {
+                let cmd = cmd.iter().map(ToString::to_string).collect();
+                let body = ExecBody {
+                    attach_stdin: false,
+                    attach_stdout: true,
+                    attach_stderr: true,
+                    tty: false,
+                    cmd,
+                };
+                made = Some(name);
+                (format!("exec {name}"), Call::ExecCreate { id: id("a"), body })
+            }
+            Step::ExecInspect(name) => (format!("exec inspect {name}"), Call::ExecInspect { id: id(name) }),
+            Step::Image(name) => (format!("image {name}"), Call::ImageInspect { image: image(name) }),
+            Step::Tag(name) => {
+                let repo = format!("{prefix}image");
+                (format!("tag {name}"), Call::ImageTag { image: image(name), repo, tag: "1".into() })
+            }
+            Step::Untag(name) => (format!("untag {name}"), Call::ImageRemove { image: image(name) }),
+            Step::KillPair(name, other) => {
+                ends = Some(id(other));
+                (format!("kill {name}"), Call::Kill { id: id(name), signal: "SIGKILL".into() })
+            }
+        };
+        let answer = (side.perform)(&call);
+        if let (Some(name), Ok(Reply::Created { id, .. } | Reply::ExecCreated { id })) = (made, &answer) {
+            ids.insert(name.into(), id.clone());
+        }
+        if let Some(id) = ends {
+            (side.settle)(&id);
+        }
+        let mut lines = stand(side, &label);
+        lines.insert(0, outcome(answer));
+        let plain = |line: String| forget_ids(&line, &ids, prefix);
+        told.push((format!("{n}: {what}"), lines.into_iter().map(plain).collect()));
+    }
+    // Two deaths at one time may be told in either order: events are compared for each container.
+    let mut events: Vec<_> = (side.events)().iter().map(|line| forget_ids(line, &ids, prefix)).collect();
+    events.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
+    told.push(("events".into(), events));
+    told
+}
+
+fn outcome(answer: Result<Reply, DockerError>) -> String {
+    match answer {
+        Ok(Reply::Created { warnings, .. }) => format!("created {warnings:?}"),
+        Ok(Reply::ExecCreated { .. }) => "exec created".into(),
+        Ok(Reply::Container(detail)) => format!("{:?}", told(&detail)),
+        Ok(Reply::Image(image)) => format!("image, user {:?}, stop {:?}", image.user, image.stop_signal),
+        Ok(other) => format!("{other:?}"),
+        Err(DockerError::Refused(r)) => format!("{} {:?} {}", r.status, r.kind, r.message),
+        Err(other) => format!("{other:?}"),
+    }
+}
+
+/// What list and inspect say of every container of the script, newest first.
+fn stand(side: &mut Side<'_>, label: &str) -> Vec<String> {
+    let list = match (side.perform)(&Call::List { labels: vec![label.into()] }) {
+        Ok(Reply::Containers(list)) => list,
+        other => panic!("list: {other:?}"),
+    };
+    list.into_iter()
+        .map(|c| {
+            let detail = match (side.perform)(&Call::Inspect { id: c.id.clone() }) {
+                Ok(Reply::Container(detail)) => detail,
+                other => panic!("inspect: {other:?}"),
+            };
+            format!("{} | {:?}", listed(&c), told(&detail))
+        })
+        .collect()
+}
+
+fn listed(c: &ContainerSummary) -> String {
+    // A second more or less is the machine's speed.
+    let text = c.status.split_whitespace().filter(|w| w.starts_with(['U', 'E', '(', 'C', 'R', 'D']));
+    format!("{} {} {:?} {:?} {}", c.name, c.image, c.labels, c.state, text.collect::<Vec<_>>().join(" "))
+}
+
+fn told(d: &ContainerDetail) -> impl std::fmt::Debug {
+    let times = (d.created.is_some(), d.started_at.is_some(), d.finished_at.is_some());
+    let more = (d.image.clone(), d.tty, d.network_mode.clone(), d.stop_signal.clone(), d.ips.len());
+    (d.name.clone(), d.state, d.exit_code, d.oom_killed, d.error.clone(), times, more)
+}
+
+fn forget_ids(line: &str, ids: &BTreeMap<String, String>, prefix: &str) -> String {
+    let mut line = line.replace(prefix, "~");
+    for (name, id) in ids {
+        line = line.replace(id.as_str(), &format!("<{name}>"));
+    }
+    // Ids of those that were made again, and of endpoints.
+    let hex = |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let words = line.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    words
+        .map(|word| match word.get(..64).filter(|w| hex(w)) {
+            Some(id) => word.replace(id, "<hex>"),
+            None => word.to_string(),
+        })
+        .collect()
+}
+
+/// Compares the engines step by step; `kinds` when both sides know what refusals mean.
+pub fn compare(fake: &mut Side<'_>, real: &mut Side<'_>, kinds: bool) {
+    let prefix = format!("pk-fake-{}-", std::process::id());
+    let fake = run(fake, &prefix);
+    let real = run(real, &prefix);
+    let mut wrong = String::new();
+    for ((what, fake), (_, real)) in fake.iter().zip(&real) {
+        for at in 0..fake.len().max(real.len()) {
+            let line = |side: &[String]| side.get(at).map(|l| if kinds { l.clone() } else { forget_kind(l) });
+            if line(fake) != line(real) {
+                let show = |line: Option<String>| line.unwrap_or_else(|| "nothing".into());
+                wrong += &format!("{what}\n  fake: {}\n  real: {}\n", show(line(fake)), show(line(real)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the fake is not like the real engine:\n{wrong}");
+    assert_eq!(fake.len(), real.len());
+}
+
+/// `409 NotRunning text` to `409 text`.
+fn forget_kind(line: &str) -> String {
+    let mut words = line.splitn(3, ' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some(status), Some(_), Some(text)) if status.len() == 3 && status.parse::<u16>().is_ok() => {
+            format!("{status} {text}")
+        }
+        _ => line.into(),
+    }
+}
+
+#[test]
+fn the_fake_is_like_the_real_engine() {
+    let prefix = format!("pk-fake-{}-", std::process::id());
+    let _clean = CleanUp(prefix.clone());
+    // Listened to all along: what the engine remembers may be pushed out by others' events.
+    let filters = encode(&json!({"type": ["container"], "label": [format!("podkeeper.test={prefix}")]}));
+    let heard = ask("GET", &format!("/events?since={}&filters={filters}", unix_now()), None);
+    let mut real_events = move || {
+        let lines = BufReader::new(&heard).lines();
+        let said = lines.filter_map(|line| {
+            let e: Value = serde_json::from_str(&line.expect("the last event comes")).ok()?;
+            said(e["Action"].as_str()?, |key| e["Actor"]["Attributes"][key].as_str())
+        });
+        let mut seen = Vec::new();
+        for event in said {
+            let last = event.starts_with(&format!("{prefix}{LAST} "));
+            seen.push(event);
+            if last {
+                break;
+            }
+        }
+        seen
+    };
+
+    let now = Now { mono: Mono::default(), wall: Timestamp::from_second(1_800_000_000).unwrap() };
+    let clock = Arc::new(Stopped(now));
+    let fake = Fake::new(clock, 1);
+    fake.with(|state| state.add_image(IMAGE, false));
+    let mut cursor: Cursor = fake.with(|state| state.subscribe(None)).unwrap();
+
+    compare(
+        &mut Side {
+            perform: &mut |call| fake.perform(call),
+            settle: &mut |_| fake.advance(),
+            events: &mut || {
+                let mut seen = Vec::new();
+                while let EventNext::Event(e) = fake.with(|state| state.next_event(&mut cursor)) {
+                    seen.extend(said(&e.action, |key| e.labels.get(key).map(String::as_str)));
+                }
+                seen
+            },
+        },
+        &mut Side {
+            perform: &mut real,
+            settle: &mut |id| drop(http("POST", &format!("/containers/{id}/wait"), None)),
+            events: &mut real_events,
+        },
+        false,
+    );
+}
+
+/// One event without what differs from run to run.
+fn said<'a>(action: &str, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let (name, image) = (label("name")?, label("image")?);
+    let more: Vec<_> = ["exitCode", "signal"].iter().filter_map(|key| label(key)).collect();
+    Some(format!("{name} {image} {action} {}", more.join(" ")))
+}
+
+struct Stopped(Now);
+
+impl Clock for Stopped {
+    fn now(&self) -> Now {
+        self.0
+    }
+}
+
+// --- the real engine, by hand ----------------------------------------------------------------------
+
+/// Removes whatever the script left, also when it fails.
+struct CleanUp(String);
+
+impl Drop for CleanUp {
+    fn drop(&mut self) {
+        let filters = encode(&json!({"label": [format!("podkeeper.test={}", self.0)]}));
+        let (_, list) = http("GET", &format!("/containers/json?all=1&filters={filters}"), None);
+        let list: Value = serde_json::from_str(&list).unwrap_or_default();
+        for c in list.as_array().into_iter().flatten() {
+            http("DELETE", &format!("/containers/{}?v=1&force=1", c["Id"].as_str().unwrap_or("-")), None);
+        }
+        http("DELETE", &format!("/images/{}image:1", self.0), None);
+    }
+}
+
+fn unix_now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+fn encode(value: &Value) -> String {
+    value.to_string().bytes().map(|b| format!("%{b:02X}")).collect()
+}
+
+/// Sends a request on a connection of its own (HTTP/1.0: the answer ends with it).
+fn ask(method: &str, path: &str, body: Option<Value>) -> UnixStream {
+    let mut socket = UnixStream::connect("/var/run/docker.sock").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let body = body.map(|b| b.to_string()).unwrap_or_default();
+    let head = format!("{method} /v1.41{path} HTTP/1.0\r\nHost: d\r\nContent-Type: application/json\r\n");
+    socket.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    socket
+}
+
+fn http(method: &str, path: &str, body: Option<Value>) -> (u16, String) {
+    let mut socket = ask(method, path, body);
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
+}
+
+fn real(call: &Call) -> Result<Reply, DockerError> {
+    let (method, path, body) = match call {
+        Call::List { labels } => {
+            let filters = encode(&json!({ "label": labels }));
+            ("GET", format!("/containers/json?all=1&filters={filters}"), None)
+        }
+        Call::Inspect { id } => ("GET", format!("/containers/{id}/json"), None),
+        Call::Create { name, body } => {
+            ("POST", format!("/containers/create?name={name}"), Some(serde_json::to_value(body).unwrap()))
+        }
+        Call::Start { id } => ("POST", format!("/containers/{id}/start"), None),
+        Call::Kill { id, signal } => ("POST", format!("/containers/{id}/kill?signal={signal}"), None),
+        Call::Remove { id, force } => ("DELETE", format!("/containers/{id}?v=1&force={force}"), None),
+        Call::ExecCreate { id, body } => {
+            ("POST", format!("/containers/{id}/exec"), Some(serde_json::to_value(body).unwrap()))
+        }
+        Call::ExecInspect { id } => ("GET", format!("/exec/{id}/json"), None),
+        Call::ImageInspect { image } => ("GET", format!("/images/{image}/json"), None),
+        Call::ImageTag { image, repo, tag } => {
+            ("POST", format!("/images/{image}/tag?repo={repo}&tag={tag}"), None)
+        }
+        Call::ImageRemove { image } => ("DELETE", format!("/images/{image}"), None),
+        other => panic!("not in the script: {other:?}"),
+    };
+    let (status, text) = http(method, &path, body);
+    let value: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status == 304 {
+        return Ok(Reply::Already);
+    }
+    if status >= 300 {
+        let message = value["message"].as_str().unwrap_or(&text).to_string();
+        return Err(DockerError::Refused(Refusal { kind: RefusalKind::Server, status, message }));
+    }
+    let id = || value["Id"].as_str().unwrap().to_string();
+    Ok(match call {
+        Call::List { .. } => Reply::Containers(value.as_array().unwrap().iter().map(summary).collect()),
+        Call::Inspect { .. } => Reply::Container(Box::new(detail(&value))),
+        Call::Create { .. } => Reply::Created { id: id(), warnings: strings(&value["Warnings"]) },
+        Call::ExecCreate { .. } => Reply::ExecCreated { id: id() },
+        Call::ExecInspect { .. } => Reply::Exec(ExecDetail {
+            running: value["Running"].as_bool().unwrap(),
+            exit_code: value["ExitCode"].as_i64(),
+        }),
+        Call::ImageInspect { .. } => Reply::Image(podkeeper::runtime::ImageDetail::default()),
+        Call::ImageRemove { .. } => Reply::Json(value),
+        _ => Reply::Done,
+    })
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect()
+}
+
+fn labels(value: &Value) -> BTreeMap<String, String> {
+    let pairs = value.as_object().into_iter().flatten();
+    pairs.map(|(k, v)| (k.clone(), v.as_str().unwrap().to_string())).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().trim_start_matches('/').to_string()
+}
+
+fn summary(c: &Value) -> ContainerSummary {
+    ContainerSummary {
+        id: text(&c["Id"]),
+        name: text(&c["Names"][0]),
+        image: text(&c["Image"]),
+        image_id: text(&c["ImageID"]),
+        labels: labels(&c["Labels"]),
+        state: DockerState::parse(&text(&c["State"])),
+        status: text(&c["Status"]),
+        created: c["Created"].as_i64().unwrap(),
+    }
+}
+
+fn detail(c: &Value) -> ContainerDetail {
+    let time = |value: &Value| {
+        let text = value.as_str().unwrap();
+        (!text.starts_with("0001")).then(|| text.parse::<Timestamp>().unwrap())
+    };
+    ContainerDetail {
+        id: text(&c["Id"]),
+        name: text(&c["Name"]),
+        created: time(&c["Created"]),
+        state: DockerState::parse(&text(&c["State"]["Status"])),
+        oom_killed: c["State"]["OOMKilled"].as_bool().unwrap(),
+        exit_code: c["State"]["ExitCode"].as_i64().unwrap(),
+        error: text(&c["State"]["Error"]),
+        started_at: time(&c["State"]["StartedAt"]),
+        finished_at: time(&c["State"]["FinishedAt"]),
+        image_id: text(&c["Image"]),
+        image: text(&c["Config"]["Image"]),
+        labels: labels(&c["Config"]["Labels"]),
+        stop_signal: c["Config"]["StopSignal"].as_str().map(str::to_string),
+        tty: c["Config"]["Tty"].as_bool().unwrap(),
+        network_mode: text(&c["HostConfig"]["NetworkMode"]),
+        ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
+        log_path: text(&c["LogPath"]),
+    }
+}

@@ -1,0 +1,566 @@
+//! The simulated world: one engine, one daemon at a time (the turn and the machines, without threads),
+//! and a clock that only this file moves. Everything follows from the seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use podkeeper::clock::{Mono, Now, Timestamp};
+use podkeeper::config::{Config, Endpoint};
+use podkeeper::manifest::{self, Context};
+use podkeeper::pod::{DesiredPod, PodKey, Source};
+use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
+use podkeeper::runtime::map::MapConfig;
+use podkeeper::runtime::{Call, DockerError, DockerState, Reply, labels, sandbox_image};
+use podkeeper::source::{FromSource, PodSet, SourceUpdate};
+use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
+use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
+
+pub const ROOT: &str = "/var/lib/podkeeper";
+pub const NODE: &str = "node1";
+/// How long a call that gets no answer is waited for.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const RELIST: Duration = Duration::from_secs(60);
+
+pub struct World {
+    pub rng: Rng,
+    pub now: Mono,
+    /// Seconds the wall clock is off; jumps.
+    pub wall_offset: i64,
+    pub engine: Engine,
+    pub daemon: Option<Daemon>,
+    /// Path -> manifest text. What the file source would read.
+    pub files: BTreeMap<String, String>,
+    /// The directory cannot be read.
+    pub unreadable: bool,
+    agenda: BTreeMap<(Mono, u64), Job>,
+    next: u64,
+    /// Counts daemons, so that nothing of a dead one reaches its successor.
+    generation: u64,
+    pub trace: Vec<String>,
+    /// Calls that stopped something that ran, with the time.
+    pub kills: Vec<(Mono, String)>,
+}
+
+/// Something that will happen at a known time.
+enum Job {
+    /// A call reaches the engine.
+    Arrive {
+        generation: u64,
+        key: PodKey,
+        token: Token,
+        call: Call,
+    },
+    /// The answer reaches the worker.
+    Answer {
+        generation: u64,
+        key: PodKey,
+        token: Token,
+        answer: Box<Result<Reply, DockerError>>,
+    },
+    PullEnds {
+        generation: u64,
+        key: PodKey,
+        request: PullRequest,
+    },
+    /// The worker's own deadline.
+    Wake {
+        generation: u64,
+        key: PodKey,
+    },
+    /// The worker reads its mailbox.
+    Read {
+        generation: u64,
+        key: PodKey,
+    },
+    Tick {
+        generation: u64,
+    },
+    /// The event thread connects, lists, or polls its stream.
+    Stream {
+        generation: u64,
+    },
+    Scan {
+        generation: u64,
+    },
+}
+
+pub struct Daemon {
+    turn: Turn,
+    workers: BTreeMap<PodKey, Worker>,
+    cursor: Option<podkeeper::runtime::fake::Cursor>,
+    listed_at: Mono,
+    last_files: Option<BTreeMap<String, String>>,
+    settings: Arc<Settings>,
+}
+
+struct Worker {
+    machine: Machine,
+    slot: Slot,
+    wake: Option<Mono>,
+}
+
+pub fn config() -> Config {
+    let labels =
+        [("kubernetes.io/hostname", NODE), ("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")];
+    Config {
+        node_name: NODE.into(),
+        node_labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        root_dir: ROOT.into(),
+        run_dir: "/run/podkeeper".into(),
+        docker: Endpoint::Fake,
+        manifest_path: Some("/m".into()),
+        file_check_frequency: Duration::from_secs(20),
+        sync_frequency: RELIST,
+        infra_image: None,
+        host_network_sources: vec![Source::File],
+        allow_privileged: false,
+        pull_progress_deadline: Duration::from_secs(60),
+    }
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut engine = Engine::new(seed);
+        engine.add_image("busybox:static", true);
+        World {
+            rng: Rng::new(seed ^ 0x5eed),
+            now: Mono::default(),
+            wall_offset: 0,
+            engine,
+            daemon: None,
+            files: BTreeMap::new(),
+            unreadable: false,
+            agenda: BTreeMap::new(),
+            next: 0,
+            generation: 0,
+            trace: Vec::new(),
+            kills: Vec::new(),
+        }
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.rng.number() % n.max(1)
+    }
+
+    pub fn now(&self) -> Now {
+        let seconds = 1_795_000_000 + self.wall_offset + i64::try_from(self.now.0.as_secs()).unwrap();
+        let nanos = i32::try_from(self.now.0.subsec_nanos()).unwrap();
+        Now { mono: self.now, wall: Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH) }
+    }
+
+    fn note(&mut self, line: String) {
+        let at = self.now.0.as_secs_f64();
+        self.trace.push(format!("{at:>10.3} {line}"));
+    }
+
+    fn later(&mut self, after: Duration, job: Job) {
+        self.agenda.insert((self.now.after(after), self.next), job);
+        self.next += 1;
+    }
+
+    // --- the daemon ---------------------------------------------------------------------------------
+
+    pub fn start_daemon(&mut self) {
+        self.generation += 1;
+        let generation = self.generation;
+        let settings = Arc::new(Settings {
+            map: MapConfig {
+                root_dir: ROOT.into(),
+                oom_floor: 0,
+                infra_image: sandbox_image::image_name(),
+                node_memory: 1 << 30,
+            },
+            builtin_sandbox: true,
+        });
+        self.daemon = Some(Daemon {
+            turn: Turn::new(Arc::new(config())),
+            workers: BTreeMap::new(),
+            cursor: None,
+            listed_at: Mono::default(),
+            last_files: None,
+            settings,
+        });
+        self.note("daemon starts".into());
+        self.later(Duration::ZERO, Job::Stream { generation });
+        self.later(Duration::ZERO, Job::Scan { generation });
+    }
+
+    /// kill -9: everything in memory is gone; calls on their way may or may not still be carried out.
+    pub fn kill_daemon(&mut self) {
+        self.note("daemon dies".into());
+        self.daemon = None;
+        self.generation += 1;
+        let on_their_way: Vec<_> =
+            self.agenda.iter().filter(|(_, j)| matches!(j, Job::Arrive { .. })).map(|(k, _)| *k).collect();
+        for at in on_their_way {
+            if self.below(2) == 0 {
+                self.agenda.remove(&at);
+            }
+        }
+    }
+
+    /// The source looks now (an inotify hint).
+    pub fn hint_files(&mut self) {
+        let generation = self.generation;
+        self.later(Duration::from_millis(2), Job::Scan { generation });
+    }
+
+    pub fn desired(&self) -> Vec<Arc<DesiredPod>> {
+        let mut pods = Vec::new();
+        for (path, text) in &self.files {
+            let context = Context { node_name: NODE, source: Source::File, path };
+            let decoded = manifest::decode(text.as_bytes(), &context);
+            assert!(decoded.is_good(), "{:?}", decoded.problems);
+            pods.extend(decoded.pods);
+        }
+        pods
+    }
+
+    fn event(&mut self, event: Event) {
+        let now = self.now();
+        let Some(daemon) = self.daemon.as_mut() else { return };
+        let effects = daemon.turn.handle(event, &now);
+        for effect in effects {
+            self.effect(effect);
+        }
+        let due = self.daemon.as_ref().and_then(|d| d.turn.next_due());
+        if let Some(at) = due {
+            let generation = self.generation;
+            self.later(at.since(self.now), Job::Tick { generation });
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let generation = self.generation;
+        let daemon = self.daemon.as_mut().unwrap();
+        match effect {
+            Effect::Spawn { key, known_empty } => {
+                let machine = Machine::new(key.clone(), Arc::clone(&daemon.settings), known_empty);
+                let worker = Worker { machine, slot: Slot::default(), wake: None };
+                assert!(daemon.workers.insert(key, worker).is_none(), "a worker is spawned twice");
+            }
+            Effect::Wish(key, wish) => {
+                daemon.workers.get_mut(&key).expect("a wish for a worker that is not there").slot.wish(wish);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
+            Effect::Hint(key, hint) => {
+                daemon.workers.get_mut(&key).expect("a hint for a worker that is not there").slot.hint(hint);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
+            Effect::Retire(key) => _ = daemon.workers.remove(&key),
+            Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
+            Effect::Log(level, line) => self.note(format!("{level} {line}")),
+        }
+    }
+
+    fn step_worker(&mut self, key: &PodKey, answer: Option<(Token, Result<Reply, DockerError>)>) {
+        let now = self.now();
+        let generation = self.generation;
+        let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key)) else { return };
+        let inbox = worker.slot.take();
+        worker.machine.read(inbox, &now);
+        if let Some((token, answer)) = answer {
+            worker.machine.reply(token, answer, &now);
+        }
+        let step = worker.machine.step(&now);
+        worker.wake = step.wake;
+        if let Some(at) = step.wake {
+            self.later(at.since(self.now), Job::Wake { generation, key: key.clone() });
+        }
+        for output in step.out {
+            match output {
+                Output::Call(token, call) => {
+                    let delay = Duration::from_micros(200 + self.below(3000));
+                    self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
+                }
+                Output::Pull(request) => {
+                    let delay = Duration::from_millis(50 + self.below(3000));
+                    self.later(delay, Job::PullEnds { generation, key: key.clone(), request });
+                }
+                Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
+                Output::Log(level, line) => self.note(format!("{level} {line}")),
+            }
+        }
+    }
+
+    // --- what happens -------------------------------------------------------------------------------
+
+    /// Lets time pass. Returns at `until`, or when `stop` says so after an event.
+    pub fn run_until(&mut self, until: Mono) {
+        let mut steps = 0u64;
+        loop {
+            let next = self.agenda.keys().next().map(|(at, _)| *at).filter(|at| *at <= until);
+            let due = self.engine.next_due().filter(|at| *at <= until);
+            let Some(at) = [next, due].into_iter().flatten().min() else { break };
+            self.now = self.now.max(at);
+            let now = self.now();
+            self.engine.advance(now);
+            self.drain_events();
+            if next == Some(at) {
+                let (_, job) = self.agenda.pop_first().unwrap();
+                self.happen(job);
+                self.drain_events();
+            }
+            steps += 1;
+            assert!(steps < 400_000, "the world does not come to rest:\n{}", self.tail(60));
+        }
+        self.now = self.now.max(until);
+        let now = self.now();
+        self.engine.advance(now);
+    }
+
+    fn happen(&mut self, job: Job) {
+        match job {
+            Job::Arrive { generation, key, token, call } => {
+                let now = self.now();
+                self.judge(&call);
+                let result = self.engine.perform(&call, now);
+                self.note(format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
+                if matches!(call, Call::Start { .. } | Call::Create { .. }) {
+                    self.check_always();
+                }
+                if generation != self.generation {
+                    return;
+                }
+                let delay = match &result {
+                    Err(DockerError::Timeout(_)) => TIMEOUT,
+                    _ if matches!(call, Call::Start { .. }) => Duration::from_millis(60 + self.below(150)),
+                    _ => Duration::from_micros(300 + self.below(9000)),
+                };
+                let answer = Box::new(result);
+                self.later(delay, Job::Answer { generation, key, token, answer });
+            }
+            Job::Answer { generation, key, token, answer } if generation == self.generation => {
+                self.step_worker(&key, Some((token, *answer)));
+            }
+            Job::PullEnds { generation, key, request } if generation == self.generation => {
+                let now = self.now();
+                let result = if request.builtin {
+                    self.engine.load(&sandbox_image::image_tar(), now).map(drop)
+                } else {
+                    self.engine.pull(&request.image, now).map(drop)
+                };
+                let outcome = match result {
+                    Ok(()) => PullOutcome::Done,
+                    Err(error) => PullOutcome::Failed(error.to_string()),
+                };
+                self.note(format!("pull {} -> {outcome:?}", request.image));
+                let pulled = Pulled { image: request.image, outcome };
+                if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(&key)) {
+                    worker.slot.pulled(pulled);
+                }
+                self.step_worker(&key, None);
+            }
+            Job::Wake { generation, key } if generation == self.generation => {
+                let due = self.daemon.as_ref().and_then(|d| d.workers.get(&key)).and_then(|w| w.wake);
+                if due.is_some_and(|at| at <= self.now) {
+                    self.step_worker(&key, None);
+                }
+            }
+            Job::Read { generation, key } if generation == self.generation => self.step_worker(&key, None),
+            Job::Tick { generation } if generation == self.generation => self.event(Event::Tick),
+            Job::Stream { generation } if generation == self.generation => self.stream(),
+            Job::Scan { generation } if generation == self.generation => self.scan(),
+            _ => {}
+        }
+    }
+
+    fn scan(&mut self) {
+        let generation = self.generation;
+        self.later(Duration::from_secs(20), Job::Scan { generation });
+        let update = if self.unreadable {
+            SourceUpdate::Failed("the directory cannot be read".into())
+        } else {
+            let unchanged = self.daemon.as_ref().is_some_and(|d| d.last_files.as_ref() == Some(&self.files));
+            if unchanged {
+                return;
+            }
+            let pods = self.desired();
+            let files = self.files.clone();
+            self.daemon.as_mut().unwrap().last_files = Some(files);
+            SourceUpdate::Full(PodSet { pods, ..PodSet::default() })
+        };
+        self.event(Event::Source(FromSource { source: Source::File, update }));
+    }
+
+    /// The event thread: subscribe, then list; list again after a minute; begin again when it ends.
+    fn stream(&mut self) {
+        let generation = self.generation;
+        let now = self.now();
+        let again = Duration::from_millis(500);
+        let due =
+            self.daemon.as_ref().is_some_and(|d| d.cursor.is_none() || now.mono.since(d.listed_at) >= RELIST);
+        if !due {
+            self.later(RELIST / 4, Job::Stream { generation });
+            return;
+        }
+        if self.daemon.as_ref().is_some_and(|d| d.cursor.is_none()) {
+            match self.engine.subscribe(None) {
+                Ok(cursor) => self.daemon.as_mut().unwrap().cursor = Some(cursor),
+                Err(error) => {
+                    self.event(Event::Runtime(RuntimeEvent::Lost(error.to_string())));
+                    self.later(again, Job::Stream { generation });
+                    return;
+                }
+            }
+        }
+        let call = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
+        match self.engine.perform(&call, now) {
+            Ok(Reply::Containers(containers)) => {
+                self.daemon.as_mut().unwrap().listed_at = now.mono;
+                self.event(Event::Runtime(RuntimeEvent::Listed { containers, version: Some("fake".into()) }));
+                self.later(RELIST / 4, Job::Stream { generation });
+            }
+            other => {
+                self.daemon.as_mut().unwrap().cursor = None;
+                self.event(Event::Runtime(RuntimeEvent::Lost(format!("{:?}", other.err()))));
+                self.later(again, Job::Stream { generation });
+            }
+        }
+    }
+
+    fn drain_events(&mut self) {
+        loop {
+            let Some(cursor) = self.daemon.as_mut().and_then(|d| d.cursor.as_mut()) else { return };
+            match self.engine.next_event(cursor) {
+                EventNext::Idle => return,
+                EventNext::End(why) => {
+                    self.daemon.as_mut().unwrap().cursor = None;
+                    self.event(Event::Runtime(RuntimeEvent::Lost(why)));
+                    let generation = self.generation;
+                    self.later(Duration::from_millis(250), Job::Stream { generation });
+                }
+                EventNext::Event(event) => {
+                    let hint = match event.action.as_str() {
+                        "start" => Hint::Started(event.id.clone()),
+                        "die" | "oom" => Hint::Changed(event.id.clone()),
+                        "destroy" => Hint::Removed(event.id.clone()),
+                        _ => continue,
+                    };
+                    let of = |label: &str| event.labels.get(label).cloned();
+                    if of(labels::ROOT_DIR).as_deref() != Some(ROOT) {
+                        continue;
+                    }
+                    let (Some(namespace), Some(name)) = (of(labels::POD_NAMESPACE), of(labels::POD_NAME))
+                    else {
+                        continue;
+                    };
+                    let key = PodKey { namespace, name };
+                    self.note(format!("event {} {}", event.action, short(&event.id)));
+                    self.event(Event::Runtime(RuntimeEvent::Changed { key, hint }));
+                }
+            }
+        }
+    }
+
+    /// Notes which calls take down what runs.
+    fn judge(&mut self, call: &Call) {
+        let victim = match call {
+            Call::Kill { id, .. } | Call::Remove { id, force: true } => self.engine.get(id),
+            _ => None,
+        };
+        if let Some(victim) = victim.filter(|c| c.state == DockerState::Running) {
+            let name = victim.name.clone();
+            self.kills.push((self.now, name));
+        }
+    }
+
+    // --- what must hold -----------------------------------------------------------------------------
+
+    /// Invariant 1, after every call and death: one live set of containers for each identity.
+    pub fn check_always(&self) {
+        let mut uids: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+        let mut names: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+        for c in self.engine.containers().filter(|c| c.state == DockerState::Running) {
+            let label = |key: &str| c.body.labels.get(key).map_or("", String::as_str);
+            if label(labels::ROOT_DIR) != ROOT {
+                continue;
+            }
+            let key = (label(labels::POD_NAMESPACE), label(labels::POD_NAME));
+            let name = (key.0, key.1, label(labels::CONTAINER_NAME));
+            assert!(names.insert(name), "two of {name:?} run at once:\n{}", self.tail(80));
+            let uid = label(labels::POD_UID);
+            let other = uids.insert(key, uid);
+            assert!(other.is_none_or(|o| o == uid), "two lives of {key:?} at once:\n{}", self.tail(80));
+        }
+    }
+
+    /// Ids of our running containers, by Docker name.
+    pub fn running(&self) -> BTreeMap<String, String> {
+        let ours = self.engine.containers().filter(|c| {
+            c.state == DockerState::Running && c.body.labels.get(labels::ROOT_DIR).is_some_and(|r| r == ROOT)
+        });
+        ours.map(|c| (c.name.clone(), c.id.clone())).collect()
+    }
+
+    /// At rest: exactly what the files name runs, and the dead are few.
+    pub fn check_at_rest(&self, context: &str) {
+        let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
+        let mut taken: BTreeSet<PodKey> = BTreeSet::new();
+        for pod in self.desired() {
+            if !taken.insert(pod.key.clone()) {
+                continue;
+            }
+            let base = |name: &str| (pod.key.to_string(), pod.uid.clone(), name.to_owned());
+            wanted.insert(base("POD"));
+            wanted.extend(pod.spec.containers.iter().map(|c| base(&c.name)));
+            let sidecars = pod.init_containers().iter().filter(|c| c.restart_policy.is_some());
+            wanted.extend(sidecars.map(|c| base(&c.name)));
+        }
+        let mut running: BTreeSet<(String, String, String)> = BTreeSet::new();
+        let mut dead: BTreeMap<(String, String), u32> = BTreeMap::new();
+        for c in self.engine.containers() {
+            let label = |key: &str| c.body.labels.get(key).cloned().unwrap_or_default();
+            if label(labels::ROOT_DIR) != ROOT {
+                continue;
+            }
+            let key = format!("{}/{}", label(labels::POD_NAMESPACE), label(labels::POD_NAME));
+            let name = label(labels::CONTAINER_NAME);
+            match c.state {
+                DockerState::Running => _ = running.insert((key, label(labels::POD_UID), name)),
+                // What Docker itself refuses to remove is not counted.
+                DockerState::Exited | DockerState::Created if !self.engine.refuses_removal(&c.id) => {
+                    *dead.entry((key, name)).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(wanted, running, "{context}:\n{}", self.tail(120));
+        let crowd = dead.iter().find(|(_, n)| **n > 1);
+        assert!(crowd.is_none(), "{context}: too many dead {crowd:?}:\n{}", self.tail(120));
+    }
+
+    pub fn tail(&self, lines: usize) -> String {
+        let skip = self.trace.len().saturating_sub(lines);
+        self.trace.iter().skip(skip).cloned().collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+fn words(call: &Call) -> String {
+    match call {
+        Call::Create { name, .. } => format!("create {name}"),
+        Call::Start { id } => format!("start {}", short(id)),
+        Call::Kill { id, signal } => format!("kill {} {signal}", short(id)),
+        Call::Remove { id, .. } => format!("remove {}", short(id)),
+        Call::Inspect { id } => format!("inspect {}", id.get(..40).map_or(id.as_str(), |_| short(id))),
+        Call::List { .. } => "list".into(),
+        other => format!("{other:?}").chars().take(40).collect(),
+    }
+}
+
+fn result_words(result: &Result<Reply, DockerError>) -> String {
+    match result {
+        Ok(Reply::Created { id, .. }) => format!("created {}", short(id)),
+        Ok(Reply::Container(c)) => format!("{:?} {}", c.state, c.exit_code),
+        Ok(Reply::Containers(list)) => format!("{} containers", list.len()),
+        Ok(other) => format!("{other:?}").chars().take(30).collect(),
+        Err(error) => format!("{error:?}").chars().take(110).collect(),
+    }
+}
