@@ -11,6 +11,9 @@ mod docker_client;
 #[path = "it/fake_like_real.rs"]
 mod fake_like_real;
 #[cfg(test)]
+#[path = "it/packaging.rs"]
+mod packaging;
+#[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;
 #[cfg(test)]
