@@ -141,7 +141,7 @@ impl Turn {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key).filter_map(|(_, entry)| {
             let status = entry.worker.as_ref().and_then(|w| w.status.as_ref());
             let over = status.is_some_and(|s| {
-                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && !s.terminating
+                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
             });
             let active = entry.desired.as_ref().or(status.map(|s| &s.pod))?;
             (!over).then_some(active)
@@ -162,7 +162,8 @@ impl Turn {
             Report::Status { status, pod, terminating } => {
                 self.changed = true;
                 let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-                worker.status = Some(WorkerStatus { pod, status, terminating });
+                let since = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
+                worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
                 if over {
                     self.readmit(now);
                 }

@@ -58,7 +58,10 @@ fn examples_are_good_manifests() {
         decoded(&file, &std::fs::read_to_string(&file).unwrap());
     }
     let readme = read("README.md");
-    let shown = readme.split("    # /etc/podkeeper/manifests/web.yaml\n").nth(1).expect("the README shows a manifest");
+    let shown = readme
+        .split("    # /etc/podkeeper/manifests/web.yaml\n")
+        .nth(1)
+        .expect("the README shows a manifest");
     let manifest: Vec<&str> = shown.lines().map_while(|l| l.strip_prefix("    ")).collect();
     decoded(Path::new("README.md"), &manifest.join("\n"));
 }
@@ -73,7 +76,8 @@ fn every_named_bug_is_in_the_table() {
     let mut names: Vec<String> = Vec::new();
     for file in sources {
         let text = std::fs::read_to_string(&file).unwrap();
-        let named = text.lines().filter_map(|l| l.trim().strip_prefix("fn k")).filter_map(|l| l.split('(').next());
+        let named =
+            text.lines().filter_map(|l| l.trim().strip_prefix("fn k")).filter_map(|l| l.split('(').next());
         let numbered = named.filter(|n| n.starts_with(|c: char| c.is_ascii_digit()));
         names.extend(numbered.map(|n| format!("k{n}")));
     }
