@@ -54,17 +54,10 @@ impl Turn {
         }
     }
 
+    /// A changed pod has to pass admission like a new one: otherwise two writes would get past what one
+    /// may not (a pod with a UID of its own that is edited to be privileged).
     fn updates(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        for pod in pods {
-            let entry = self.entries.entry(pod.key.clone()).or_default();
-            if pod.metadata.deletion_timestamp.is_some() {
-                self.remove(&pod);
-            } else if entry.rejected.is_some() {
-                self.additions(vec![pod], now);
-            } else {
-                self.run(pod);
-            }
-        }
+        pods.into_iter().for_each(|pod| self.additions(vec![pod], now));
     }
 
     fn remove(&mut self, pod: &Arc<DesiredPod>) {
