@@ -196,6 +196,8 @@ pub enum RefusalKind {
     Conflict,
     /// 400: the request makes no sense to Docker; repeating it will not help.
     BadRequest,
+    /// 400: the image's name does not parse.
+    BadImageName,
     /// The command is not in the image, or not executable (400, or 500 in some versions).
     CannotRun,
     /// A host port is taken (500).

@@ -194,10 +194,12 @@ impl Machine {
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.blind.insert(sandbox);
                 }
-                _ => {
+                kind => {
+                    let invalid = kind == Some(&RefusalKind::BadImageName);
+                    let reason = if invalid { "InvalidImageName" } else { "CreateContainerError" };
                     let wait = self.retry_later(container, now);
                     let message = format!("{error}; tried again in {} s", wait.as_secs());
-                    self.wait_for(container, "CreateContainerError", message);
+                    self.wait_for(container, reason, message);
                 }
             },
         }
