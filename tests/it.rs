@@ -5,14 +5,53 @@
 #[path = "it/cli.rs"]
 mod cli;
 #[cfg(test)]
+#[path = "it/cli_live.rs"]
+mod cli_live;
+#[cfg(test)]
 #[path = "it/docker_client.rs"]
 mod docker_client;
 #[cfg(test)]
 #[path = "it/fake_like_real.rs"]
 mod fake_like_real;
 #[cfg(test)]
+#[path = "it/harness.rs"]
+mod harness;
+#[cfg(test)]
+#[path = "it/history.rs"]
+mod history;
+#[cfg(test)]
+#[path = "it/lifecycle.rs"]
+mod lifecycle;
+#[cfg(test)]
+#[path = "it/lifecycle_admission.rs"]
+mod lifecycle_admission;
+#[cfg(test)]
+#[path = "it/lifecycle_deaths.rs"]
+mod lifecycle_deaths;
+#[cfg(test)]
+#[path = "it/lifecycle_images.rs"]
+mod lifecycle_images;
+#[cfg(test)]
+#[path = "it/lifecycle_order.rs"]
+mod lifecycle_order;
+#[cfg(test)]
+#[path = "it/lifecycle_restart.rs"]
+mod lifecycle_restart;
+#[cfg(test)]
+#[path = "it/lifecycle_spec.rs"]
+mod lifecycle_spec;
+#[cfg(test)]
+#[path = "it/lifecycle_stop.rs"]
+mod lifecycle_stop;
+#[cfg(test)]
+#[path = "it/lifecycle_writers.rs"]
+mod lifecycle_writers;
+#[cfg(test)]
 #[path = "it/packaging.rs"]
 mod packaging;
+#[cfg(test)]
+#[path = "it/pods.rs"]
+mod pods;
 #[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;
