@@ -11,7 +11,7 @@ use crate::clock::Now;
 use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, Role, RunState, StartRef};
-use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
+use crate::runtime::{ContainerDetail, DockerError, DockerState, RefusalKind, Reply, labels, observe};
 
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].
@@ -284,18 +284,16 @@ impl Machine {
         let detail = match answer {
             Ok(Reply::Container(detail)) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                let line = format!(
-                    "pod {}: the name {name} is taken by a container that Docker cannot find; a suffix is added",
-                    self.key
-                );
-                self.log(Level::Warn, line);
-                self.suffixed.insert(what, suffix_of(name, now));
-                return;
+                return self.add_suffix(what, name, "a container that Docker cannot find", now);
             }
             other => return self.odd(other, "inspect", now),
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),
+            // Removing it once more may never help, and must not hold up the pod (moby/moby#22312).
+            Holder::Stale if detail.state == DockerState::Removing => {
+                self.add_suffix(what, name, "an older container that is stuck on its way out", now);
+            }
             Holder::Stale => {
                 let line = format!(
                     "pod {}: the name {name} is held by an older container of this pod, which is removed",
@@ -320,6 +318,12 @@ impl Machine {
                 self.wait_for(&what, "CreateContainerError", message);
             }
         }
+    }
+
+    fn add_suffix(&mut self, what: String, name: &str, holder: &str, now: &Now) {
+        let line = format!("pod {}: the name {name} is taken by {holder}; a suffix is added", self.key);
+        self.log(Level::Warn, line);
+        self.suffixed.insert(what, suffix_of(name, now));
     }
 
     fn holder(&self, detail: &ContainerDetail, place: &Place) -> Holder {
