@@ -1,0 +1,95 @@
+//! Manifests for the tests on the real Docker: pods of `busybox:static`, which is on the machine.
+
+#![allow(dead_code, reason = "used as the tests grow")]
+
+use serde_json::{Value, json};
+
+/// The image that every machine of ours has.
+pub const IMAGE: &str = "busybox:static";
+
+/// Ends at once, with 0, on TERM.
+pub const OBEYS: &str = "trap 'exit 0' TERM; echo started; sleep 100000 & wait";
+/// Does not end on TERM.
+pub const IGNORES_TERM: &str = "trap '' TERM; echo started; while :; do sleep 1; done";
+
+/// A container that runs a shell script.
+pub fn container(name: &str, script: &str) -> Value {
+    json!({"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script]})
+}
+
+/// A pod's manifest on its way to be written.
+#[derive(Debug, Clone)]
+pub struct Pod(pub Value);
+
+impl Pod {
+    /// A pod with one container `app` that obeys TERM, and a second of grace.
+    pub fn new(name: &str) -> Pod {
+        Pod(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container("app", OBEYS)]},
+        }))
+    }
+
+    /// Sets the value at a JSON pointer (`/spec/containers/0/image`), making the objects on the way; an
+    /// index one past the end of an array appends.
+    pub fn set(mut self, pointer: &str, value: impl Into<Value>) -> Pod {
+        let mut at = &mut self.0;
+        for step in pointer.split('/').skip(1) {
+            let step = step.replace("~1", "/");
+            at = match at {
+                Value::Array(list) => {
+                    let index: usize = step.parse().unwrap();
+                    if index == list.len() {
+                        list.push(json!({}));
+                    }
+                    &mut list[index]
+                }
+                other => &mut other[step],
+            };
+        }
+        *at = value.into();
+        self
+    }
+
+    /// Sets the script of the first container.
+    pub fn script(self, script: &str) -> Pod {
+        self.set("/spec/containers/0/command", json!(["/bin/sh", "-c", script]))
+    }
+
+    /// Seconds between TERM and KILL.
+    pub fn grace(self, seconds: i64) -> Pod {
+        self.set("/spec/terminationGracePeriodSeconds", seconds)
+    }
+
+    /// `Always`, `OnFailure` or `Never`.
+    pub fn restart_policy(self, policy: &str) -> Pod {
+        self.set("/spec/restartPolicy", policy)
+    }
+
+    /// One more container.
+    pub fn and(mut self, container: Value) -> Pod {
+        self.0["spec"]["containers"].as_array_mut().unwrap().push(container);
+        self
+    }
+
+    /// One more init container; with `"restartPolicy": "Always"` in it, a sidecar.
+    pub fn init(mut self, container: Value) -> Pod {
+        let spec = &mut self.0["spec"];
+        if spec["initContainers"].is_null() {
+            spec["initContainers"] = json!([]);
+        }
+        spec["initContainers"].as_array_mut().unwrap().push(container);
+        self
+    }
+
+    /// A host port of the first container.
+    pub fn host_port(self, port: u16) -> Pod {
+        self.set("/spec/containers/0/ports", json!([{"containerPort": 80, "hostPort": port}]))
+    }
+
+    /// The manifest. JSON is YAML as well.
+    pub fn text(&self) -> String {
+        format!("{:#}\n", self.0)
+    }
+}
