@@ -99,6 +99,10 @@ pub const WORKER_STACK: usize = 256 * 1024;
 pub const MAILBOX_HINTS: usize = 64;
 /// Warnings of one create that are logged.
 pub const WARNINGS_PER_CREATE: usize = 8;
+/// Containers that are being started at once, all pods together: Docker gets no faster by more.
+pub const STARTS_AT_ONCE: usize = 8;
+/// How long the main thread may take to end after SIGTERM before the process ends without it.
+pub const END_PATIENCE: Duration = Duration::from_secs(1);
 /// Docker calls one pod may have in flight.
 pub const CALLS_PER_POD: usize = 16;
 /// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].

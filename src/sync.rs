@@ -21,6 +21,7 @@ use crate::source::file::FileSource;
 use crate::status::writer::Writer;
 use crate::sys;
 use crate::turn::{Effect, Event, Turn};
+use crate::worker::gate::Gate;
 use crate::worker::machine::Settings;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tools, Worker};
@@ -47,6 +48,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 /// A thread could not be started at the very beginning.
 pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let signals = signals().map_err(cannot("signals cannot be handled"))?;
+    sys::raise_open_files();
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
     let pulls = Pulls::start(docker.clone(), config.pull_progress_deadline)
@@ -75,7 +77,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         }
     };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
-    let tools = Tools { settings, docker, clock, pulls, reports: events_in };
+    let tools = Tools { settings, docker, clock, pulls, gate: Gate::default(), reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),
@@ -115,7 +117,6 @@ enum Signal {
 
 fn signals() -> io::Result<Receiver<Signal>> {
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    // A write to a closed terminal or journal must not end the daemon.
     let (out, signals) = unbounded();
     std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {

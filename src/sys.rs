@@ -1,4 +1,4 @@
-//! What is asked of the kernel about this process and machine, in safe words. Nothing is changed here.
+//! What is asked of the kernel about this process and machine, in safe words.
 
 use rustix::thread::CapabilitySet;
 
@@ -19,6 +19,18 @@ pub fn oom_floor() -> i32 {
 #[must_use]
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Lifts this process's soft limit of open files to the hard one: each pod has a mailbox and connections.
+pub fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let lifted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, lifted)
+    {
+        log::warn!("the limit of open files stays at {:?}: {error}", limit.current);
+    }
 }
 
 /// Memory of the machine in bytes; at least 1.

@@ -1,15 +1,10 @@
 //! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (spec/10
-//! section 10). Pure. A quantity that does not parse counts as absent: validation refused it long before.
-//!
-//! Pod-level resources (`spec.resources`) are not carried out and so do not count here either.
-
-use std::collections::BTreeMap;
+//! section 10). Pure. Pod-level resources (`spec.resources`) are not carried out: validation refuses them.
 
 use k8s_openapi::api::core::v1::Container;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::manifest::quantity;
 use crate::pod::{ContainerKind, DesiredPod, Source};
+use crate::qos::{self, Qos};
 use crate::runtime::HostConfig;
 
 /// Length of a CPU quota period, microseconds.
@@ -30,40 +25,6 @@ const OOM_BEST_EFFORT: i32 = 1000;
 const NODE_CRITICAL: &str = "system-node-critical";
 /// Pods of this priority and above count as critical (`pkg/kubelet/types/pod_update.go`).
 const SYSTEM_PRIORITY: i32 = 2_000_000_000;
-
-/// Quality-of-service class, by cpu and memory of all containers (`pkg/apis/core/v1/helper/qos/qos.go`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Qos {
-    /// Every container limits cpu and memory, and requests what it limits.
-    Guaranteed,
-    /// Something is requested or limited.
-    Burstable,
-    /// Nothing is.
-    BestEffort,
-}
-
-/// The class of a pod.
-#[must_use]
-pub fn qos(pod: &DesiredPod) -> Qos {
-    let (mut any, mut guaranteed) = (false, true);
-    for resource in ["cpu", "memory"] {
-        let (mut requests, mut limits) = (0_i64, 0_i64);
-        for (_, container) in pod.containers() {
-            let (request, limit) = (request(container, resource), limit(container, resource));
-            guaranteed &= limit > 0;
-            requests = requests.saturating_add(request);
-            limits = limits.saturating_add(limit);
-        }
-        any |= requests > 0 || limits > 0;
-        // A request that is not written is not compared: the API's defaults copy it from the limit.
-        guaranteed &= requests == limits;
-    }
-    match (any, guaranteed) {
-        (false, _) => Qos::BestEffort,
-        (true, true) => Qos::Guaranteed,
-        (true, false) => Qos::Burstable,
-    }
-}
 
 /// Sets the fields of a container's resources. `node_memory` in bytes, `oom_floor` the lowest
 /// `oom_score_adj` that may be asked for.
@@ -107,7 +68,7 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
     if critical && pod.spec.priority_class_name.as_deref() == Some(NODE_CRITICAL) {
         return OOM_GUARANTEED;
     }
-    match qos(pod) {
+    match qos::class(&pod.spec) {
         Qos::Guaranteed => return OOM_GUARANTEED,
         Qos::BestEffort => return OOM_BEST_EFFORT,
         Qos::Burstable => {}
@@ -127,26 +88,12 @@ fn share(request: i64, node_memory: i64) -> i32 {
     i32::try_from(score).unwrap_or(i32::MIN)
 }
 
-/// Milli-CPUs or bytes of a limit; 0 when absent.
 fn limit(container: &Container, resource: &str) -> i64 {
-    let limits = container.resources.as_ref().and_then(|r| r.limits.as_ref());
-    milli_or_bytes(limits, resource)
+    qos::limit(container.resources.as_ref(), resource)
 }
 
-/// Milli-CPUs or bytes of a request; the limit when no request is written; 0 when neither is.
 fn request(container: &Container, resource: &str) -> i64 {
-    let requests = container.resources.as_ref().and_then(|r| r.requests.as_ref());
-    match requests.is_some_and(|r| r.contains_key(resource)) {
-        true => milli_or_bytes(requests, resource),
-        false => limit(container, resource),
-    }
-}
-
-/// `cpu` in thousandths, everything else in whole units; 0 for what is absent, negative or unreadable.
-fn milli_or_bytes(list: Option<&BTreeMap<String, Quantity>>, resource: &str) -> i64 {
-    let Some(Quantity(text)) = list.and_then(|list| list.get(resource)) else { return 0 };
-    let parsed = if resource == "cpu" { quantity::milli(text) } else { quantity::value(text) };
-    parsed.unwrap_or(0).max(0)
+    qos::request(container.resources.as_ref(), resource)
 }
 
 #[cfg(test)]

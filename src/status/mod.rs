@@ -7,7 +7,6 @@ pub mod file;
 #[cfg(test)]
 mod golden;
 mod phase;
-mod qos;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -22,6 +21,7 @@ use crate::clock::Timestamp;
 use crate::plan::restart::restarts;
 use crate::plan::{Observed, Probes, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
+use crate::qos;
 
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
 pub type Waiting = BTreeMap<String, WaitingReason>;
@@ -112,7 +112,9 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
 fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
     PodStatus {
         observed_generation: pod.metadata.generation,
-        qos_class: Some(pod.status.qos_class.clone().unwrap_or_else(|| qos::class(&pod.spec).to_owned())),
+        qos_class: Some(
+            pod.status.qos_class.clone().unwrap_or_else(|| qos::class(&pod.spec).as_str().to_owned()),
+        ),
         start_time: Some(old.start_time.clone().unwrap_or(start_time)),
         ..PodStatus::default()
     }

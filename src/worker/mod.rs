@@ -3,6 +3,7 @@
 //!
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
+pub mod gate;
 pub mod machine;
 pub mod mailbox;
 pub mod pulls;

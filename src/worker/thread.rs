@@ -1,7 +1,9 @@
 //! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
 //! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use std::{io, thread};
 use crossbeam_channel::Sender;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::gate::{Gate, Permit};
 use super::machine::{Machine, Output, Settings, Token};
 use super::mailbox::{Inbox, Slot};
 use super::pulls::Pulls;
@@ -18,13 +21,15 @@ use crate::limits;
 use crate::pod::PodKey;
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
-use crate::runtime::{DockerError, Reply};
+use crate::runtime::{Call, DockerError, Reply};
 use crate::turn::Event;
 
 /// The thread-safe mailbox of a worker: putting never blocks on the worker.
 #[derive(Debug)]
 pub struct Mailbox {
     slot: Mutex<Slot>,
+    /// Turns at the gate that came and were not taken yet.
+    grants: AtomicUsize,
     wake: OwnedFd,
 }
 
@@ -35,12 +40,27 @@ impl Mailbox {
     /// No file descriptor is left.
     pub fn new() -> io::Result<Mailbox> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { slot: Mutex::new(Slot::default()), wake })
+        Ok(Mailbox { slot: Mutex::new(Slot::default()), grants: AtomicUsize::new(0), wake })
     }
 
     /// Changes what is unread, and wakes the worker.
     pub fn put(&self, change: impl FnOnce(&mut Slot)) {
         change(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake();
+    }
+
+    /// It is this worker's turn at the gate.
+    pub(super) fn grant(&self) {
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Turns that came since this was last asked.
+    pub(super) fn take_grants(&self) -> usize {
+        self.grants.swap(0, Ordering::SeqCst)
+    }
+
+    fn wake(&self) {
         // Full means that a wake-up waits already.
         _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -64,6 +84,8 @@ pub struct Tools {
     pub clock: System,
     /// The pull thread.
     pub pulls: Pulls,
+    /// Starts, all pods together.
+    pub gate: Gate,
     /// Into the main loop.
     pub reports: Sender<Event>,
 }
@@ -83,8 +105,14 @@ impl Worker {
     pub fn spawn(key: &PodKey, known_empty: bool, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
-        let body =
-            Body { key: key.clone(), machine, mailbox: Arc::clone(&mailbox), tools, calls: Vec::new() };
+        let body = Body {
+            key: key.clone(),
+            machine,
+            mailbox: Arc::clone(&mailbox),
+            tools,
+            calls: Vec::new(),
+            queued: VecDeque::new(),
+        };
         let thread = thread::Builder::new()
             .name(thread_name(key))
             .stack_size(limits::WORKER_STACK)
@@ -124,7 +152,24 @@ struct Body {
     machine: Machine,
     mailbox: Arc<Mailbox>,
     tools: Tools,
-    calls: Vec<(Token, Pending)>,
+    calls: Vec<InFlight>,
+    /// Starts that wait for their turn at the gate.
+    queued: VecDeque<(Token, Call)>,
+}
+
+struct InFlight {
+    token: Token,
+    pending: Pending,
+    /// Held while a container is being started.
+    _permit: Option<Permit>,
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.tools.gate.leave(&self.mailbox);
+        // Turns that came and will not be used go to the next ones.
+        drop(self.grants());
+    }
 }
 
 impl Body {
@@ -133,6 +178,11 @@ impl Body {
             let inbox = self.mailbox.take();
             if inbox.closed {
                 return;
+            }
+            for permit in self.grants() {
+                if let Some((token, call)) = self.queued.pop_front() {
+                    self.begin(token, &call, Some(permit));
+                }
             }
             let now = self.tools.clock.now();
             self.machine.read(inbox, &now);
@@ -148,7 +198,7 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            if !(called && self.calls.iter().any(|(_, p)| p.fd().is_none())) {
+            if !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
@@ -157,7 +207,11 @@ impl Body {
     /// False: the main loop is gone, and so is this worker's purpose.
     fn carry_out(&mut self, output: Output) -> bool {
         match output {
-            Output::Call(token, call) => self.calls.push((token, self.tools.docker.begin(&call))),
+            Output::Call(token, call @ Call::Start { .. }) => match self.tools.gate.enter(&self.mailbox) {
+                Some(permit) => self.begin(token, &call, Some(permit)),
+                None => self.queued.push_back((token, call)),
+            },
+            Output::Call(token, call) => self.begin(token, &call, None),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
@@ -167,12 +221,21 @@ impl Body {
         true
     }
 
+    fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
+        let pending = self.tools.docker.begin(call);
+        self.calls.push(InFlight { token, pending, _permit: permit });
+    }
+
+    fn grants(&self) -> Vec<Permit> {
+        (0..self.mailbox.take_grants()).map(|_| self.tools.gate.permit()).collect()
+    }
+
     fn answers(&mut self) -> Vec<(Token, Result<Reply, DockerError>)> {
         let mut done = Vec::new();
-        self.calls.retain_mut(|(token, pending)| match pending.advance() {
+        self.calls.retain_mut(|call| match call.pending.advance() {
             None => true,
             Some(answer) => {
-                done.push((*token, answer));
+                done.push((call.token, answer));
                 false
             }
         });
@@ -180,14 +243,14 @@ impl Body {
     }
 
     fn wait(&self, wake: Option<Mono>) {
-        let deadlines = self.calls.iter().filter_map(|(_, p)| p.deadline());
+        let deadlines = self.calls.iter().filter_map(|c| c.pending.deadline());
         let wake = wake.map(|at| self.tools.clock.instant(at));
         let until = deadlines.chain(wake).min();
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + self.calls.len());
         fds.push(PollFd::from_borrowed_fd(self.mailbox.wake.as_fd(), PollFlags::IN));
-        fds.extend(self.calls.iter().filter_map(|(_, p)| {
-            let fd: BorrowedFd<'_> = p.fd()?;
-            let flags = if p.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        fds.extend(self.calls.iter().filter_map(|c| {
+            let fd: BorrowedFd<'_> = c.pending.fd()?;
+            let flags = if c.pending.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             Some(PollFd::from_borrowed_fd(fd, flags))
         }));
         let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));

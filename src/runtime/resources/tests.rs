@@ -59,7 +59,7 @@ fn memory() {
 #[test]
 fn classes_and_scores() {
     let check = |resources: &str, class: Qos, score: i32| {
-        let got = (qos(&one(resources)), applied(resources, GIB, -1000).oom_score_adj);
+        let got = (qos::class(&one(resources).spec), applied(resources, GIB, -1000).oom_score_adj);
         assert_eq!((resources, got), (resources, (class, Some(score))));
     };
     let all = r#"{"cpu":"1","memory":"256Mi"}"#;
