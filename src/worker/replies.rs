@@ -33,7 +33,13 @@ impl Machine {
             Job::Inspect { id } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer {
-                    Ok(Reply::Container(detail)) => Ok(observe::from_detail(&detail, &root)),
+                    // Docker never changes labels: an inspection without ours has lost them, and the
+                    // container is as alive as before (balena-os/meta-balena#2062).
+                    Ok(Reply::Container(detail)) => {
+                        observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
+                            DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
+                        })
+                    }
                     Err(e) if e.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(None),
                     Err(error) => Err(error),
                     Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
@@ -294,19 +300,21 @@ impl Machine {
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),
-            Holder::Stale => {
+            Holder::Stale(owned) => {
                 let line = format!(
                     "pod {}: the name {name} is held by an older container of this pod, which is removed",
                     self.key
                 );
                 self.log(Level::Warn, line);
-                // The first time nothing is waited for; should the removal fail, the name stays taken.
+                // The first time nothing is waited for.
                 match self.create_retry.get_mut(&what) {
                     Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
                     None => _ = self.create_retry.insert(what, Retry::default()),
                 }
-                let id = detail.id.clone();
-                self.call(Job::Remove { id: id.clone() }, crate::runtime::Call::Remove { id, force: true });
+                // As one of the dead of an earlier life it is removed before anything is made; should that
+                // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
+                self.vanished(&owned.id, now);
+                self.old.all.push(*owned);
             }
             Holder::Foreign => {
                 let wait = self.retry_later(&what, now);
@@ -324,13 +332,13 @@ impl Machine {
         let Some(owned) = observe::from_detail(detail, &self.settings.map.root_dir) else {
             return Holder::Foreign;
         };
-        let State::Syncing(pod) = &self.state else { return Holder::Stale };
+        let State::Syncing(pod) = &self.state else { return Holder::Stale(Box::new(owned)) };
         let same = owned.key == self.key
             && owned.uid == pod.uid
             && owned.attempt == place.attempt
             && owned.container_name() == place.container.as_deref()
             && !owned.state.is_dead();
-        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale }
+        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale(Box::new(owned)) }
     }
 
     fn fresh(&self, id: String, docker_name: String, attempt: u32, role: Role) -> Owned {
@@ -367,7 +375,7 @@ enum Holder {
     /// The very container that was to be made: a create whose reply was lost.
     Ours(Box<Owned>),
     /// One of ours that nobody counts on.
-    Stale,
+    Stale(Box<Owned>),
     /// Somebody else's.
     Foreign,
 }
