@@ -31,7 +31,8 @@ fn run_and_die_and_go(node: &Node) {
             node.running(name, "app").iter().any(|c| c.attempt == 1)
         });
         node.wait_until("the status knows it", || {
-            node.container_status(name, "app").is_some_and(|c| c.restart_count == 1 && c.state.is_some_and(|s| s.running.is_some()))
+            node.container_status(name, "app")
+                .is_some_and(|c| c.restart_count == 1 && c.state.is_some_and(|s| s.running.is_some()))
         });
     }
     node.remove("p.yaml");

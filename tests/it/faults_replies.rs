@@ -182,7 +182,9 @@ fn k2062_inspect_that_drops_and_alters_fields() {
     let node = &faulty.node;
     let alter: Edit = Arc::new(|value: &mut Value| {
         let Some(top) = value.as_object_mut() else { return };
-        for gone in ["NetworkSettings", "Mounts", "GraphDriver", "Driver", "Platform", "Args", "Path", "LogPath"] {
+        for gone in
+            ["NetworkSettings", "Mounts", "GraphDriver", "Driver", "Platform", "Args", "Path", "LogPath"]
+        {
             top.remove(gone);
         }
         top.insert("HostConfig".to_owned(), Value::Null);
@@ -241,7 +243,9 @@ fn k2062_each_field_of_inspect_is_lost_once() {
             counted.fetch_add(1, Ordering::Relaxed);
             let edit: Edit = Arc::new(move |value: &mut Value| {
                 let (parent, key) = place.rsplit_once('/').unwrap();
-                value.pointer_mut(parent).and_then(Value::as_object_mut).unwrap().remove(key);
+                if let Some(Value::Object(map)) = value.pointer_mut(parent) {
+                    map.remove(key);
+                }
             });
             Verdict::Edit(edit)
         })
@@ -266,7 +270,9 @@ fn an_engine_that_is_too_old_and_is_upgraded() {
     faulty.launch();
     node.wait_until("the status says why", || {
         let docker = node.status().map(|s| s.docker);
-        docker.is_some_and(|d| !d.reachable && d.problem.is_some_and(|p| p.contains("1.24") && p.contains("1.40")))
+        docker.is_some_and(|d| {
+            !d.reachable && d.problem.is_some_and(|p| p.contains("1.24") && p.contains("1.40"))
+        })
     });
     assert!(node.exited().is_none(), "the daemon ended");
     faulty.proxy.no_rule();
