@@ -306,9 +306,13 @@ impl Machine {
                     self.key
                 );
                 self.log(Level::Warn, line);
-                // The first time nothing is waited for.
+                // The first time nothing is waited for. One that comes back has been forgotten since, for
+                // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
                 match self.create_retry.get_mut(&what) {
-                    Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+                    Some(retry) => {
+                        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                        self.suffixed.insert(what, suffix_of(name, now));
+                    }
                     None => _ = self.create_retry.insert(what, Retry::default()),
                 }
                 // As one of the dead of an earlier life it is removed before anything is made; should that

@@ -2,8 +2,6 @@
 //! with it. Nodes run side by side on one engine, told apart by the label of their root directory; a test
 //! that looks at anything but its own node's containers is a mistake.
 
-#![allow(dead_code, reason = "used as the tests grow")]
-
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -99,6 +97,7 @@ pub struct Node {
     pub options: RefCell<Options>,
     daemon: RefCell<Option<Child>>,
     docker: Docker,
+    socket: PathBuf,
 }
 
 impl Node {
@@ -125,7 +124,7 @@ impl Node {
         }
         let socket = options.look_at.clone().unwrap_or_else(|| PathBuf::from(SOCKET));
         let docker = Docker::Engine(Client::new(&socket));
-        Node { base, name, options: RefCell::new(options), daemon: RefCell::new(None), docker }
+        Node { base, name, options: RefCell::new(options), daemon: RefCell::new(None), docker, socket }
     }
 
     /// The command that is the daemon, with all its flags.
@@ -172,6 +171,11 @@ impl Node {
     }
     fn log_path(&self) -> PathBuf {
         self.base.join("log")
+    }
+
+    /// The socket through which this harness looks at the containers.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Process id of the daemon.
@@ -384,7 +388,12 @@ impl Node {
 
     /// All that Docker says about a container.
     pub fn inspect(&self, id: &str) -> Value {
-        docker_get(Path::new(SOCKET), &format!("/containers/{id}/json"))
+        docker_get(&self.socket, &format!("/containers/{id}/json"))
+    }
+
+    /// All that Docker says about an image.
+    pub fn inspect_image(&self, image: &str) -> Value {
+        docker_get(&self.socket, &format!("/images/{image}/json"))
     }
 
     /// Waits until the condition holds; when it does not in [`PATIENCE`], shows the node and fails.
