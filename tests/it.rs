@@ -14,6 +14,21 @@ mod docker_client;
 #[path = "it/fake_like_real.rs"]
 mod fake_like_real;
 #[cfg(test)]
+#[path = "it/faults.rs"]
+mod faults;
+#[cfg(test)]
+#[path = "it/faults_churn.rs"]
+mod faults_churn;
+#[cfg(test)]
+#[path = "it/faults_events.rs"]
+mod faults_events;
+#[cfg(test)]
+#[path = "it/faults_replies.rs"]
+mod faults_replies;
+#[cfg(test)]
+#[path = "it/faults_start.rs"]
+mod faults_start;
+#[cfg(test)]
 #[path = "it/harness.rs"]
 mod harness;
 #[cfg(test)]
@@ -50,8 +65,17 @@ mod lifecycle_writers;
 #[path = "it/packaging.rs"]
 mod packaging;
 #[cfg(test)]
+#[path = "it/podman.rs"]
+mod podman;
+#[cfg(test)]
 #[path = "it/pods.rs"]
 mod pods;
+#[cfg(test)]
+#[path = "it/private_engine.rs"]
+mod private_engine;
+#[cfg(test)]
+#[path = "it/proxy.rs"]
+mod proxy;
 #[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;

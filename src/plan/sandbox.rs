@@ -2,7 +2,7 @@
 //!
 //! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
 
-use crate::plan::{Observed, Owned, Role, RunState};
+use crate::plan::{Observed, Owned, Role};
 use crate::pod::DesiredPod;
 
 /// The verdict.
@@ -37,10 +37,9 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     }
 }
 
-/// The network mode is the wanted one, and a pod network has an address. Until the sandbox was inspected
-/// its addresses are not known, which says nothing.
+/// The network mode is the wanted one, by our label. The kubelet also replaces a sandbox without an
+/// address. Here it stays: an engine without a bridge, or one that leaves addresses out of its inspection,
+/// would see every pod made again for ever (balena-os/meta-balena#2062).
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
-    let Role::Sandbox { host_network, ips } = &sandbox.role else { return false };
-    let inspected = matches!(sandbox.state, RunState::Running { started: Some(_) });
-    *host_network == pod.host_network() && (*host_network || !inspected || !ips.is_empty())
+    matches!(sandbox.role, Role::Sandbox { host_network, .. } if host_network == pod.host_network())
 }

@@ -109,7 +109,7 @@ impl Machine {
                 self.want_digest(&owned);
                 self.merge(owned, now);
             }
-            // Not there any more, or no longer ours.
+            // Not there any more.
             Ok(None) => {
                 self.looked(id);
                 self.vanished(id, now);

@@ -397,8 +397,14 @@ impl Machine {
             self.reported_seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));
         }
-        let looking = self.list_needed || !self.blind.is_empty() || !self.stale.is_empty();
-        let inspecting = self.in_flight.values().any(|j| matches!(j, Job::Inspect { .. } | Job::List));
+        // One that gave no answer before is told as the list shows it (kubernetes/kubernetes#94829).
+        let awaited = |id: &String| !self.inspect_retry.contains_key(id);
+        let looking = self.list_needed || self.blind.iter().chain(&self.stale).any(awaited);
+        let inspecting = self.in_flight.values().any(|j| match j {
+            Job::List => true,
+            Job::Inspect { id } => awaited(id),
+            _ => false,
+        });
         let Some(pod) = self.state.pod().cloned() else { return };
         if self.status.is_some() && (looking || inspecting) && !self.in_trouble(now) {
             return;

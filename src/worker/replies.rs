@@ -11,7 +11,7 @@ use crate::clock::Now;
 use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, Role, RunState, StartRef};
-use crate::runtime::{ContainerDetail, DockerError, DockerState, RefusalKind, Reply, labels, observe};
+use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].
@@ -33,7 +33,13 @@ impl Machine {
             Job::Inspect { id } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer {
-                    Ok(Reply::Container(detail)) => Ok(observe::from_detail(&detail, &root)),
+                    // Docker never changes labels: an inspection without ours has lost them, and the
+                    // container is as alive as before (balena-os/meta-balena#2062).
+                    Ok(Reply::Container(detail)) => {
+                        observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
+                            DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
+                        })
+                    }
                     Err(e) if e.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(None),
                     Err(error) => Err(error),
                     Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
@@ -290,23 +296,27 @@ impl Machine {
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),
-            // Removing it once more may never help, and must not hold up the pod (moby/moby#22312).
-            Holder::Stale if detail.state == DockerState::Removing => {
-                self.add_suffix(what, name, "an older container that is stuck on its way out", now);
-            }
-            Holder::Stale => {
+            // It should not live; the plan stops it as a stray.
+            Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
+            Holder::Stale(owned) => {
                 let line = format!(
                     "pod {}: the name {name} is held by an older container of this pod, which is removed",
                     self.key
                 );
                 self.log(Level::Warn, line);
-                // The first time nothing is waited for; should the removal fail, the name stays taken.
+                // The first time nothing is waited for. One that comes back has been forgotten since, for
+                // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
                 match self.create_retry.get_mut(&what) {
-                    Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+                    Some(retry) => {
+                        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                        self.suffixed.insert(what, suffix_of(name, now));
+                    }
                     None => _ = self.create_retry.insert(what, Retry::default()),
                 }
-                let id = detail.id.clone();
-                self.call(Job::Remove { id: id.clone() }, crate::runtime::Call::Remove { id, force: true });
+                // As one of the dead of an earlier life it is removed before anything is made; should that
+                // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
+                self.vanished(&owned.id, now);
+                self.old.all.push(*owned);
             }
             Holder::Foreign => {
                 let wait = self.retry_later(&what, now);
@@ -330,13 +340,13 @@ impl Machine {
         let Some(owned) = observe::from_detail(detail, &self.settings.map.root_dir) else {
             return Holder::Foreign;
         };
-        let State::Syncing(pod) = &self.state else { return Holder::Stale };
+        let State::Syncing(pod) = &self.state else { return Holder::Stale(Box::new(owned)) };
         let same = owned.key == self.key
             && owned.uid == pod.uid
             && owned.attempt == place.attempt
             && owned.container_name() == place.container.as_deref()
             && !owned.state.is_dead();
-        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale }
+        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale(Box::new(owned)) }
     }
 
     fn fresh(&self, id: String, docker_name: String, attempt: u32, role: Role) -> Owned {
@@ -373,7 +383,7 @@ enum Holder {
     /// The very container that was to be made: a create whose reply was lost.
     Ours(Box<Owned>),
     /// One of ours that nobody counts on.
-    Stale,
+    Stale(Box<Owned>),
     /// Somebody else's.
     Foreign,
 }

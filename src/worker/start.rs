@@ -202,8 +202,6 @@ impl Machine {
             Job::CreateSandbox { .. } => container.is_none(),
             Job::Create { container: it, .. } => container == Some(it),
             Job::Conflict { place, .. } => place.container.as_deref() == container,
-            // The stale holder of a name is on its way out.
-            Job::Remove { id } => !self.all_seen().any(|c| c.id == *id),
             _ => false,
         })
     }

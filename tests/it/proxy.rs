@@ -1,0 +1,478 @@
+//! A man in the middle: a Unix-socket HTTP proxy between the daemon under test and a real engine. It
+//! forwards everything as it is, counts what changes something, and does harm where a rule says so.
+//!
+//! It must add nothing of its own: without rules the daemon cannot tell it from the engine.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use serde_json::Value;
+
+/// One request on its way to the engine.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `GET`, `POST` or `DELETE`.
+    pub method: String,
+    /// Path without the API version in front.
+    pub path: String,
+    /// What follows the question mark, percent-encoded.
+    pub query: String,
+    /// Counts all requests from 0.
+    pub number: usize,
+    /// Counts those that change something from 0; `None` for a `GET`.
+    pub mutation: Option<usize>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    pub fn is(&self, method: &str, end: &str) -> bool {
+        self.method == method && self.path.ends_with(end)
+    }
+
+    /// A stream that never ends by itself.
+    pub fn is_events(&self) -> bool {
+        self.is("GET", "/events")
+    }
+}
+
+/// When the daemon is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The engine never hears of the call.
+    BeforeRequest,
+    /// The engine did it, and nobody was told.
+    BeforeReply,
+    /// The reply has been sent.
+    AfterReply,
+}
+
+pub type Edit = Arc<dyn Fn(&mut Value) + Send + Sync>;
+
+/// What happens to a request.
+#[derive(Clone)]
+pub enum Verdict {
+    Kill(Moment),
+    /// Never answered, never forwarded.
+    Hold,
+    /// The proxy's own answer: status and `message`.
+    Answer(u16, String),
+    /// Forwarded; half the reply comes back, then the connection ends.
+    CutReply,
+    /// The reply's JSON is changed.
+    Edit(Edit),
+    /// The reply's headers are changed: every value of this name becomes that one.
+    Header(&'static str, &'static str),
+    Events(EventFault),
+}
+
+/// What happens to an event stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventFault {
+    /// After so many events, half a line and the end of the connection.
+    CutAfter(usize),
+    /// Every third event is lost.
+    LoseEveryThird,
+    /// Each event changes places with the next one.
+    Swap,
+    /// The connection stays, and nothing comes.
+    Silent,
+}
+
+type Rule = Arc<dyn Fn(&Request) -> Option<Verdict> + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    rule: Option<Rule>,
+    victim: Option<Pid>,
+    killed: bool,
+    requests: usize,
+    mutations: usize,
+    log: Vec<String>,
+    /// Both ends of every open connection, to break them all.
+    open: Vec<(usize, UnixStream)>,
+    over: bool,
+}
+
+struct Shared {
+    backend: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The proxy; dropped, it takes every connection with it.
+pub struct Proxy {
+    path: PathBuf,
+    shared: Arc<Shared>,
+}
+
+impl Proxy {
+    /// Listens at `path` and speaks to the engine at `backend`.
+    pub fn start(backend: &Path, path: &Path) -> Proxy {
+        let listener = UnixListener::bind(path).unwrap();
+        let shared = Arc::new(Shared {
+            backend: backend.to_owned(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                if accepting.state.lock().unwrap().over {
+                    return;
+                }
+                let shared = Arc::clone(&accepting);
+                let stream = stream.unwrap();
+                thread::spawn(move || {
+                    // An error is a connection that ended: there is nobody left to tell.
+                    _ = shared.serve(number, stream);
+                    shared.state.lock().unwrap().open.retain(|(n, _)| *n != number);
+                });
+            }
+        });
+        Proxy { path: path.to_owned(), shared }
+    }
+
+    /// For `--docker-endpoint`.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.path.display())
+    }
+
+    /// From now on this rule decides; requests it has nothing to say to pass.
+    pub fn rule(&self, rule: impl Fn(&Request) -> Option<Verdict> + Send + Sync + 'static) {
+        self.shared.state.lock().unwrap().rule = Some(Arc::new(rule));
+    }
+
+    pub fn no_rule(&self) {
+        self.shared.state.lock().unwrap().rule = None;
+    }
+
+    /// Counts begin anew, for a daemon that is started after this.
+    pub fn forget(&self) {
+        let mut state = self.shared.state.lock().unwrap();
+        (state.victim, state.killed, state.requests, state.mutations) = (None, false, 0, 0);
+        state.log.clear();
+    }
+
+    /// Whom [`Verdict::Kill`] kills: a child of this process.
+    pub fn victim(&self, pid: u32) {
+        self.shared.state.lock().unwrap().victim = Pid::from_raw(pid.cast_signed());
+        self.shared.changed.notify_all();
+    }
+
+    pub fn killed(&self) -> bool {
+        self.shared.state.lock().unwrap().killed
+    }
+
+    /// How many requests so far would change something.
+    pub fn changes(&self) -> usize {
+        self.shared.state.lock().unwrap().mutations
+    }
+
+    /// What was asked so far, one line each.
+    pub fn log(&self) -> Vec<String> {
+        self.shared.state.lock().unwrap().log.clone()
+    }
+
+    /// How many requests so far were of this kind.
+    pub fn count(&self, method: &str, end: &str) -> usize {
+        let state = self.shared.state.lock().unwrap();
+        state.log.iter().filter(|line| line.starts_with(method) && line.ends_with(end)).count()
+    }
+
+    /// Waits until a request of this kind has come `times` times.
+    pub fn wait_for(&self, method: &str, end: &str, times: usize) {
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut state = self.shared.state.lock().unwrap();
+        while state.log.iter().filter(|l| l.starts_with(method) && l.ends_with(end)).count() < times {
+            assert!(Instant::now() < until, "no {method} …{end} came: {:#?}", state.log);
+            state = self.shared.changed.wait_timeout(state, Duration::from_secs(1)).unwrap().0;
+        }
+    }
+
+    /// Ends every connection at once.
+    pub fn break_all(&self) {
+        for (_, stream) in &self.shared.state.lock().unwrap().open {
+            _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.state.lock().unwrap().over = true;
+        self.break_all();
+        // Wakes the listener.
+        _ = UnixStream::connect(&self.path);
+        _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The head of a message.
+struct Head {
+    first: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Head {
+    /// `None`: the connection ended before it.
+    fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
+        let mut first = String::new();
+        if from.read_line(&mut first)? == 0 {
+            return Ok(None);
+        }
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            from.read_line(&mut line)?;
+            match line.trim_end().split_once(':') {
+                Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
+                None => return Ok(Some(Head { first: first.trim_end().to_owned(), headers })),
+            }
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value));
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = format!("{}\r\n", self.first);
+        for (name, value) in &self.headers {
+            out.push_str(&format!("{name}: {value}\r\n"));
+        }
+        out.push_str("\r\n");
+        out.into_bytes()
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.get("Transfer-Encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"))
+    }
+
+    fn length(&self) -> Option<usize> {
+        self.get("Content-Length")?.parse().ok()
+    }
+
+    fn status(&self) -> u16 {
+        self.first.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// One chunk; empty at the end of the body.
+fn read_chunk(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    let size = usize::from_str_radix(line.trim(), 16).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+    let mut data = vec![0; size + 2];
+    from.read_exact(&mut data)?;
+    data.truncate(size);
+    Ok(data)
+}
+
+fn write_chunk(to: &mut impl Write, data: &[u8]) -> io::Result<()> {
+    to.write_all(&[format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
+}
+
+fn read_body(head: &Head, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    if head.is_chunked() {
+        loop {
+            let chunk = read_chunk(from)?;
+            if chunk.is_empty() {
+                return Ok(body);
+            }
+            body.extend(chunk);
+        }
+    }
+    body.resize(head.length().unwrap_or(0), 0);
+    from.read_exact(&mut body)?;
+    Ok(body)
+}
+
+impl Shared {
+    fn serve(&self, number: usize, client: UnixStream) -> io::Result<()> {
+        let engine = UnixStream::connect(&self.backend)?;
+        {
+            let mut state = self.state.lock().unwrap();
+            state.open.push((number, client.try_clone()?));
+            state.open.push((number, engine.try_clone()?));
+        }
+        let result = self.converse(&client, &engine);
+        _ = client.shutdown(Shutdown::Both);
+        _ = engine.shutdown(Shutdown::Both);
+        result
+    }
+
+    fn converse(&self, client: &UnixStream, engine: &UnixStream) -> io::Result<()> {
+        let mut from_client = BufReader::new(client);
+        let mut from_engine = BufReader::new(engine);
+        let (mut to_client, mut to_engine) = (client, engine);
+        while let Some(mut head) = Head::read(&mut from_client)? {
+            let body = read_body(&head, &mut from_client)?;
+            let (request, verdict) = self.judge(&head, &body);
+            match &verdict {
+                Some(Verdict::Kill(Moment::BeforeRequest)) => return self.kill(),
+                Some(Verdict::Hold) => {
+                    // Until the client gives up.
+                    _ = from_client.read(&mut [0]);
+                    return Ok(());
+                }
+                Some(Verdict::Answer(status, message)) => {
+                    let body = serde_json::json!({ "message": message }).to_string();
+                    let kind = "Content-Type: application/json";
+                    let length = body.len();
+                    let text =
+                        format!("HTTP/1.1 {status} No\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}");
+                    to_client.write_all(text.as_bytes())?;
+                    continue;
+                }
+                _ => {}
+            }
+            if head.is_chunked() {
+                head.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("Transfer-Encoding"));
+                head.set("Content-Length", body.len().to_string());
+            }
+            to_engine.write_all(&[head.bytes(), body].concat())?;
+            let Some(mut answer) = Head::read(&mut from_engine)? else { return Ok(()) };
+            if answer.status() == 101 {
+                to_client.write_all(&answer.bytes())?;
+                return splice(from_client, client, from_engine, engine);
+            }
+            if let Some(Verdict::Header(name, value)) = &verdict {
+                answer.set(name, (*value).to_owned());
+            }
+            let streamed = answer.is_chunked() && request.method == "GET" && verdict.is_none();
+            if request.is_events() || streamed {
+                to_client.write_all(&answer.bytes())?;
+                let fault = match &verdict {
+                    Some(Verdict::Events(fault)) => Some(*fault),
+                    _ => None,
+                };
+                relay(&mut from_engine, &mut to_client, fault)?;
+                continue;
+            }
+            let bare =
+                matches!(answer.status(), 204 | 304) || answer.length().is_none() && !answer.is_chunked();
+            let mut body = if bare { Vec::new() } else { read_body(&answer, &mut from_engine)? };
+            if let (Some(Verdict::Edit(edit)), Ok(mut value)) = (&verdict, serde_json::from_slice(&body)) {
+                edit(&mut value);
+                body = serde_json::to_vec(&value).unwrap();
+            }
+            if !bare {
+                answer.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("Transfer-Encoding"));
+                answer.set("Content-Length", body.len().to_string());
+            }
+            let bytes = [answer.bytes(), body].concat();
+            match &verdict {
+                Some(Verdict::Kill(Moment::BeforeReply)) => return self.kill(),
+                Some(Verdict::Kill(Moment::AfterReply)) => {
+                    to_client.write_all(&bytes)?;
+                    return self.kill();
+                }
+                Some(Verdict::CutReply) => {
+                    to_client.write_all(&bytes[..bytes.len() / 2])?;
+                    return Ok(());
+                }
+                _ => to_client.write_all(&bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, head: &Head, body: &[u8]) -> (Request, Option<Verdict>) {
+        let mut words = head.first.split(' ');
+        let method = words.next().unwrap_or_default().to_owned();
+        let target = words.next().unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let versioned = path.strip_prefix("/v1.").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+        let mut state = self.state.lock().unwrap();
+        let mutation = (method != "GET" && method != "HEAD").then_some(state.mutations);
+        let request = Request {
+            path: versioned.unwrap_or(path).to_owned(),
+            query: query.to_owned(),
+            number: state.requests,
+            mutation,
+            method,
+            body: body.to_owned(),
+        };
+        state.requests += 1;
+        state.mutations += usize::from(mutation.is_some());
+        state.log.push(format!("{} {}", request.method, request.path));
+        self.changed.notify_all();
+        let rule = state.rule.clone();
+        drop(state);
+        let verdict = rule.and_then(|rule| rule(&request));
+        (request, verdict)
+    }
+
+    /// Kills the daemon and waits until it is dead; it stays for its parent to be collected.
+    fn kill(&self) -> io::Result<()> {
+        // The first call can be quicker than the one who started the daemon.
+        let state = self.state.lock().unwrap();
+        let victim = self.changed.wait_while(state, |s| s.victim.is_none() && !s.over).unwrap().victim;
+        let Some(victim) = victim else { return Ok(()) };
+        _ = kill_process(victim, Signal::KILL);
+        _ = waitid(WaitId::Pid(victim), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        self.state.lock().unwrap().killed = true;
+        self.changed.notify_all();
+        Ok(())
+    }
+}
+
+/// Copies both ways until both have ended.
+fn splice(
+    mut from_client: BufReader<&UnixStream>,
+    mut client: &UnixStream,
+    mut from_engine: BufReader<&UnixStream>,
+    mut engine: &UnixStream,
+) -> io::Result<()> {
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            _ = io::copy(&mut from_client, &mut engine);
+            _ = engine.shutdown(Shutdown::Write);
+        });
+        _ = io::copy(&mut from_engine, &mut client);
+        _ = client.shutdown(Shutdown::Write);
+    });
+    Ok(())
+}
+
+/// A chunked body, each chunk as it comes. Faults look at lines: the engine sends one event in a chunk.
+fn relay(from: &mut impl BufRead, to: &mut impl Write, fault: Option<EventFault>) -> io::Result<()> {
+    let mut held: Option<Vec<u8>> = None;
+    for count in 0.. {
+        let chunk = read_chunk(from)?;
+        if chunk.is_empty() {
+            return write_chunk(to, &chunk);
+        }
+        match fault {
+            None => write_chunk(to, &chunk)?,
+            Some(EventFault::CutAfter(n)) if count >= n => {
+                return write_chunk(to, &chunk[..chunk.len() / 2]).and(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            Some(EventFault::CutAfter(_)) => write_chunk(to, &chunk)?,
+            Some(EventFault::LoseEveryThird) if count % 3 == 2 => {}
+            Some(EventFault::LoseEveryThird) => write_chunk(to, &chunk)?,
+            Some(EventFault::Swap) => match held.take() {
+                None => held = Some(chunk),
+                Some(first) => {
+                    write_chunk(to, &chunk)?;
+                    write_chunk(to, &first)?;
+                }
+            },
+            Some(EventFault::Silent) => {}
+        }
+    }
+    Ok(())
+}
