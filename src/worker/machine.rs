@@ -501,3 +501,36 @@ fn coarse(container: &Owned) -> DockerState {
         RunState::Removing => DockerState::Removing,
     }
 }
+
+#[cfg(test)]
+impl Machine {
+    /// How many things it remembers, by kind: what must not grow.
+    pub(super) fn size(&self) -> usize {
+        [
+            self.seen.all.len(),
+            self.old.all.len(),
+            self.blind.len(),
+            self.stale.len(),
+            self.inspect_retry.len(),
+            self.in_flight.len(),
+            self.stops.len(),
+            self.removals.len(),
+            self.cannot_run.len(),
+            self.crashes.len(),
+            self.pulls.len(),
+            self.pulling.len(),
+            self.pull_failures.len(),
+            self.ensured.len(),
+            self.missing.len(),
+            self.create_retry.len(),
+            self.suffixed.len(),
+            self.sandbox_started.len(),
+            self.waiting.len(),
+            self.digests.len(),
+            self.digest_asked.len(),
+            self.reported_seen.len(),
+        ]
+        .iter()
+        .sum()
+    }
+}
