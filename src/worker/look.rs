@@ -38,11 +38,46 @@ impl Machine {
             if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
                 continue;
             }
-            self.call(Job::Inspect { id: id.clone() }, Call::Inspect { id });
+            // What is told about it from now on, the answer may not know yet: it counts anew.
+            let blind = self.blind.remove(&id);
+            self.stale.remove(&id);
+            self.call(Job::Inspect { id: id.clone(), blind }, Call::Inspect { id });
         }
-        // A container whose inspect fails is taken as the list shows it: it must not hold up the rest
-        // (kubernetes/kubernetes#94829).
-        !self.blind.iter().any(|id| !self.inspect_retry.contains_key(id))
+        let asked = self.any_in_flight(|j| matches!(j, Job::Inspect { id, blind: true } if self.counts(id)));
+        !asked && !self.blind.iter().any(|id| self.counts(id))
+    }
+
+    /// Something is being looked at, or must be, whose answer is worth waiting for.
+    pub(super) fn is_looking(&self) -> bool {
+        let asked = |j: &Job| match j {
+            Job::List => true,
+            Job::Inspect { id, .. } => self.counts(id),
+            _ => false,
+        };
+        self.list_needed
+            || self.blind.union(&self.stale).any(|id| self.counts(id))
+            || self.any_in_flight(asked)
+    }
+
+    /// A look at this one is waited for. A container whose inspect fails is taken as the list shows it: it
+    /// must not hold up the rest (kubernetes/kubernetes#94829).
+    fn counts(&self, id: &str) -> bool {
+        !self.inspect_retry.contains_key(id) && self.all_seen().any(|c| c.id == id)
+    }
+
+    /// What is believed of this container is not certain.
+    pub(super) fn doubt(&mut self, id: &str) {
+        if self.all_seen().any(|c| c.id == id) {
+            self.blind.insert(id.to_owned());
+        }
+    }
+
+    /// An inspect that gave no answer is still wanted.
+    pub(super) fn ask_again(&mut self, id: &str, blind: bool) {
+        if self.all_seen().any(|c| c.id == id) {
+            let again = if blind { &mut self.blind } else { &mut self.stale };
+            again.insert(id.to_owned());
+        }
     }
 
     pub(super) fn hint_started(&mut self, id: &str) {
@@ -102,19 +137,27 @@ impl Machine {
         self.forget_vanished();
     }
 
-    pub(super) fn inspected(&mut self, id: &str, answer: Result<Option<Owned>, DockerError>, now: &Now) {
+    pub(super) fn inspected(
+        &mut self,
+        id: &str,
+        blind: bool,
+        answer: Result<Option<Owned>, DockerError>,
+        now: &Now,
+    ) {
         match answer {
+            // It was removed between: the answer is older than that.
+            Ok(Some(_)) if !self.all_seen().any(|c| c.id == id) => self.list_needed = true,
             Ok(Some(owned)) => {
-                self.looked(id);
+                self.inspect_retry.remove(id);
                 self.want_digest(&owned);
                 self.merge(owned, now);
             }
             // Not there any more, or no longer ours.
-            Ok(None) => {
-                self.looked(id);
-                self.vanished(id, now);
-            }
+            Ok(None) => self.vanished(id, now),
             Err(error) => {
+                self.ask_again(id, blind);
+                // Whether it lives can be seen in a list all the same.
+                self.list_needed = true;
                 let retry = self.inspect_retry.entry(id.to_owned()).or_default();
                 let first = retry.tries == 0;
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
@@ -128,12 +171,6 @@ impl Machine {
                 }
             }
         }
-    }
-
-    fn looked(&mut self, id: &str) {
-        self.blind.remove(id);
-        self.stale.remove(id);
-        self.inspect_retry.remove(id);
     }
 
     pub(super) fn vanished(&mut self, id: &str, _now: &Now) {

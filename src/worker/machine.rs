@@ -94,14 +94,39 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Job {
     List,
-    Inspect { id: String },
-    Conflict { name: String, place: Place },
-    CreateSandbox { name: String, attempt: u32 },
-    Create { name: String, at: StartRef, container: String, attempt: u32, sandbox: String },
-    Start { id: String },
-    Kill { id: String, hard: bool },
-    Remove { id: String },
-    ImageInspect { image_id: String },
+    /// `blind`: nothing is decided before its answer.
+    Inspect {
+        id: String,
+        blind: bool,
+    },
+    Conflict {
+        name: String,
+        place: Place,
+    },
+    CreateSandbox {
+        name: String,
+        attempt: u32,
+    },
+    Create {
+        name: String,
+        at: StartRef,
+        container: String,
+        attempt: u32,
+        sandbox: String,
+    },
+    Start {
+        id: String,
+    },
+    Kill {
+        id: String,
+        hard: bool,
+    },
+    Remove {
+        id: String,
+    },
+    ImageInspect {
+        image_id: String,
+    },
 }
 
 /// Which object a name conflict is about.
@@ -390,17 +415,15 @@ impl Machine {
     }
 
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths.
+    /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
     fn publish(&mut self, now: &Now) {
         let seen = self.all_seen().map(|c| (c.id.clone(), coarse(c))).collect::<BTreeMap<_, _>>();
         if seen != self.reported_seen {
             self.reported_seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));
         }
-        let looking = self.list_needed || !self.blind.is_empty() || !self.stale.is_empty();
-        let inspecting = self.in_flight.values().any(|j| matches!(j, Job::Inspect { .. } | Job::List));
         let Some(pod) = self.state.pod().cloned() else { return };
-        if self.status.is_some() && (looking || inspecting) && !self.in_trouble(now) {
+        if self.status.is_some() && self.is_looking() && !self.in_trouble(now) {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
@@ -474,7 +497,7 @@ impl Machine {
     /// A call about this container is in flight.
     pub(super) fn busy(&self, container: &str) -> bool {
         self.any_in_flight(|j| match j {
-            Job::Inspect { id } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
+            Job::Inspect { id, .. } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
                 id == container
             }
             _ => false,

@@ -30,7 +30,7 @@ impl Machine {
                 Ok(Reply::Containers(list)) => self.listed(&list, now),
                 other => self.odd(other, "container list", now),
             },
-            Job::Inspect { id } => {
+            Job::Inspect { id, blind } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer {
                     Ok(Reply::Container(detail)) => Ok(observe::from_detail(&detail, &root)),
@@ -38,7 +38,7 @@ impl Machine {
                     Err(error) => Err(error),
                     Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
                 };
-                self.inspected(&id, answer, now);
+                self.inspected(&id, blind, answer, now);
             }
             Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
             Job::CreateSandbox { name, attempt } => self.sandbox_made(name, attempt, answer, now),
@@ -53,7 +53,7 @@ impl Machine {
                     Some(RefusalKind::NoSuchContainer) => self.vanished(&id, now),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
                     Some(RefusalKind::StillRunning) => {
-                        self.blind.insert(id.clone());
+                        self.doubt(&id);
                         self.removal_failed(&id, "it runs", now);
                     }
                     _ => self.removal_failed(&id, &error.to_string(), now),
@@ -74,26 +74,31 @@ impl Machine {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
-                self.undo_kill(job);
+                self.undo(job);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
             // One inspect, image look-up or removal that gets no answer is that container's trouble alone.
             (Job::Inspect { .. } | Job::ImageInspect { .. } | Job::Remove { .. }, _) => false,
             (_, DockerError::Timeout(_) | DockerError::Lost(_) | DockerError::BadAnswer(_)) => {
-                self.undo_kill(job);
+                self.undo(job);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
         }
     }
 
-    /// A signal that may not have arrived is sent again once the container is seen to run still.
-    fn undo_kill(&mut self, job: &Job) {
-        if let Job::Kill { id, .. } = job
-            && let Some(stop) = self.stops.get_mut(id)
-        {
-            stop.sent = None;
+    /// A signal that may not have arrived is sent again once the container is seen to run still, and what
+    /// was asked is asked again.
+    fn undo(&mut self, job: &Job) {
+        match job {
+            Job::Kill { id, .. } => {
+                if let Some(stop) = self.stops.get_mut(id) {
+                    stop.sent = None;
+                }
+            }
+            Job::Inspect { id, blind } => self.ask_again(id, *blind),
+            _ => {}
         }
     }
 
@@ -192,7 +197,7 @@ impl Machine {
                 }
                 // The sandbox vanished under it.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
-                    self.blind.insert(sandbox);
+                    self.doubt(&sandbox);
                 }
                 _ => {
                     let wait = self.retry_later(container, now);
@@ -234,12 +239,13 @@ impl Machine {
     }
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
-        self.blind.insert(id.to_owned());
+        self.doubt(id);
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
             // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be
             // about either of the two.
-            let sandbox = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned);
-            self.blind.extend(sandbox);
+            if let Some(sandbox) = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
+                self.doubt(&sandbox);
+            }
             return;
         }
         self.cannot_run.insert(id.to_owned(), error.to_string());
@@ -259,18 +265,16 @@ impl Machine {
     fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>) {
         let Err(error) = answer else { return };
         match error.refusal() {
-            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => {
-                _ = self.blind.insert(id.to_owned())
-            }
+            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => self.doubt(id),
             kind => {
                 let bad_signal = kind == Some(&RefusalKind::BadRequest);
                 let line =
                     format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
                 self.log(Level::Warn, line);
-                self.blind.insert(id.to_owned());
+                self.doubt(id);
                 if bad_signal && let Some(c) = self.seen.all.iter_mut().find(|c| c.id == id) {
                     c.stop_signal = None;
-                    self.undo_kill(&Job::Kill { id: id.to_owned(), hard: false });
+                    self.undo(&Job::Kill { id: id.to_owned(), hard: false });
                 }
             }
         }
