@@ -35,7 +35,7 @@ impl Machine {
                 self.wake_at(retry);
                 continue;
             }
-            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+            if self.busy(&id) || self.is_full() {
                 continue;
             }
             // What is told about it from now on, the answer may not know yet: it counts anew.
@@ -187,6 +187,7 @@ impl Machine {
         self.stops.retain(|id, _| ids.contains(id));
         self.removals.retain(|id, _| ids.contains(id));
         self.cannot_run.retain(|id, _| ids.contains(id));
+        self.start_retry.retain(|id, _| ids.contains(id));
         self.sandbox_started.retain(|id, _| ids.contains(id));
     }
 

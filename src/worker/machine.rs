@@ -161,6 +161,10 @@ pub(super) struct Stop {
     pub deadline: Mono,
     /// When a signal was last sent, and whether it was KILL.
     pub sent: Option<(Mono, bool)>,
+    /// Docker does not know its own stop signal: TERM is sent.
+    pub term: bool,
+    /// That it could not be signalled was told.
+    pub told: bool,
 }
 
 /// The machine. See the module.
@@ -199,8 +203,10 @@ pub struct Machine {
     pub(super) missing: BTreeSet<String>,
     /// The sandbox whose early death has been counted.
     pub(super) sandbox_counted: Option<String>,
-    /// By container name; the sandbox under `POD`; a start under the container's id.
+    /// By container name; the sandbox under `POD`.
     pub(super) create_retry: BTreeMap<String, Retry>,
+    /// Starts that Docker contradicted itself about, by id.
+    pub(super) start_retry: BTreeMap<String, Retry>,
     /// A name nobody can be found to hold: create with a suffix instead.
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
@@ -248,6 +254,7 @@ impl Machine {
             missing: BTreeSet::new(),
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
+            start_retry: BTreeMap::new(),
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
@@ -477,21 +484,29 @@ impl Machine {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
+    /// A container waits, and why. Told once, however often it is tried.
     pub(super) fn wait_for(&mut self, container: &str, reason: &str, message: String) {
-        let reason = WaitingReason { reason: reason.to_owned(), message };
-        if self.waiting.get(container) != Some(&reason) {
-            let line = format!(
-                "pod {}: container {container} waits: {}: {}",
-                self.key, reason.reason, reason.message
-            );
+        if self.set_waiting(container, reason, &message) {
+            let line = format!("pod {}: container {container} waits: {reason}: {message}", self.key);
             self.log(Level::Warn, line);
-            self.waiting.insert(container.to_owned(), reason);
         }
+    }
+
+    /// True: this is new.
+    pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
+        let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
+        let old = self.waiting.insert(container.to_owned(), new);
+        old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
     }
 
     /// Some call of this kind is in flight.
     pub(super) fn any_in_flight(&self, test: impl Fn(&Job) -> bool) -> bool {
         self.in_flight.values().any(test)
+    }
+
+    /// As many calls are in flight as one pod may have; the next answer brings the next turn.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight.len() >= limits::CALLS_PER_POD
     }
 
     /// A call about this container is in flight.
@@ -504,14 +519,27 @@ impl Machine {
         })
     }
 
-    /// Docker as a whole did not work: look again, after a while.
+    /// Docker as a whole did not work: look again, after a while. Calls that fail together are one
+    /// trouble; and a list that works says nothing about the call that does not, so only a time of peace
+    /// ends it.
     pub(super) fn docker_trouble(&mut self, why: String, now: &Now) {
+        self.list_needed = true;
+        if self.in_trouble(now) {
+            return;
+        }
+        if now.mono.since(self.trouble.until) > limits::CALL_RETRY_MAX {
+            self.trouble = Retry::default();
+        }
         if self.trouble.tries == 0 {
             self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-        self.list_needed = true;
     }
+}
+
+/// A message without its numbers and ids: of two that differ in nothing else, one is told.
+fn gist(message: &str) -> impl Iterator<Item = char> {
+    message.chars().filter(|c| !c.is_ascii_hexdigit())
 }
 
 fn coarse(container: &Owned) -> DockerState {
@@ -546,6 +574,7 @@ impl Machine {
             self.ensured.len(),
             self.missing.len(),
             self.create_retry.len(),
+            self.start_retry.len(),
             self.suffixed.len(),
             self.sandbox_started.len(),
             self.waiting.len(),

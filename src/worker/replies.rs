@@ -22,9 +22,6 @@ impl Machine {
         {
             return;
         }
-        if answer.is_ok() {
-            self.trouble = Retry::default();
-        }
         match job {
             Job::List => match answer {
                 Ok(Reply::Containers(list)) => self.listed(&list, now),
@@ -131,12 +128,18 @@ impl Machine {
                 Some(RefusalKind::NameInUse(_)) => {
                     self.resolve_conflict(name, Place { container: None, attempt })
                 }
-                Some(RefusalKind::NoSuchImage) => self.fetch_sandbox_image(),
+                Some(RefusalKind::NoSuchImage) => {
+                    if self.ensured.remove(labels::SANDBOX_NAME).is_some() {
+                        // It was loaded for this very sandbox, and Docker still does not find it.
+                        self.retry_later(labels::SANDBOX_NAME, now);
+                    }
+                    self.fetch_sandbox_image();
+                }
                 _ => {
                     let wait = self.retry_later(labels::SANDBOX_NAME, now);
                     let message =
                         format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
-                    self.sandbox_problem(&pod, message);
+                    self.sandbox_problem(&pod, &message);
                 }
             },
         }
@@ -195,9 +198,10 @@ impl Machine {
                         self.image_missing(&container.clone(), now);
                     }
                 }
-                // The sandbox vanished under it.
+                // The sandbox vanished under it; unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.doubt(&sandbox);
+                    self.retry_soon(container, now);
                 }
                 _ => {
                     let wait = self.retry_later(container, now);
@@ -219,7 +223,7 @@ impl Machine {
                 container.state = RunState::Running { started: None };
                 let attempt = container.attempt;
                 self.stale.insert(id.to_owned());
-                self.create_retry.remove(id);
+                self.start_retry.remove(id);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
@@ -230,7 +234,8 @@ impl Machine {
                     }
                     None => {
                         self.sandbox_started.insert(id.to_owned(), now.mono);
-                        self.waiting.clear();
+                        // What waited for the sandbox.
+                        self.waiting.retain(|_, why| why.reason != "ContainerCreating");
                     }
                 }
             }
@@ -246,6 +251,10 @@ impl Machine {
             if let Some(sandbox) = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
                 self.doubt(&sandbox);
             }
+            match self.start_retry.get_mut(id) {
+                Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+                None => _ = self.start_retry.insert(id.to_owned(), Retry::default()),
+            }
             return;
         }
         self.cannot_run.insert(id.to_owned(), error.to_string());
@@ -256,7 +265,7 @@ impl Machine {
             Some(name) => self.wait_for(&name, "RunContainerError", error.to_string()),
             None => {
                 if let State::Syncing(pod) = self.state.clone() {
-                    self.sandbox_problem(&pod, format!("failed to start pod sandbox: {error}"));
+                    self.sandbox_problem(&pod, &format!("failed to start pod sandbox: {error}"));
                 }
             }
         }
@@ -268,13 +277,15 @@ impl Machine {
             Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => self.doubt(id),
             kind => {
                 let bad_signal = kind == Some(&RefusalKind::BadRequest);
-                let line =
-                    format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
-                self.log(Level::Warn, line);
                 self.doubt(id);
-                if bad_signal && let Some(c) = self.seen.all.iter_mut().find(|c| c.id == id) {
-                    c.stop_signal = None;
-                    self.undo(&Job::Kill { id: id.to_owned(), hard: false });
+                let Some(stop) = self.stops.get_mut(id) else { return };
+                if bad_signal && !stop.term {
+                    (stop.term, stop.sent) = (true, None);
+                }
+                if !std::mem::replace(&mut stop.told, true) {
+                    let line =
+                        format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
+                    self.log(Level::Warn, line);
                 }
             }
         }
@@ -286,12 +297,14 @@ impl Machine {
         let detail = match answer {
             Ok(Reply::Container(detail)) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                let line = format!(
-                    "pod {}: the name {name} is taken by a container that Docker cannot find; a suffix is added",
-                    self.key
+                if self.suffixed.insert(what.clone(), suffix_of(name, now)).is_some() {
+                    // With another name too: Docker calls every name taken.
+                    self.retry_later(&what, now);
+                }
+                let why = format!(
+                    "the name {name} is taken by a container that Docker cannot find; a suffix is added"
                 );
-                self.log(Level::Warn, line);
-                self.suffixed.insert(what, suffix_of(name, now));
+                self.create_problem(&what, why);
                 return;
             }
             other => return self.odd(other, "inspect", now),
@@ -299,16 +312,11 @@ impl Machine {
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),
             Holder::Stale => {
-                let line = format!(
-                    "pod {}: the name {name} is held by an older container of this pod, which is removed",
-                    self.key
-                );
-                self.log(Level::Warn, line);
-                // The first time nothing is waited for; should the removal fail, the name stays taken.
-                match self.create_retry.get_mut(&what) {
-                    Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
-                    None => _ = self.create_retry.insert(what, Retry::default()),
-                }
+                let why =
+                    format!("the name {name} is held by an older container of this pod, which is removed");
+                self.create_problem(&what, why);
+                // Should the removal fail, the name stays taken.
+                self.retry_soon(&what, now);
                 let id = detail.id.clone();
                 self.call(Job::Remove { id: id.clone() }, crate::runtime::Call::Remove { id, force: true });
             }
@@ -319,7 +327,7 @@ impl Machine {
                     short(&detail.id),
                     wait.as_secs()
                 );
-                self.wait_for(&what, "CreateContainerError", message);
+                self.create_problem(&what, message);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
-use super::machine::{Job, Machine, Output, Place, PullRequest};
+use super::machine::{Job, Machine, Output, Place, PullRequest, Retry};
 use super::mailbox::{PullOutcome, Pulled};
 use super::state::State;
 use crate::clock::{Mono, Now};
@@ -69,7 +69,7 @@ impl Machine {
     }
 
     fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
-        if self.making(None) || self.held_back(labels::SANDBOX_NAME, now) {
+        if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
             return;
         }
         let image = &self.settings.map.infra_image;
@@ -124,7 +124,12 @@ impl Machine {
 
     /// Starts one made container, unless that is under way.
     fn start(&mut self, id: &str, now: &Now) {
-        if self.busy(id) || self.held_back(id, now) {
+        let until = self.start_retry.get(id).map_or(Mono::default(), |r| r.until);
+        if now.mono < until {
+            self.wake_at(until);
+            return;
+        }
+        if self.busy(id) || self.is_full() {
             return;
         }
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
@@ -173,7 +178,7 @@ impl Machine {
                 return false;
             }
         }
-        if self.held_back(name, now) {
+        if self.is_full() || self.held_back(name, now) {
             return false;
         }
         let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
@@ -270,7 +275,7 @@ impl Machine {
                 };
                 match container {
                     Some(name) => self.wait_for(name, reason, message),
-                    None => self.sandbox_problem(pod, format!("sandbox image {image:?}: {message}")),
+                    None => self.sandbox_problem(pod, &format!("sandbox image {image:?}: {message}")),
                 }
                 self.wake_at(until);
                 true
@@ -278,11 +283,22 @@ impl Machine {
         }
     }
 
-    /// Nothing of the pod can run: every container that waits says why.
-    pub(super) fn sandbox_problem(&mut self, pod: &Arc<DesiredPod>, message: String) {
-        let names: Vec<String> = pod.containers().map(|(_, c)| c.name.clone()).collect();
-        for name in names {
-            self.wait_for(&name, "ContainerCreating", message.clone());
+    /// Nothing of the pod can run: every container that waits says why, and the log once.
+    pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) {
+        let mut new = false;
+        for (_, container) in pod.containers() {
+            new |= self.set_waiting(&container.name, "ContainerCreating", message);
+        }
+        if new {
+            self.log(Level::Warn, format!("pod {}: {message}", self.key));
+        }
+    }
+
+    /// The create of a container, or (`POD`) of the sandbox, does not work.
+    pub(super) fn create_problem(&mut self, what: &str, message: String) {
+        match self.state.clone() {
+            State::Syncing(pod) if what == labels::SANDBOX_NAME => self.sandbox_problem(&pod, &message),
+            _ => self.wait_for(what, "CreateContainerError", message),
         }
     }
 
@@ -322,6 +338,9 @@ impl Machine {
     /// Every container of this image may now be made, for its next attempt.
     fn image_arrived(&mut self, image: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
+        if image == self.settings.map.infra_image {
+            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), 0);
+        }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
             let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
@@ -355,6 +374,14 @@ impl Machine {
         let until = retry.until;
         self.wake_at(until);
         until.since(now.mono)
+    }
+
+    /// Counts what may be no failure at all: the first time nothing is waited for.
+    pub(super) fn retry_soon(&mut self, what: &str, now: &Now) {
+        match self.create_retry.get_mut(what) {
+            Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+            None => _ = self.create_retry.insert(what.to_owned(), Retry::default()),
+        }
     }
 
     /// What to look up when a name is taken.

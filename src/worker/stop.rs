@@ -40,8 +40,9 @@ impl Machine {
     pub(super) fn stop_one(&mut self, id: &str, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
         let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
         let grace = grace_of(container, grace, spec);
-        let signal = container.stop_signal.clone().unwrap_or_else(|| "SIGTERM".to_owned());
-        let fresh = Stop { asked: now.mono, deadline: now.mono.after(grace), sent: None };
+        let own_signal = container.stop_signal.clone();
+        let fresh =
+            Stop { asked: now.mono, deadline: now.mono.after(grace), sent: None, term: false, told: false };
         let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
         stop.deadline = stop.deadline.min(stop.asked.after(grace));
         let stop = *stop;
@@ -55,10 +56,14 @@ impl Machine {
             self.wake_at(due);
             return;
         }
-        if self.busy(id) {
+        if self.busy(id) || self.is_full() {
             return;
         }
-        let signal = if hard { "SIGKILL".to_owned() } else { signal };
+        let signal = match own_signal {
+            _ if hard => "SIGKILL".to_owned(),
+            Some(own) if !stop.term => own,
+            _ => "SIGTERM".to_owned(),
+        };
         if hard && stop.sent.is_some_and(|(_, hard)| !hard) {
             let line = format!(
                 "pod {}: container {} did not end within its grace of {} s and is killed",
@@ -96,7 +101,7 @@ impl Machine {
                 self.wake_at(retry.until);
                 continue;
             }
-            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+            if self.busy(&id) || self.is_full() {
                 continue;
             }
             self.call(Job::Remove { id: id.clone() }, Call::Remove { id, force: false });
