@@ -17,11 +17,11 @@ use super::mailbox::Inbox;
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::backoff::Backoff;
-use crate::plan::{Observed, Owned, Probes, StartRef};
+use crate::plan::backoff::{Backoff, crash_key};
+use crate::plan::{Observed, Owned, Probes, Role};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::map::MapConfig;
-use crate::runtime::{Call, DockerState};
+use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
 
 /// Names a call between the machine and whoever carries it out.
@@ -103,16 +103,20 @@ pub(super) enum Job {
         name: String,
         place: Place,
     },
+    /// `role`: as it was wished for then; the wish may have changed when the answer comes.
     CreateSandbox {
         name: String,
         attempt: u32,
+        role: Role,
     },
+    /// The same; `crash_key` is the container's in the crash back-off.
     Create {
         name: String,
-        at: StartRef,
         container: String,
         attempt: u32,
         sandbox: String,
+        role: Role,
+        crash_key: String,
     },
     Start {
         id: String,
@@ -350,6 +354,7 @@ impl Machine {
     /// Applies the table, with what a change of state means for memory.
     fn trigger(&mut self, trigger: Trigger, now: &Now) {
         let before = std::mem::replace(&mut self.state, State::Terminated);
+        let old = before.pod().cloned();
         let was_terminating = matches!(before, State::Terminating { .. });
         let was_syncing = matches!(before, State::Syncing(_));
         self.state = before.next(trigger);
@@ -368,6 +373,12 @@ impl Machine {
                 self.status = None;
             }
             State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
+            State::Syncing(new) => {
+                let new = Arc::clone(new);
+                if old.is_some_and(|old| old.spec != new.spec) {
+                    self.forget_old_spec(&new);
+                }
+            }
             State::Terminated if was_terminating => {
                 self.log(Level::Info, format!("pod {} has stopped", self.key));
                 self.retire_the_dead();
@@ -405,6 +416,22 @@ impl Machine {
         self.create_retry.clear();
         self.suffixed.clear();
         self.waiting.clear();
+    }
+
+    /// Edited under the same UID: what was learnt of the old spec must not hold up the new one, and names
+    /// that are gone are forgotten.
+    fn forget_old_spec(&mut self, new: &DesiredPod) {
+        self.create_retry.clear();
+        self.ensured.clear();
+        self.missing.clear();
+        let infra = self.settings.map.infra_image.clone();
+        let images: BTreeSet<&str> = new.containers().filter_map(|(_, c)| c.image.as_deref()).collect();
+        self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
+        self.pulls.retain(|image| image == infra || images.contains(image));
+        let keys: BTreeSet<String> = new.containers().map(|(_, c)| crash_key(c)).collect();
+        self.crashes.retain(|key| keys.contains(key));
+        self.waiting.retain(|name, _| new.container(name).is_some());
+        self.suffixed.retain(|what, _| what == labels::SANDBOX_NAME || new.container(what).is_some());
     }
 
     /// Removes what is left; when nothing is, says so.

@@ -5,12 +5,11 @@ use log::Level;
 
 use super::look::{cannot_run, short};
 use super::machine::{Job, Machine, Place, Retry, Token};
-use super::start::spec_of;
 use super::state::State;
 use crate::clock::Now;
 use crate::limits;
 use crate::plan::backoff;
-use crate::plan::{Owned, Role, RunState, StartRef};
+use crate::plan::{Owned, Role, RunState};
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
@@ -38,9 +37,12 @@ impl Machine {
                 self.inspected(&id, blind, answer, now);
             }
             Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
-            Job::CreateSandbox { name, attempt } => self.sandbox_made(name, attempt, answer, now),
-            Job::Create { name, at, container, attempt, sandbox } => {
-                self.container_made(name, at, &container, attempt, sandbox, answer, now);
+            Job::CreateSandbox { name, attempt, role } => {
+                self.sandbox_made(name, attempt, role, answer, now);
+            }
+            Job::Create { name, container, attempt, sandbox, role, crash_key } => {
+                let made = Made { name, container: &container, attempt, role, crash_key };
+                self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),
             Job::Kill { id, .. } => self.killed(&id, answer),
@@ -107,7 +109,14 @@ impl Machine {
         self.docker_trouble(why, now);
     }
 
-    fn sandbox_made(&mut self, name: String, attempt: u32, answer: Result<Reply, DockerError>, now: &Now) {
+    fn sandbox_made(
+        &mut self,
+        name: String,
+        attempt: u32,
+        role: Role,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
         let State::Syncing(pod) = self.state.clone() else {
             // Stopped meanwhile: what was made is found and removed by a look.
             self.list_needed = true;
@@ -118,7 +127,6 @@ impl Machine {
                 self.warn_all(&warnings);
                 self.create_retry.remove(labels::SANDBOX_NAME);
                 self.suffixed.remove(labels::SANDBOX_NAME);
-                let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.seen.all.push(made);
@@ -145,17 +153,14 @@ impl Machine {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the fields of one job")]
     fn container_made(
         &mut self,
-        name: String,
-        at: StartRef,
-        container: &str,
-        attempt: u32,
-        sandbox: String,
+        made: Made<'_>,
+        sandbox: &str,
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
+        let Made { name, container, attempt, role, crash_key } = made;
         let State::Syncing(pod) = self.state.clone() else {
             self.list_needed = true;
             return;
@@ -171,19 +176,9 @@ impl Machine {
                     RunState::Exited(exit) => Some(exit.seen),
                     _ => None,
                 });
-                if let (Some(seen), Some(spec)) = (died, spec_of(&pod, at)) {
-                    self.crashes.advance(&backoff::crash_key(spec), seen, now.mono);
+                if let Some(seen) = died {
+                    self.crashes.advance(&crash_key, seen, now.mono);
                 }
-                let hash = spec_of(&pod, at).map(|c| {
-                    crate::manifest::hash::container_hash(&c.name, c.image.as_deref().unwrap_or_default())
-                });
-                let role = Role::Container {
-                    name: container.to_owned(),
-                    kind: at.kind,
-                    index: u32::try_from(at.index).unwrap_or(u32::MAX),
-                    sandbox_id: sandbox,
-                    hash,
-                };
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.seen.all.push(made);
@@ -194,13 +189,15 @@ impl Machine {
                     self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });
                 }
                 Some(RefusalKind::NoSuchImage) => {
-                    if let Some(container) = spec_of(&pod, at) {
-                        self.image_missing(&container.clone(), now);
+                    // Not when another image is wanted by now.
+                    let wanted = pod.container(container).map(|(_, c)| c);
+                    if let Some(spec) = wanted.filter(|c| backoff::crash_key(c) == crash_key) {
+                        self.image_missing(spec, now);
                     }
                 }
                 // The sandbox vanished under it; unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
-                    self.doubt(&sandbox);
+                    self.doubt(sandbox);
                     self.retry_soon(container, now);
                 }
                 _ => {
@@ -372,6 +369,15 @@ impl Machine {
             self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
         }
     }
+}
+
+/// A container that was to be made.
+struct Made<'a> {
+    name: String,
+    container: &'a str,
+    attempt: u32,
+    role: Role,
+    crash_key: String,
 }
 
 /// Who holds a name that was to be given.

@@ -13,8 +13,9 @@ use super::mailbox::{PullOutcome, Pulled};
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
-use crate::plan::{self, Probes, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Probes, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{Call, labels, map, names};
 
@@ -85,10 +86,9 @@ impl Machine {
         }
         let (name, body) = map::sandbox(pod, attempt, &self.settings.map);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
-        self.call(
-            Job::CreateSandbox { name: name.clone(), attempt },
-            Call::Create { name, body: Box::new(body) },
-        );
+        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
+        let job = Job::CreateSandbox { name: name.clone(), attempt, role };
+        self.call(job, Call::Create { name, body: Box::new(body) });
     }
 
     /// A sandbox that keeps dying young is made again more and more slowly.
@@ -145,22 +145,19 @@ impl Machine {
         up: bool,
         now: &Now,
     ) -> bool {
-        let Some(container) = spec_of(pod, at) else { return true };
+        let Some(container) = plan::actions::container_of(pod, at) else { return true };
         let name = container.name.as_str();
         if self.making(Some(name)) {
             return true;
         }
-        let newest = self.seen.newest(&pod.uid, name);
-        if let Some(made) = newest
-            && made.state == RunState::Created
-            && made.sandbox_id() == Some(sandbox)
-        {
+        if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
             let id = made.id.clone();
             if up {
                 self.start(&id, now);
             }
             return true;
         }
+        let newest = self.seen.newest(&pod.uid, name);
         if newest.is_some_and(|c| c.state.is_running()) {
             // Being killed; its end brings us here again.
             return true;
@@ -190,12 +187,20 @@ impl Machine {
             return true;
         };
         let docker_name = self.with_suffix(name, docker_name);
+        let role = Role::Container {
+            name: name.to_owned(),
+            kind: at.kind,
+            index: u32::try_from(at.index).unwrap_or(u32::MAX),
+            sandbox_id: sandbox.to_owned(),
+            hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
+        };
         let job = Job::Create {
             name: docker_name.clone(),
-            at,
             container: name.to_owned(),
             attempt,
             sandbox: sandbox.to_owned(),
+            role,
+            crash_key: backoff::crash_key(container),
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true
@@ -233,17 +238,16 @@ impl Machine {
         if self.ensured.get(&container.name) == Some(&attempt) {
             return true;
         }
-        let always = container.image_pull_policy.as_deref() == Some("Always");
-        let missing = self.missing.contains(&container.name);
-        if !always && !missing {
-            return true;
-        }
         if container.image_pull_policy.as_deref() == Some("Never") {
             // Somebody may bring the image: ask again, ever more rarely.
             return true;
         }
         if self.pull_held_back(pod, Some(&container.name), image, now) {
             return false;
+        }
+        let always = container.image_pull_policy.as_deref() == Some("Always");
+        if !always && !self.missing.contains(&container.name) {
+            return true;
         }
         self.pulling.insert(image.to_owned());
         self.waiting.remove(&container.name);
@@ -329,6 +333,13 @@ impl Machine {
             PullOutcome::Failed(why) => {
                 let line = format!("pod {}: image {image:?} could not be pulled: {why}", self.key);
                 self.log(Level::Warn, line);
+                // Without a registry somebody may load it by hand: the next create finds out.
+                if let State::Syncing(pod) = &self.state {
+                    let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
+                    for (_, container) in users {
+                        self.missing.remove(&container.name);
+                    }
+                }
                 self.pulls.advance(&image, Some(now.mono), now.mono);
                 self.pull_failures.insert(image, (now.mono, why));
             }
@@ -387,13 +398,5 @@ impl Machine {
     /// What to look up when a name is taken.
     pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
         self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
-    }
-}
-
-/// The container at this place of the spec.
-pub(super) fn spec_of(pod: &DesiredPod, at: StartRef) -> Option<&Container> {
-    match at.kind {
-        ContainerKind::Regular => pod.spec.containers.get(at.index),
-        ContainerKind::Init | ContainerKind::Sidecar => pod.init_containers().get(at.index),
     }
 }
