@@ -104,11 +104,11 @@ impl Machine {
         }
     }
 
-    pub(super) fn hint_removed(&mut self, id: &str, now: &Now) {
+    pub(super) fn hint_removed(&mut self, id: &str) {
         let removing = self.any_in_flight(|j| matches!(j, Job::Remove { id: it } if it == id));
         let dead = self.all_seen().find(|c| c.id == id).map(|c| c.state.is_dead());
         match dead {
-            Some(true) if !removing => self.vanished(id, now),
+            Some(true) if !removing => self.vanished(id),
             Some(false) if !removing => _ = self.blind.insert(id.to_owned()),
             _ => {}
         }
@@ -153,7 +153,7 @@ impl Machine {
                 self.merge(owned, now);
             }
             // Not there any more, or no longer ours.
-            Ok(None) => self.vanished(id, now),
+            Ok(None) => self.vanished(id),
             Err(error) => {
                 self.ask_again(id, blind);
                 // Whether it lives can be seen in a list all the same.
@@ -173,7 +173,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn vanished(&mut self, id: &str, _now: &Now) {
+    pub(super) fn vanished(&mut self, id: &str) {
         self.seen.all.retain(|c| c.id != id);
         self.old.all.retain(|c| c.id != id);
         self.forget_vanished();
@@ -181,6 +181,10 @@ impl Machine {
 
     fn forget_vanished(&mut self) {
         let ids: std::collections::BTreeSet<String> = self.all_seen().map(|c| c.id.clone()).collect();
+        let images: std::collections::BTreeSet<String> =
+            self.all_seen().map(|c| c.image_id.clone()).collect();
+        self.digests.retain(|image, _| images.contains(image));
+        self.digest_asked.retain(|image| images.contains(image));
         self.blind.retain(|id| ids.contains(id));
         self.stale.retain(|id| ids.contains(id));
         self.inspect_retry.retain(|id, _| ids.contains(id));

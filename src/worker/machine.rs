@@ -13,7 +13,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use super::mailbox::Inbox;
+use super::mailbox::{Inbox, StopOrder};
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
@@ -161,6 +161,9 @@ impl Retry {
 /// How far the stop of one container got.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stop {
+    /// When the pod's stop began; of a container that is stopped alone, when its own did.
+    pub began: Mono,
+    /// When its turn came.
     pub asked: Mono,
     pub deadline: Mono,
     /// When a signal was last sent, and whether it was KILL.
@@ -169,6 +172,15 @@ pub(super) struct Stop {
     pub term: bool,
     /// That it could not be signalled was told.
     pub told: bool,
+}
+
+impl Stop {
+    /// A grace of the pod, or a shorter one later: whoever's turn comes late has at least
+    /// [`limits::GRACE_MIN`] (spec/03 section 6).
+    pub fn allow(&mut self, grace: Duration) {
+        let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
+        self.deadline = self.deadline.min(self.began.after(grace).max(least));
+    }
 }
 
 /// The machine. See the module.
@@ -194,6 +206,8 @@ pub struct Machine {
     /// Docker as a whole gives trouble.
     pub(super) trouble: Retry,
     pub(super) stops: BTreeMap<String, Stop>,
+    /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
+    pub(super) stopping: Option<Mono>,
     pub(super) removals: BTreeMap<String, Retry>,
     /// Start failed though Docker may still say `created`: id -> message.
     pub(super) cannot_run: BTreeMap<String, String>,
@@ -248,6 +262,7 @@ impl Machine {
             next_token: 0,
             trouble: Retry::default(),
             stops: BTreeMap::new(),
+            stopping: None,
             removals: BTreeMap::new(),
             cannot_run: BTreeMap::new(),
             crashes: Backoff::crashes(),
@@ -285,10 +300,10 @@ impl Machine {
     pub fn read(&mut self, inbox: Inbox, now: &Now) {
         self.wishes = inbox.wishes;
         if let Some(order) = inbox.stop {
-            self.trigger(Trigger::Stop(order), now);
+            self.trigger(Trigger::Stop(order));
         }
         if let Some(pod) = inbox.run {
-            self.trigger(Trigger::Run(pod), now);
+            self.trigger(Trigger::Run(pod));
         }
         if inbox.look_all {
             self.list_needed = true;
@@ -302,7 +317,7 @@ impl Machine {
             self.hint_changed(&id);
         }
         for id in inbox.removed {
-            self.hint_removed(&id, now);
+            self.hint_removed(&id);
         }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
@@ -330,7 +345,7 @@ impl Machine {
             match self.state.clone() {
                 State::Syncing(pod) => {
                     if self.seen.all.iter().any(|c| c.state.is_running() && c.uid != pod.uid) {
-                        self.trigger(Trigger::OtherUid, now);
+                        self.trigger(Trigger::OtherUid);
                         continue;
                     }
                     self.sync(&pod, now);
@@ -341,18 +356,22 @@ impl Machine {
                     if !self.stop_everything(order.grace, spec, now) {
                         return;
                     }
-                    self.trigger(Trigger::AllDead, now);
+                    self.trigger(Trigger::AllDead);
                 }
                 State::Terminated => {
-                    self.bury(now);
-                    return;
+                    if !self.all_seen().any(|c| c.state.is_running()) {
+                        self.bury(now);
+                        return;
+                    }
+                    let order = StopOrder { grace: None, why: "somebody started what nobody wants" };
+                    self.trigger(Trigger::Stop(order));
                 }
             }
         }
     }
 
     /// Applies the table, with what a change of state means for memory.
-    fn trigger(&mut self, trigger: Trigger, now: &Now) {
+    fn trigger(&mut self, trigger: Trigger) {
         let before = std::mem::replace(&mut self.state, State::Terminated);
         let old = before.pod().cloned();
         let was_terminating = matches!(before, State::Terminating { .. });
@@ -367,7 +386,7 @@ impl Machine {
                 self.waiting.clear();
                 self.forget_start_memory();
             }
-            State::Terminating { order: _, .. } => self.shorten_stops(now),
+            State::Terminating { order: _, .. } => self.shorten_stops(),
             State::Syncing(_) if was_terminating => {
                 self.retire_the_dead();
                 self.status = None;

@@ -47,9 +47,9 @@ impl Machine {
             Job::Start { id } => self.started(&id, answer, now),
             Job::Kill { id, .. } => self.killed(&id, answer),
             Job::Remove { id } => match answer {
-                Ok(_) => self.vanished(&id, now),
+                Ok(_) => self.vanished(&id),
                 Err(error) => match error.refusal() {
-                    Some(RefusalKind::NoSuchContainer) => self.vanished(&id, now),
+                    Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
                     Some(RefusalKind::StillRunning) => {
                         self.doubt(&id);
@@ -59,10 +59,14 @@ impl Machine {
                 },
             },
             Job::ImageInspect { image_id } => {
-                // Asked once for each image: without an answer the status shows the bare id.
-                if let Ok(Reply::Image(image)) = answer {
-                    let digest = image.digests.into_iter().next();
-                    self.digests.extend(digest.map(|digest| (image_id, digest)));
+                // Asked once for each image; without an answer again when a container of it is looked at.
+                match answer {
+                    Ok(Reply::Image(image)) => {
+                        let digest = image.digests.into_iter().next();
+                        self.digests.extend(digest.map(|digest| (image_id, digest)));
+                    }
+                    Err(DockerError::Refused(_)) => {}
+                    _ => _ = self.digest_asked.remove(&image_id),
                 }
             }
         }
@@ -97,6 +101,7 @@ impl Machine {
                 }
             }
             Job::Inspect { id, blind } => self.ask_again(id, *blind),
+            Job::ImageInspect { image_id } => _ = self.digest_asked.remove(image_id),
             _ => {}
         }
     }

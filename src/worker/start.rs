@@ -22,6 +22,9 @@ use crate::runtime::{Call, labels, map, names};
 impl Machine {
     /// One decision for a wanted pod.
     pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
+        if self.stop_the_risen(pod, now) {
+            return;
+        }
         // Leftovers of an earlier life under the same UID hold names and would count as attempts: they
         // are removed first. One that cannot be removed holds up nothing.
         let clearing = self.old.all.iter().any(|c| c.uid == pod.uid && !self.removals.contains_key(&c.id));
@@ -46,6 +49,7 @@ impl Machine {
                 }
             }
             SandboxAction::Keep { id, running } => {
+                self.stopping = None;
                 if !running {
                     self.start(&id, now);
                 }
