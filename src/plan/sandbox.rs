@@ -2,7 +2,7 @@
 //!
 //! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
 
-use crate::plan::{Observed, Owned, Role, RunState};
+use crate::plan::{Observed, Owned, Role};
 use crate::pod::DesiredPod;
 
 /// The verdict.
@@ -37,10 +37,11 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     }
 }
 
-/// The network mode is the wanted one, and a pod network has an address. Until the sandbox was inspected
-/// its addresses are not known, which says nothing.
+/// The network mode, as written on the sandbox, is the wanted one.
+///
+/// The kubelet also replaces a sandbox without an address. Docker gives the address before the start is
+/// over, so a running one without it is an engine that does not report it, and the next one would look
+/// alike: an endless loop of replacements (balena-os/meta-balena#2062, design invariant 4).
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
-    let Role::Sandbox { host_network, ips } = &sandbox.role else { return false };
-    let inspected = matches!(sandbox.state, RunState::Running { started: Some(_) });
-    *host_network == pod.host_network() && (*host_network || !inspected || !ips.is_empty())
+    matches!(sandbox.role, Role::Sandbox { host_network, .. } if host_network == pod.host_network())
 }

@@ -26,10 +26,10 @@ fn sandbox_change_table() {
     check("network mode differs: made, not started", &host, "sandbox created", "new sandbox 1 | start app");
     check("host network needs no IP", &host, "sandbox running hostnet; app running", "keep sandbox-0");
     check(
-        "pod network and IP empty",
+        "k2062 an engine that reports no address",
         &always,
         "sandbox running no-ip; app running",
-        "new sandbox 1 | start app",
+        "keep sandbox-0",
     );
     check(
         "IP not known before it is inspected",
