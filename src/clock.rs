@@ -1,4 +1,5 @@
-//! Time: the only room that reads a clock. Pure rooms are handed a [`Now`]; tests hand out their own.
+//! Time: the only room that reads the wall clock. Pure rooms are handed a [`Now`]; tests hand out their
+//! own. (A rim that waits for a socket measures its deadline with `Instant`, which cannot jump.)
 //!
 //! Nothing is ordered or judged by wall-clock time (invariant 3): timers use [`Mono`], wall time is
 //! only printed.

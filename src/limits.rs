@@ -158,6 +158,8 @@ pub const FAKE_EXECS: usize = 1024;
 pub const FAKE_SLOW_READER: Duration = Duration::from_millis(10);
 // --- Command line --------------------------------------------------------------------------------
 
+/// Most errors in manifests that `get pods` repeats; the status file and the log have them all.
+pub const ERRORS_SHOWN: usize = 5;
 /// How long `exec` waits for the exit code after the command's streams ended.
 pub const EXEC_EXIT: Duration = Duration::from_secs(2);
 /// How often it looks in that time.

@@ -1,11 +1,12 @@
 //! The integration tests, one binary: the simulation of the whole loop, and everything that a real Docker
 //! Engine must agree to.
 
-#![allow(dead_code)]
-
 #[cfg(test)]
 #[path = "it/cli.rs"]
 mod cli;
+#[cfg(test)]
+#[path = "it/cli_live.rs"]
+mod cli_live;
 #[cfg(test)]
 #[path = "it/docker_client.rs"]
 mod docker_client;
@@ -28,9 +29,41 @@ mod faults_replies;
 #[path = "it/faults_start.rs"]
 mod faults_start;
 #[cfg(test)]
-#[allow(dead_code)]
 #[path = "it/harness.rs"]
 mod harness;
+#[cfg(test)]
+#[path = "it/history.rs"]
+mod history;
+#[cfg(test)]
+#[path = "it/lifecycle.rs"]
+mod lifecycle;
+#[cfg(test)]
+#[path = "it/lifecycle_admission.rs"]
+mod lifecycle_admission;
+#[cfg(test)]
+#[path = "it/lifecycle_deaths.rs"]
+mod lifecycle_deaths;
+#[cfg(test)]
+#[path = "it/lifecycle_images.rs"]
+mod lifecycle_images;
+#[cfg(test)]
+#[path = "it/lifecycle_order.rs"]
+mod lifecycle_order;
+#[cfg(test)]
+#[path = "it/lifecycle_restart.rs"]
+mod lifecycle_restart;
+#[cfg(test)]
+#[path = "it/lifecycle_spec.rs"]
+mod lifecycle_spec;
+#[cfg(test)]
+#[path = "it/lifecycle_stop.rs"]
+mod lifecycle_stop;
+#[cfg(test)]
+#[path = "it/lifecycle_writers.rs"]
+mod lifecycle_writers;
+#[cfg(test)]
+#[path = "it/packaging.rs"]
+mod packaging;
 #[cfg(test)]
 #[path = "it/podman.rs"]
 mod podman;

@@ -12,7 +12,6 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, human, pods, print, say, table};
-use crate::clock::Timestamp;
 use crate::logging::one_line;
 use crate::source::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
@@ -119,9 +118,7 @@ fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &
     let phase = text(&status.phase);
     match &meta.deletion_timestamp {
         Some(when) if phase != "Failed" && phase != "Succeeded" => {
-            let known = when.0 != Timestamp::UNIX_EPOCH;
-            let since = if known { format!(" (since {})", human::date(Some(when))) } else { String::new() };
-            page.field(0, "Status", &format!("Terminating{since}"));
+            page.field(0, "Status", &format!("Terminating (since {})", human::date(Some(when))));
             if let Some(grace) = meta.deletion_grace_period_seconds {
                 page.field(0, "Termination Grace Period", &format!("{grace}s"));
             }

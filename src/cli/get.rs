@@ -30,6 +30,9 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
     for message in missing {
         exit = fail(&message);
     }
+    if names.is_empty() && matches!(options.output, Output::Table | Output::Wide) {
+        pods::errors(&status.file).iter().for_each(|line| say(line));
+    }
     match watcher {
         Some(watcher) if exit == Exit::Ok => watcher.run(options, names, &status, list),
         _ => exit,

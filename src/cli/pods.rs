@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, run, say};
+use crate::limits;
+use crate::source::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::StatusFile;
 
@@ -105,6 +107,21 @@ pub fn nothing(file: &StatusFile, options: &Options) -> String {
     text
 }
 
+/// What is wrong with manifests, for a reader who would otherwise miss a pod in the list, or take an old
+/// version of it for the one in the file.
+#[must_use]
+pub fn errors(file: &StatusFile) -> Vec<String> {
+    let all: Vec<_> = file.problems.iter().filter(|p| p.severity == Severity::Error).collect();
+    let shown = all.iter().take(limits::ERRORS_SHOWN);
+    let mut lines: Vec<String> =
+        shown.map(|p| format!("warning: {}", crate::logging::one_line(&p.to_string()))).collect();
+    let more = all.len().saturating_sub(limits::ERRORS_SHOWN);
+    if more > 0 {
+        lines.push(format!("warning: {more} more errors in manifests"));
+    }
+    lines
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -159,5 +176,21 @@ pub(crate) mod tests {
         assert_eq!(nothing(&none, &o), "No resources found in empty namespace.");
         let (o, _) = options("get pods -A");
         assert_eq!(nothing(&none, &o), "No resources found");
+    }
+
+    #[test]
+    fn errors_in_manifests_are_told_up_to_a_bound() {
+        let mut file = node().file;
+        let errors = |file: &StatusFile| errors(file).join("\n");
+        assert_eq!(
+            errors(&file),
+            "warning: /etc/podkeeper/manifests/web-old.yaml: pod default/web: is in web.yaml too: the one that \
+             runs keeps the name\nwarning: /etc/podkeeper/manifests/x.yaml:1:1: not YAML"
+        );
+        let error = file.problems.iter().find(|p| p.severity == Severity::Error).unwrap().clone();
+        file.problems = vec![error; limits::ERRORS_SHOWN + 2];
+        assert!(errors(&file).ends_with("\nwarning: 2 more errors in manifests"), "{}", errors(&file));
+        file.problems.clear();
+        assert_eq!(errors(&file), "");
     }
 }

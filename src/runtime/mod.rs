@@ -6,6 +6,7 @@
 //! [`event_stream`] are its long answers, and [`fake`] is the in-memory Docker with the same interface.
 //! Deciding what to call is `plan/`'s and `worker/`'s work.
 
+pub mod body;
 pub mod client;
 pub mod connection;
 pub mod docker;
@@ -29,6 +30,7 @@ pub mod sandbox_image;
 pub mod stream;
 pub mod types;
 
+pub use body::*;
 pub use types::*;
 
 #[cfg(test)]

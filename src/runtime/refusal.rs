@@ -68,6 +68,7 @@ fn kind(status: u16, message: &str) -> RefusalKind {
         409 | 500 => {
             conflict(&text).unwrap_or(if status == 409 { RefusalKind::Conflict } else { RefusalKind::Server })
         }
+        400 if has("invalid reference format") => RefusalKind::BadImageName,
         400 => RefusalKind::BadRequest,
         _ => RefusalKind::Server,
     }
@@ -283,6 +284,7 @@ mod tests {
 
     #[test]
     fn the_rest() {
+        check(400, "invalid reference format: repository name must be lowercase", RefusalKind::BadImageName);
         check(400, "conflicting options: hostname and the network mode", RefusalKind::BadRequest);
         check(500, "no space left on device", RefusalKind::Server);
         check(503, "service unavailable", RefusalKind::Server);

@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::clock::Timestamp;
+use crate::runtime::body::{CreateBody, ExecBody};
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
 /// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
@@ -197,6 +196,8 @@ pub enum RefusalKind {
     Conflict,
     /// 400: the request makes no sense to Docker; repeating it will not help.
     BadRequest,
+    /// 400: the image's name does not parse.
+    BadImageName,
     /// The command is not in the image, or not executable (400, or 500 in some versions).
     CannotRun,
     /// A host port is taken (500).
@@ -363,142 +364,4 @@ pub struct ExecDetail {
     pub running: bool,
     /// `None` while unknown.
     pub exit_code: Option<i64>,
-}
-
-/// Body of an exec create.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct ExecBody {
-    /// Attach standard input.
-    pub attach_stdin: bool,
-    /// Attach standard output.
-    pub attach_stdout: bool,
-    /// Attach standard error.
-    pub attach_stderr: bool,
-    /// With a terminal.
-    pub tty: bool,
-    /// Command and arguments.
-    pub cmd: Vec<String>,
-}
-
-/// Body of a container create: exactly the fields podkeeper sets (spec/10). Absent means Docker's default.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "PascalCase")]
-#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
-pub struct CreateBody {
-    pub image: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub domainname: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entrypoint: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cmd: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub working_dir: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub open_stdin: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub stdin_once: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub tty: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_signal: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub exposed_ports: BTreeMap<String, Empty>,
-    pub labels: BTreeMap<String, String>,
-    /// `{"Test":["NONE"]}`: the image's own health check is switched off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub healthcheck: Option<Healthcheck>,
-    pub host_config: HostConfig,
-}
-
-/// `{}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Empty {}
-
-/// Docker's health check block.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Healthcheck {
-    /// `["NONE"]` switches it off.
-    pub test: Vec<String>,
-}
-
-/// `HostConfig` of a create.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "PascalCase")]
-#[allow(missing_docs, reason = "Docker's own names, documented by its API")]
-pub struct HostConfig {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub network_mode: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub ipc_mode: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub pid_mode: String,
-    #[serde(rename = "UTSMode", skip_serializing_if = "String::is_empty")]
-    pub uts_mode: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub port_bindings: BTreeMap<String, Vec<PortBinding>>,
-    pub restart_policy: RestartPolicyBody,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub privileged: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub security_opt: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oom_score_adj: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_shares: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_period: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_quota: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_swap: Option<i64>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub cgroup_parent: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_config: Option<LogConfig>,
-}
-
-/// Docker's restart policy: podkeeper is the only restarter (invariant 9), so this is always `no`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct RestartPolicyBody {
-    /// `no`.
-    pub name: &'static str,
-}
-
-impl Default for RestartPolicyBody {
-    fn default() -> Self {
-        RestartPolicyBody { name: "no" }
-    }
-}
-
-/// A host port.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct PortBinding {
-    /// Empty for all addresses.
-    pub host_ip: String,
-    /// Decimal.
-    pub host_port: String,
-}
-
-/// Log driver and its options.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct LogConfig {
-    /// Driver; empty for the engine's default.
-    #[serde(rename = "Type")]
-    pub driver: String,
-    /// Options.
-    pub config: BTreeMap<String, String>,
 }

@@ -28,9 +28,8 @@ const KIND: &str = "NodeStatus";
 
 /// The status file's bytes. Borrows everything: no pod is copied.
 ///
-/// A pod that is on its way out has a `deletionTimestamp`: the source's, or the epoch when none is known,
-/// because the moment is not recorded and the text must not change while nothing does. With it stands the
-/// grace period: kubectl's describer breaks on a pod that has only one of the two.
+/// A pod that is on its way out has a `deletionTimestamp`: the source's, or when its stop began. With it
+/// stands the grace period: kubectl's describer breaks on a pod that has only one of the two.
 #[must_use]
 pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
     let file = FileOut {
@@ -77,14 +76,14 @@ struct PodOut<'a> {
 /// Metadata as it is, or with a deletion timestamp.
 struct MetadataOut<'a> {
     metadata: &'a ObjectMeta,
-    /// The pod's own grace period, if it is on its way out.
-    leaving: Option<i64>,
+    /// Since when it is on its way out, and its own grace period.
+    leaving: Option<(Timestamp, i64)>,
 }
 
 impl<'a> PodOut<'a> {
     fn new(view: &'a PodView) -> Self {
         let grace = view.pod.spec.termination_grace_period_seconds;
-        let leaving = view.terminating.then(|| grace.unwrap_or(i64::from(limits::GRACE_DEFAULT)));
+        let leaving = view.leaving.map(|at| (at, grace.unwrap_or(i64::from(limits::GRACE_DEFAULT))));
         let metadata = MetadataOut { metadata: &view.pod.metadata, leaving };
         let (spec, status) = (&view.pod.spec, &*view.status);
         PodOut { api_version: "v1", kind: "Pod", metadata, spec, status }
@@ -93,9 +92,9 @@ impl<'a> PodOut<'a> {
 
 impl Serialize for MetadataOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Some(grace) = self.leaving {
+        if let Some((since, grace)) = self.leaving {
             let mut metadata = self.metadata.clone();
-            metadata.deletion_timestamp.get_or_insert(Time(Timestamp::UNIX_EPOCH));
+            metadata.deletion_timestamp.get_or_insert(Time(since));
             metadata.deletion_grace_period_seconds.get_or_insert(grace);
             metadata.serialize(serializer)
         } else {
@@ -218,6 +217,8 @@ mod tests {
     use crate::source::Severity;
     use crate::status::snapshot::PodView;
 
+    const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);
+
     fn snapshot() -> Snapshot {
         let pod = DesiredPod {
             key: PodKey { namespace: "default".into(), name: "web-node1".into() },
@@ -229,12 +230,12 @@ mod tests {
             status: PodStatus::default(),
         };
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
-        let view = PodView { pod: Arc::new(pod), status, terminating: false };
+        let view = PodView { pod: Arc::new(pod), status, leaving: None };
         Snapshot {
             node: "node1".into(),
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
             sources: vec![],
-            pods: vec![view.clone(), PodView { terminating: true, ..view }],
+            pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],
             problems: vec![Problem {
                 severity: Severity::Warning,
                 path: "/m/web.yaml".into(),
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!((file.pods.len(), status.pods.len()), (2, 2));
         assert_eq!(file.problems, snapshot().problems);
         assert_eq!(file.pods[0].metadata.deletion_timestamp, None);
-        assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(Timestamp::UNIX_EPOCH)));
+        assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(SINCE)));
         assert_eq!(file.pods[1].metadata.deletion_grace_period_seconds, Some(30));
         assert_eq!(file.origins["default/web-node1"], "/m/web.yaml");
         assert_eq!(status.pods[0]["status"]["phase"], "Running");

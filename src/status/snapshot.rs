@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Timestamp;
 use crate::pod::DesiredPod;
 use crate::source::Problem;
 
@@ -31,8 +32,8 @@ pub struct PodView {
     pub pod: Arc<DesiredPod>,
     /// As it is.
     pub status: Arc<PodStatus>,
-    /// It is being stopped (kubectl prints `Terminating`).
-    pub terminating: bool,
+    /// Since when it is being stopped, wall time (kubectl prints `Terminating`).
+    pub leaving: Option<Timestamp>,
 }
 
 /// Whether Docker answers.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-use crate::clock::Now;
+use crate::clock::{Now, Timestamp};
 use crate::config::Config;
 use crate::merge::{Merge, Notification};
 use crate::plan::Owned;
@@ -131,7 +131,8 @@ struct WorkerInfo {
 struct WorkerStatus {
     pod: Arc<DesiredPod>,
     status: Arc<PodStatus>,
-    terminating: bool,
+    /// Since when it is being stopped, wall time.
+    leaving: Option<Timestamp>,
 }
 
 /// State of one declared source, beside what the merge knows of it.

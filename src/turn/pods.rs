@@ -54,17 +54,10 @@ impl Turn {
         }
     }
 
+    /// A changed pod has to pass admission like a new one: otherwise two writes would get past what one
+    /// may not (a pod with a UID of its own that is edited to be privileged).
     fn updates(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        for pod in pods {
-            let entry = self.entries.entry(pod.key.clone()).or_default();
-            if pod.metadata.deletion_timestamp.is_some() {
-                self.remove(&pod);
-            } else if entry.rejected.is_some() {
-                self.additions(vec![pod], now);
-            } else {
-                self.run(pod);
-            }
-        }
+        pods.into_iter().for_each(|pod| self.additions(vec![pod], now));
     }
 
     fn remove(&mut self, pod: &Arc<DesiredPod>) {
@@ -141,7 +134,7 @@ impl Turn {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key).filter_map(|(_, entry)| {
             let status = entry.worker.as_ref().and_then(|w| w.status.as_ref());
             let over = status.is_some_and(|s| {
-                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && !s.terminating
+                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
             });
             let active = entry.desired.as_ref().or(status.map(|s| &s.pod))?;
             (!over).then_some(active)
@@ -162,7 +155,8 @@ impl Turn {
             Report::Status { status, pod, terminating } => {
                 self.changed = true;
                 let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-                worker.status = Some(WorkerStatus { pod, status, terminating });
+                let since = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
+                worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
                 if over {
                     self.readmit(now);
                 }

@@ -21,7 +21,7 @@ impl Turn {
             Some(PodView {
                 pod: Arc::clone(&status.pod),
                 status: Arc::clone(&status.status),
-                terminating: true,
+                leaving: status.leaving.or(Some(now.wall)),
             })
         }));
         pods.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
@@ -49,15 +49,11 @@ impl Turn {
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
         let entry = self.entries.get(&pod.key);
         if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
-            let (pod, terminating) = (Arc::clone(&status.pod), status.terminating);
-            return PodView { pod, status: Arc::clone(&status.status), terminating };
+            let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
+            return PodView { pod, status: Arc::clone(&status.status), leaving };
         }
         if let Some(rejected) = entry.and_then(|e| e.rejected.as_ref()) {
-            return PodView {
-                pod: Arc::clone(pod),
-                status: Arc::clone(&rejected.status),
-                terminating: false,
-            };
+            return PodView { pod: Arc::clone(pod), status: Arc::clone(&rejected.status), leaving: None };
         }
         let status = status::compute(&status::Input {
             pod,
@@ -69,7 +65,7 @@ impl Turn {
             terminal: false,
             now: now.wall,
         });
-        PodView { pod: Arc::clone(pod), status: Arc::new(status), terminating: false }
+        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None }
     }
 
     fn source_views(&self) -> Vec<SourceView> {

@@ -184,7 +184,7 @@ pub struct Machine {
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
     pub(super) status: Option<Arc<PodStatus>>,
-    reported: Option<(Arc<PodStatus>, bool, String)>,
+    reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     reported_seen: BTreeMap<String, DockerState>,
     told_terminated: bool,
     told_gone: Option<u64>,
@@ -425,13 +425,13 @@ impl Machine {
         let same = self
             .reported
             .as_ref()
-            .is_some_and(|(old, was, uid)| **old == status && *was == terminating && *uid == pod.uid);
+            .is_some_and(|(old, was, of)| **old == status && *was == terminating && Arc::ptr_eq(of, &pod));
         if same {
             return;
         }
         let status = Arc::new(status);
         self.status = Some(Arc::clone(&status));
-        self.reported = Some((Arc::clone(&status), terminating, pod.uid.clone()));
+        self.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
         self.out.push(Output::Report(Report::Status { status, pod, terminating }));
     }
 

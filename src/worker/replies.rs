@@ -200,10 +200,12 @@ impl Machine {
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.blind.insert(sandbox);
                 }
-                _ => {
+                kind => {
+                    let invalid = kind == Some(&RefusalKind::BadImageName);
+                    let reason = if invalid { "InvalidImageName" } else { "CreateContainerError" };
                     let wait = self.retry_later(container, now);
                     let message = format!("{error}; tried again in {} s", wait.as_secs());
-                    self.wait_for(container, "CreateContainerError", message);
+                    self.wait_for(container, reason, message);
                 }
             },
         }
@@ -288,18 +290,14 @@ impl Machine {
         let detail = match answer {
             Ok(Reply::Container(detail)) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                let line = format!(
-                    "pod {}: the name {name} is taken by a container that Docker cannot find; a suffix is added",
-                    self.key
-                );
-                self.log(Level::Warn, line);
-                self.suffixed.insert(what, suffix_of(name, now));
-                return;
+                return self.add_suffix(what, name, "a container that Docker cannot find", now);
             }
             other => return self.odd(other, "inspect", now),
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),
+            // It should not live; the plan stops it as a stray.
+            Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
             Holder::Stale(owned) => {
                 let line = format!(
                     "pod {}: the name {name} is held by an older container of this pod, which is removed",
@@ -330,6 +328,12 @@ impl Machine {
                 self.wait_for(&what, "CreateContainerError", message);
             }
         }
+    }
+
+    fn add_suffix(&mut self, what: String, name: &str, holder: &str, now: &Now) {
+        let line = format!("pod {}: the name {name} is taken by {holder}; a suffix is added", self.key);
+        self.log(Level::Warn, line);
+        self.suffixed.insert(what, suffix_of(name, now));
     }
 
     fn holder(&self, detail: &ContainerDetail, place: &Place) -> Holder {

@@ -1,7 +1,5 @@
 //! Manifests for the tests on the real Docker: pods of `busybox:static`, which is on the machine.
 
-#![allow(dead_code, reason = "used as the tests grow")]
-
 use serde_json::{Value, json};
 
 /// The image that every machine of ours has.
@@ -91,5 +89,20 @@ impl Pod {
     /// The manifest. JSON is YAML as well.
     pub fn text(&self) -> String {
         format!("{:#}\n", self.0)
+    }
+}
+
+/// A TCP port of the host that nobody listens on and that no other test of this process is given.
+pub fn free_port() -> u16 {
+    use std::net::TcpListener;
+    use std::sync::Mutex;
+    static GIVEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
+    let mut given = GIVEN.lock().unwrap();
+    loop {
+        let port = TcpListener::bind(("0.0.0.0", 0)).unwrap().local_addr().unwrap().port();
+        if !given.contains(&port) {
+            given.push(port);
+            return port;
+        }
     }
 }

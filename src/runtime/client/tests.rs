@@ -1,8 +1,8 @@
 //! Short calls against a hostile server: what a call ends with, and what the server saw.
 
 use super::super::hostile::{Server, hold, ok, read_request};
-use super::super::types::{ContainerSummary, CreateBody, RefusalKind};
 use super::*;
+use crate::runtime::{ContainerSummary, CreateBody, RefusalKind};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 

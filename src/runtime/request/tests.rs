@@ -1,7 +1,7 @@
 //! Every request as bytes, against `tests/golden/docker/requests.txt`.
 
 use super::*;
-use crate::runtime::types::{CreateBody, ExecBody, HostConfig, LogConfig, PortBinding};
+use crate::runtime::{CreateBody, ExecBody, HostConfig, LogConfig, PortBinding};
 
 fn every_request() -> Vec<Request> {
     let id = || "3f4a".repeat(16);
@@ -9,7 +9,7 @@ fn every_request() -> Vec<Request> {
         image: "busybox:1.36".into(),
         cmd: Some(vec!["sh".into(), "-c".into(), "echo \"é\"".into()]),
         labels: [("io.kubernetes.pod.name".into(), "web".into())].into(),
-        exposed_ports: [("80/tcp".into(), super::super::types::Empty {})].into(),
+        exposed_ports: [("80/tcp".into(), crate::runtime::Empty {})].into(),
         host_config: HostConfig {
             port_bindings: [(
                 "80/tcp".into(),
