@@ -67,12 +67,7 @@ impl Engine {
     /// As [`Engine::start`], the first time: also with the image that the pods are made of.
     fn start_with_image(&mut self) {
         self.start();
-        let mut stream = UnixStream::connect(SOCKET).unwrap();
-        write!(stream, "GET /images/{IMAGE}/get HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let head = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
-        let loaded = self.docker().load(&mut &answer[head..], &Wait::at_most(PATIENCE)).unwrap();
+        let loaded = self.docker().load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
         assert_eq!(loaded, [IMAGE]);
     }
 
@@ -158,6 +153,16 @@ impl Engine {
         }
         pids.is_empty()
     }
+}
+
+/// The pods' image as the machine's own engine gives it: a tar that any engine can load.
+pub fn image_archive() -> Vec<u8> {
+    let mut stream = UnixStream::connect(SOCKET).unwrap();
+    write!(stream, "GET /images/{IMAGE}/get HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let head = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+    answer.split_off(head)
 }
 
 /// The directory and all below it, the deepest first.
