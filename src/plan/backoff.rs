@@ -95,6 +95,12 @@ impl Backoff {
         self.entries.retain(|key, _| counts(key));
     }
 
+    /// How many keys it remembers.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     fn is_over(&self, entry: Entry, event: Mono) -> bool {
         event.since(entry.advanced) > self.reset
     }

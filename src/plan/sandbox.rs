@@ -37,9 +37,11 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     }
 }
 
-/// The network mode is the wanted one, by our label. The kubelet also replaces a sandbox without an
-/// address. Here it stays: an engine without a bridge, or one that leaves addresses out of its inspection,
-/// would see every pod made again for ever (balena-os/meta-balena#2062).
+/// The network mode, as written on the sandbox, is the wanted one.
+///
+/// The kubelet also replaces a sandbox without an address. Docker gives the address before the start is
+/// over, so a running one without it is an engine that does not report it, and the next one would look
+/// alike: an endless loop of replacements (balena-os/meta-balena#2062, design invariant 4).
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
     matches!(sandbox.role, Role::Sandbox { host_network, .. } if host_network == pod.host_network())
 }

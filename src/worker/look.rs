@@ -35,14 +35,49 @@ impl Machine {
                 self.wake_at(retry);
                 continue;
             }
-            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+            if self.busy(&id) || self.is_full() {
                 continue;
             }
-            self.call(Job::Inspect { id: id.clone() }, Call::Inspect { id });
+            // What is told about it from now on, the answer may not know yet: it counts anew.
+            let blind = self.blind.remove(&id);
+            self.stale.remove(&id);
+            self.call(Job::Inspect { id: id.clone(), blind }, Call::Inspect { id });
         }
-        // A container whose inspect fails is taken as the list shows it: it must not hold up the rest
-        // (kubernetes/kubernetes#94829).
-        !self.blind.iter().any(|id| !self.inspect_retry.contains_key(id))
+        let asked = self.any_in_flight(|j| matches!(j, Job::Inspect { id, blind: true } if self.counts(id)));
+        !asked && !self.blind.iter().any(|id| self.counts(id))
+    }
+
+    /// Something is being looked at, or must be, whose answer is worth waiting for.
+    pub(super) fn is_looking(&self) -> bool {
+        let asked = |j: &Job| match j {
+            Job::List => true,
+            Job::Inspect { id, .. } => self.counts(id),
+            _ => false,
+        };
+        self.list_needed
+            || self.blind.union(&self.stale).any(|id| self.counts(id))
+            || self.any_in_flight(asked)
+    }
+
+    /// A look at this one is waited for. A container whose inspect fails is taken as the list shows it: it
+    /// must not hold up the rest (kubernetes/kubernetes#94829).
+    fn counts(&self, id: &str) -> bool {
+        !self.inspect_retry.contains_key(id) && self.all_seen().any(|c| c.id == id)
+    }
+
+    /// What is believed of this container is not certain.
+    pub(super) fn doubt(&mut self, id: &str) {
+        if self.all_seen().any(|c| c.id == id) {
+            self.blind.insert(id.to_owned());
+        }
+    }
+
+    /// An inspect that gave no answer is still wanted.
+    pub(super) fn ask_again(&mut self, id: &str, blind: bool) {
+        if self.all_seen().any(|c| c.id == id) {
+            let again = if blind { &mut self.blind } else { &mut self.stale };
+            again.insert(id.to_owned());
+        }
     }
 
     pub(super) fn hint_started(&mut self, id: &str) {
@@ -69,11 +104,11 @@ impl Machine {
         }
     }
 
-    pub(super) fn hint_removed(&mut self, id: &str, now: &Now) {
+    pub(super) fn hint_removed(&mut self, id: &str) {
         let removing = self.any_in_flight(|j| matches!(j, Job::Remove { id: it } if it == id));
         let dead = self.all_seen().find(|c| c.id == id).map(|c| c.state.is_dead());
         match dead {
-            Some(true) if !removing => self.vanished(id, now),
+            Some(true) if !removing => self.vanished(id),
             Some(false) if !removing => _ = self.blind.insert(id.to_owned()),
             _ => {}
         }
@@ -102,19 +137,27 @@ impl Machine {
         self.forget_vanished();
     }
 
-    pub(super) fn inspected(&mut self, id: &str, answer: Result<Option<Owned>, DockerError>, now: &Now) {
+    pub(super) fn inspected(
+        &mut self,
+        id: &str,
+        blind: bool,
+        answer: Result<Option<Owned>, DockerError>,
+        now: &Now,
+    ) {
         match answer {
+            // It was removed between: the answer is older than that.
+            Ok(Some(_)) if !self.all_seen().any(|c| c.id == id) => self.list_needed = true,
             Ok(Some(owned)) => {
-                self.looked(id);
+                self.inspect_retry.remove(id);
                 self.want_digest(&owned);
                 self.merge(owned, now);
             }
-            // Not there any more.
-            Ok(None) => {
-                self.looked(id);
-                self.vanished(id, now);
-            }
+            // Not there any more, or no longer ours.
+            Ok(None) => self.vanished(id),
             Err(error) => {
+                self.ask_again(id, blind);
+                // Whether it lives can be seen in a list all the same.
+                self.list_needed = true;
                 let retry = self.inspect_retry.entry(id.to_owned()).or_default();
                 let first = retry.tries == 0;
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
@@ -130,13 +173,7 @@ impl Machine {
         }
     }
 
-    fn looked(&mut self, id: &str) {
-        self.blind.remove(id);
-        self.stale.remove(id);
-        self.inspect_retry.remove(id);
-    }
-
-    pub(super) fn vanished(&mut self, id: &str, _now: &Now) {
+    pub(super) fn vanished(&mut self, id: &str) {
         self.seen.all.retain(|c| c.id != id);
         self.old.all.retain(|c| c.id != id);
         self.forget_vanished();
@@ -144,12 +181,17 @@ impl Machine {
 
     fn forget_vanished(&mut self) {
         let ids: std::collections::BTreeSet<String> = self.all_seen().map(|c| c.id.clone()).collect();
+        let images: std::collections::BTreeSet<String> =
+            self.all_seen().map(|c| c.image_id.clone()).collect();
+        self.digests.retain(|image, _| images.contains(image));
+        self.digest_asked.retain(|image| images.contains(image));
         self.blind.retain(|id| ids.contains(id));
         self.stale.retain(|id| ids.contains(id));
         self.inspect_retry.retain(|id, _| ids.contains(id));
         self.stops.retain(|id, _| ids.contains(id));
         self.removals.retain(|id, _| ids.contains(id));
         self.cannot_run.retain(|id, _| ids.contains(id));
+        self.start_retry.retain(|id, _| ids.contains(id));
         self.sandbox_started.retain(|id, _| ids.contains(id));
     }
 

@@ -13,15 +13,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use super::mailbox::Inbox;
+use super::mailbox::{Inbox, StopOrder};
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::backoff::Backoff;
-use crate::plan::{Observed, Owned, Probes, StartRef};
+use crate::plan::backoff::{Backoff, crash_key};
+use crate::plan::{Observed, Owned, Probes, Role};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::map::MapConfig;
-use crate::runtime::{Call, DockerState};
+use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
 
 /// Names a call between the machine and whoever carries it out.
@@ -94,14 +94,43 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Job {
     List,
-    Inspect { id: String },
-    Conflict { name: String, place: Place },
-    CreateSandbox { name: String, attempt: u32 },
-    Create { name: String, at: StartRef, container: String, attempt: u32, sandbox: String },
-    Start { id: String },
-    Kill { id: String, hard: bool },
-    Remove { id: String },
-    ImageInspect { image_id: String },
+    /// `blind`: nothing is decided before its answer.
+    Inspect {
+        id: String,
+        blind: bool,
+    },
+    Conflict {
+        name: String,
+        place: Place,
+    },
+    /// `role`: as it was wished for then; the wish may have changed when the answer comes.
+    CreateSandbox {
+        name: String,
+        attempt: u32,
+        role: Role,
+    },
+    /// The same; `crash_key` is the container's in the crash back-off.
+    Create {
+        name: String,
+        container: String,
+        attempt: u32,
+        sandbox: String,
+        role: Role,
+        crash_key: String,
+    },
+    Start {
+        id: String,
+    },
+    Kill {
+        id: String,
+        hard: bool,
+    },
+    Remove {
+        id: String,
+    },
+    ImageInspect {
+        image_id: String,
+    },
 }
 
 /// Which object a name conflict is about.
@@ -132,10 +161,26 @@ impl Retry {
 /// How far the stop of one container got.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stop {
+    /// When the pod's stop began; of a container that is stopped alone, when its own did.
+    pub began: Mono,
+    /// When its turn came.
     pub asked: Mono,
     pub deadline: Mono,
     /// When a signal was last sent, and whether it was KILL.
     pub sent: Option<(Mono, bool)>,
+    /// Docker does not know its own stop signal: TERM is sent.
+    pub term: bool,
+    /// That it could not be signalled was told.
+    pub told: bool,
+}
+
+impl Stop {
+    /// A grace of the pod, or a shorter one later: whoever's turn comes late has at least
+    /// [`limits::GRACE_MIN`] (spec/03 section 6).
+    pub fn allow(&mut self, grace: Duration) {
+        let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
+        self.deadline = self.deadline.min(self.began.after(grace).max(least));
+    }
 }
 
 /// The machine. See the module.
@@ -161,6 +206,8 @@ pub struct Machine {
     /// Docker as a whole gives trouble.
     pub(super) trouble: Retry,
     pub(super) stops: BTreeMap<String, Stop>,
+    /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
+    pub(super) stopping: Option<Mono>,
     pub(super) removals: BTreeMap<String, Retry>,
     /// Start failed though Docker may still say `created`: id -> message.
     pub(super) cannot_run: BTreeMap<String, String>,
@@ -174,8 +221,10 @@ pub struct Machine {
     pub(super) missing: BTreeSet<String>,
     /// The sandbox whose early death has been counted.
     pub(super) sandbox_counted: Option<String>,
-    /// By container name; the sandbox under `POD`; a start under the container's id.
+    /// By container name; the sandbox under `POD`.
     pub(super) create_retry: BTreeMap<String, Retry>,
+    /// Starts that Docker contradicted itself about, by id.
+    pub(super) start_retry: BTreeMap<String, Retry>,
     /// A name nobody can be found to hold: create with a suffix instead.
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
@@ -213,6 +262,7 @@ impl Machine {
             next_token: 0,
             trouble: Retry::default(),
             stops: BTreeMap::new(),
+            stopping: None,
             removals: BTreeMap::new(),
             cannot_run: BTreeMap::new(),
             crashes: Backoff::crashes(),
@@ -223,6 +273,7 @@ impl Machine {
             missing: BTreeSet::new(),
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
+            start_retry: BTreeMap::new(),
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
@@ -249,10 +300,10 @@ impl Machine {
     pub fn read(&mut self, inbox: Inbox, now: &Now) {
         self.wishes = inbox.wishes;
         if let Some(order) = inbox.stop {
-            self.trigger(Trigger::Stop(order), now);
+            self.trigger(Trigger::Stop(order));
         }
         if let Some(pod) = inbox.run {
-            self.trigger(Trigger::Run(pod), now);
+            self.trigger(Trigger::Run(pod));
         }
         if inbox.look_all {
             self.list_needed = true;
@@ -266,7 +317,7 @@ impl Machine {
             self.hint_changed(&id);
         }
         for id in inbox.removed {
-            self.hint_removed(&id, now);
+            self.hint_removed(&id);
         }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
@@ -294,7 +345,7 @@ impl Machine {
             match self.state.clone() {
                 State::Syncing(pod) => {
                     if self.seen.all.iter().any(|c| c.state.is_running() && c.uid != pod.uid) {
-                        self.trigger(Trigger::OtherUid, now);
+                        self.trigger(Trigger::OtherUid);
                         continue;
                     }
                     self.sync(&pod, now);
@@ -305,19 +356,24 @@ impl Machine {
                     if !self.stop_everything(order.grace, spec, now) {
                         return;
                     }
-                    self.trigger(Trigger::AllDead, now);
+                    self.trigger(Trigger::AllDead);
                 }
                 State::Terminated => {
-                    self.bury(now);
-                    return;
+                    if !self.all_seen().any(|c| c.state.is_running()) {
+                        self.bury(now);
+                        return;
+                    }
+                    let order = StopOrder { grace: None, why: "somebody started what nobody wants" };
+                    self.trigger(Trigger::Stop(order));
                 }
             }
         }
     }
 
     /// Applies the table, with what a change of state means for memory.
-    fn trigger(&mut self, trigger: Trigger, now: &Now) {
+    fn trigger(&mut self, trigger: Trigger) {
         let before = std::mem::replace(&mut self.state, State::Terminated);
+        let old = before.pod().cloned();
         let was_terminating = matches!(before, State::Terminating { .. });
         let was_syncing = matches!(before, State::Syncing(_));
         self.state = before.next(trigger);
@@ -330,12 +386,18 @@ impl Machine {
                 self.waiting.clear();
                 self.forget_start_memory();
             }
-            State::Terminating { order: _, .. } => self.shorten_stops(now),
+            State::Terminating { order: _, .. } => self.shorten_stops(),
             State::Syncing(_) if was_terminating => {
                 self.retire_the_dead();
                 self.status = None;
             }
             State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
+            State::Syncing(new) => {
+                let new = Arc::clone(new);
+                if old.is_some_and(|old| old.spec != new.spec) {
+                    self.forget_old_spec(&new);
+                }
+            }
             State::Terminated if was_terminating => {
                 self.log(Level::Info, format!("pod {} has stopped", self.key));
                 self.retire_the_dead();
@@ -375,6 +437,22 @@ impl Machine {
         self.waiting.clear();
     }
 
+    /// Edited under the same UID: what was learnt of the old spec must not hold up the new one, and names
+    /// that are gone are forgotten.
+    fn forget_old_spec(&mut self, new: &DesiredPod) {
+        self.create_retry.clear();
+        self.ensured.clear();
+        self.missing.clear();
+        let infra = self.settings.map.infra_image.clone();
+        let images: BTreeSet<&str> = new.containers().filter_map(|(_, c)| c.image.as_deref()).collect();
+        self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
+        self.pulls.retain(|image| image == infra || images.contains(image));
+        let keys: BTreeSet<String> = new.containers().map(|(_, c)| crash_key(c)).collect();
+        self.crashes.retain(|key| keys.contains(key));
+        self.waiting.retain(|name, _| new.container(name).is_some());
+        self.suffixed.retain(|what, _| what == labels::SANDBOX_NAME || new.container(what).is_some());
+    }
+
     /// Removes what is left; when nothing is, says so.
     fn bury(&mut self, now: &Now) {
         if !self.told_terminated {
@@ -390,23 +468,15 @@ impl Machine {
     }
 
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths.
+    /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
     fn publish(&mut self, now: &Now) {
         let seen = self.all_seen().map(|c| (c.id.clone(), coarse(c))).collect::<BTreeMap<_, _>>();
         if seen != self.reported_seen {
             self.reported_seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));
         }
-        // One that gave no answer before is told as the list shows it (kubernetes/kubernetes#94829).
-        let awaited = |id: &String| !self.inspect_retry.contains_key(id);
-        let looking = self.list_needed || self.blind.iter().chain(&self.stale).any(awaited);
-        let inspecting = self.in_flight.values().any(|j| match j {
-            Job::List => true,
-            Job::Inspect { id } => awaited(id),
-            _ => false,
-        });
         let Some(pod) = self.state.pod().cloned() else { return };
-        if self.status.is_some() && (looking || inspecting) && !self.in_trouble(now) {
+        if self.status.is_some() && self.is_looking() && !self.in_trouble(now) {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
@@ -422,10 +492,9 @@ impl Machine {
             terminal: false,
             now: now.wall,
         });
-        let same = self
-            .reported
-            .as_ref()
-            .is_some_and(|(old, was, of)| **old == status && *was == terminating && Arc::ptr_eq(of, &pod));
+        let same = self.reported.as_ref().is_some_and(|(old, was, of)| {
+            **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
+        });
         if same {
             return;
         }
@@ -460,16 +529,19 @@ impl Machine {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
+    /// A container waits, and why. Told once, however often it is tried.
     pub(super) fn wait_for(&mut self, container: &str, reason: &str, message: String) {
-        let reason = WaitingReason { reason: reason.to_owned(), message };
-        if self.waiting.get(container) != Some(&reason) {
-            let line = format!(
-                "pod {}: container {container} waits: {}: {}",
-                self.key, reason.reason, reason.message
-            );
+        if self.set_waiting(container, reason, &message) {
+            let line = format!("pod {}: container {container} waits: {reason}: {message}", self.key);
             self.log(Level::Warn, line);
-            self.waiting.insert(container.to_owned(), reason);
         }
+    }
+
+    /// True: this is new.
+    pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
+        let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
+        let old = self.waiting.insert(container.to_owned(), new);
+        old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
     }
 
     /// Some call of this kind is in flight.
@@ -477,24 +549,42 @@ impl Machine {
         self.in_flight.values().any(test)
     }
 
+    /// As many calls are in flight as one pod may have; the next answer brings the next turn.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight.len() >= limits::CALLS_PER_POD
+    }
+
     /// A call about this container is in flight.
     pub(super) fn busy(&self, container: &str) -> bool {
         self.any_in_flight(|j| match j {
-            Job::Inspect { id } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
+            Job::Inspect { id, .. } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
                 id == container
             }
             _ => false,
         })
     }
 
-    /// Docker as a whole did not work: look again, after a while.
+    /// Docker as a whole did not work: look again, after a while. Calls that fail together are one
+    /// trouble; and a list that works says nothing about the call that does not, so only a time of peace
+    /// ends it.
     pub(super) fn docker_trouble(&mut self, why: String, now: &Now) {
+        self.list_needed = true;
+        if self.in_trouble(now) {
+            return;
+        }
+        if now.mono.since(self.trouble.until) > limits::CALL_RETRY_MAX {
+            self.trouble = Retry::default();
+        }
         if self.trouble.tries == 0 {
             self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-        self.list_needed = true;
     }
+}
+
+/// A message without its numbers and ids: of two that differ in nothing else, one is told.
+fn gist(message: &str) -> impl Iterator<Item = char> {
+    message.chars().filter(|c| !c.is_ascii_hexdigit())
 }
 
 fn coarse(container: &Owned) -> DockerState {
@@ -505,5 +595,39 @@ fn coarse(container: &Owned) -> DockerState {
         RunState::Exited(exit) if exit.cannot_run => DockerState::Created,
         RunState::Exited(_) => DockerState::Exited,
         RunState::Removing => DockerState::Removing,
+    }
+}
+
+#[cfg(test)]
+impl Machine {
+    /// How many things it remembers, by kind: what must not grow.
+    pub(super) fn size(&self) -> usize {
+        [
+            self.seen.all.len(),
+            self.old.all.len(),
+            self.blind.len(),
+            self.stale.len(),
+            self.inspect_retry.len(),
+            self.in_flight.len(),
+            self.stops.len(),
+            self.removals.len(),
+            self.cannot_run.len(),
+            self.crashes.len(),
+            self.pulls.len(),
+            self.pulling.len(),
+            self.pull_failures.len(),
+            self.ensured.len(),
+            self.missing.len(),
+            self.create_retry.len(),
+            self.start_retry.len(),
+            self.suffixed.len(),
+            self.sandbox_started.len(),
+            self.waiting.len(),
+            self.digests.len(),
+            self.digest_asked.len(),
+            self.reported_seen.len(),
+        ]
+        .iter()
+        .sum()
     }
 }

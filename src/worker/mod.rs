@@ -14,6 +14,8 @@ mod look;
 mod replies;
 mod start;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 pub use machine::{Machine, Output, PullRequest, Report, Settings, Step, Token};
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};

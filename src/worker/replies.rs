@@ -5,12 +5,11 @@ use log::Level;
 
 use super::look::{cannot_run, short};
 use super::machine::{Job, Machine, Place, Retry, Token};
-use super::start::spec_of;
 use super::state::State;
 use crate::clock::Now;
 use crate::limits;
 use crate::plan::backoff;
-use crate::plan::{Owned, Role, RunState, StartRef};
+use crate::plan::{Owned, Role, RunState};
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
@@ -22,15 +21,12 @@ impl Machine {
         {
             return;
         }
-        if answer.is_ok() {
-            self.trouble = Retry::default();
-        }
         match job {
             Job::List => match answer {
                 Ok(Reply::Containers(list)) => self.listed(&list, now),
                 other => self.odd(other, "container list", now),
             },
-            Job::Inspect { id } => {
+            Job::Inspect { id, blind } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer {
                     // Docker never changes labels: an inspection without ours has lost them, and the
@@ -44,34 +40,41 @@ impl Machine {
                     Err(error) => Err(error),
                     Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
                 };
-                self.inspected(&id, answer, now);
+                self.inspected(&id, blind, answer, now);
             }
             Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
-            Job::CreateSandbox { name, attempt } => self.sandbox_made(name, attempt, answer, now),
-            Job::Create { name, at, container, attempt, sandbox } => {
-                self.container_made(name, at, &container, attempt, sandbox, answer, now);
+            Job::CreateSandbox { name, attempt, role } => {
+                self.sandbox_made(name, attempt, role, answer, now);
+            }
+            Job::Create { name, container, attempt, sandbox, role, crash_key } => {
+                let made = Made { name, container: &container, attempt, role, crash_key };
+                self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),
             Job::Kill { id, .. } => self.killed(&id, answer),
             Job::Remove { id } => match answer {
                 Ok(_) => self.removed(&id, now),
                 Err(error) => match error.refusal() {
-                    Some(RefusalKind::NoSuchContainer) => self.vanished(&id, now),
+                    Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
                     // The dead that joined it are kept for their logs, and it is kept with them.
                     Some(RefusalKind::HasDependents) => _ = self.remove_later(&id, now),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
                     Some(RefusalKind::StillRunning) => {
-                        self.blind.insert(id.clone());
+                        self.doubt(&id);
                         self.removal_failed(&id, "it runs", now);
                     }
                     _ => self.removal_failed(&id, &error.to_string(), now),
                 },
             },
             Job::ImageInspect { image_id } => {
-                // Asked once for each image: without an answer the status shows the bare id.
-                if let Ok(Reply::Image(image)) = answer {
-                    let digest = image.digests.into_iter().next();
-                    self.digests.extend(digest.map(|digest| (image_id, digest)));
+                // Asked once for each image; without an answer again when a container of it is looked at.
+                match answer {
+                    Ok(Reply::Image(image)) => {
+                        let digest = image.digests.into_iter().next();
+                        self.digests.extend(digest.map(|digest| (image_id, digest)));
+                    }
+                    Err(DockerError::Refused(_)) => {}
+                    _ => _ = self.digest_asked.remove(&image_id),
                 }
             }
         }
@@ -82,26 +85,32 @@ impl Machine {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
-                self.undo_kill(job);
+                self.undo(job);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
             // One inspect, image look-up or removal that gets no answer is that container's trouble alone.
             (Job::Inspect { .. } | Job::ImageInspect { .. } | Job::Remove { .. }, _) => false,
             (_, DockerError::Timeout(_) | DockerError::Lost(_) | DockerError::BadAnswer(_)) => {
-                self.undo_kill(job);
+                self.undo(job);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
         }
     }
 
-    /// A signal that may not have arrived is sent again once the container is seen to run still.
-    fn undo_kill(&mut self, job: &Job) {
-        if let Job::Kill { id, .. } = job
-            && let Some(stop) = self.stops.get_mut(id)
-        {
-            stop.sent = None;
+    /// A signal that may not have arrived is sent again once the container is seen to run still, and what
+    /// was asked is asked again.
+    fn undo(&mut self, job: &Job) {
+        match job {
+            Job::Kill { id, .. } => {
+                if let Some(stop) = self.stops.get_mut(id) {
+                    stop.sent = None;
+                }
+            }
+            Job::Inspect { id, blind } => self.ask_again(id, *blind),
+            Job::ImageInspect { image_id } => _ = self.digest_asked.remove(image_id),
+            _ => {}
         }
     }
 
@@ -113,7 +122,14 @@ impl Machine {
         self.docker_trouble(why, now);
     }
 
-    fn sandbox_made(&mut self, name: String, attempt: u32, answer: Result<Reply, DockerError>, now: &Now) {
+    fn sandbox_made(
+        &mut self,
+        name: String,
+        attempt: u32,
+        role: Role,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
         let State::Syncing(pod) = self.state.clone() else {
             // Stopped meanwhile: what was made is found and removed by a look.
             self.list_needed = true;
@@ -124,7 +140,6 @@ impl Machine {
                 self.warn_all(&warnings);
                 self.create_retry.remove(labels::SANDBOX_NAME);
                 self.suffixed.remove(labels::SANDBOX_NAME);
-                let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.seen.all.push(made);
@@ -134,28 +149,31 @@ impl Machine {
                 Some(RefusalKind::NameInUse(_)) => {
                     self.resolve_conflict(name, Place { container: None, attempt })
                 }
-                Some(RefusalKind::NoSuchImage) => self.fetch_sandbox_image(),
+                Some(RefusalKind::NoSuchImage) => {
+                    if self.ensured.remove(labels::SANDBOX_NAME).is_some() {
+                        // It was loaded for this very sandbox, and Docker still does not find it.
+                        self.retry_later(labels::SANDBOX_NAME, now);
+                    }
+                    self.fetch_sandbox_image();
+                }
                 _ => {
                     let wait = self.retry_later(labels::SANDBOX_NAME, now);
                     let message =
                         format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
-                    self.sandbox_problem(&pod, message);
+                    self.sandbox_problem(&pod, &message);
                 }
             },
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the fields of one job")]
     fn container_made(
         &mut self,
-        name: String,
-        at: StartRef,
-        container: &str,
-        attempt: u32,
-        sandbox: String,
+        made: Made<'_>,
+        sandbox: &str,
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
+        let Made { name, container, attempt, role, crash_key } = made;
         let State::Syncing(pod) = self.state.clone() else {
             self.list_needed = true;
             return;
@@ -171,19 +189,9 @@ impl Machine {
                     RunState::Exited(exit) => Some(exit.seen),
                     _ => None,
                 });
-                if let (Some(seen), Some(spec)) = (died, spec_of(&pod, at)) {
-                    self.crashes.advance(&backoff::crash_key(spec), seen, now.mono);
+                if let Some(seen) = died {
+                    self.crashes.advance(&crash_key, seen, now.mono);
                 }
-                let hash = spec_of(&pod, at).map(|c| {
-                    crate::manifest::hash::container_hash(&c.name, c.image.as_deref().unwrap_or_default())
-                });
-                let role = Role::Container {
-                    name: container.to_owned(),
-                    kind: at.kind,
-                    index: u32::try_from(at.index).unwrap_or(u32::MAX),
-                    sandbox_id: sandbox,
-                    hash,
-                };
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.seen.all.push(made);
@@ -194,13 +202,16 @@ impl Machine {
                     self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });
                 }
                 Some(RefusalKind::NoSuchImage) => {
-                    if let Some(container) = spec_of(&pod, at) {
-                        self.image_missing(&container.clone(), now);
+                    // Not when another image is wanted by now.
+                    let wanted = pod.container(container).map(|(_, c)| c);
+                    if let Some(spec) = wanted.filter(|c| backoff::crash_key(c) == crash_key) {
+                        self.image_missing(spec, now);
                     }
                 }
-                // The sandbox vanished under it.
+                // The sandbox vanished under it; unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
-                    self.blind.insert(sandbox);
+                    self.doubt(sandbox);
+                    self.retry_soon(container, now);
                 }
                 kind => {
                     let invalid = kind == Some(&RefusalKind::BadImageName);
@@ -224,7 +235,7 @@ impl Machine {
                 container.state = RunState::Running { started: None };
                 let attempt = container.attempt;
                 self.stale.insert(id.to_owned());
-                self.create_retry.remove(id);
+                self.start_retry.remove(id);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
@@ -235,7 +246,8 @@ impl Machine {
                     }
                     None => {
                         self.sandbox_started.insert(id.to_owned(), now.mono);
-                        self.waiting.clear();
+                        // What waited for the sandbox.
+                        self.waiting.retain(|_, why| why.reason != "ContainerCreating");
                     }
                 }
             }
@@ -244,12 +256,17 @@ impl Machine {
     }
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
-        self.blind.insert(id.to_owned());
+        self.doubt(id);
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
             // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be
             // about either of the two.
-            let sandbox = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned);
-            self.blind.extend(sandbox);
+            if let Some(sandbox) = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
+                self.doubt(&sandbox);
+            }
+            match self.start_retry.get_mut(id) {
+                Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+                None => _ = self.start_retry.insert(id.to_owned(), Retry::default()),
+            }
             return;
         }
         self.cannot_run.insert(id.to_owned(), error.to_string());
@@ -260,7 +277,7 @@ impl Machine {
             Some(name) => self.wait_for(&name, "RunContainerError", error.to_string()),
             None => {
                 if let State::Syncing(pod) = self.state.clone() {
-                    self.sandbox_problem(&pod, format!("failed to start pod sandbox: {error}"));
+                    self.sandbox_problem(&pod, &format!("failed to start pod sandbox: {error}"));
                 }
             }
         }
@@ -269,18 +286,18 @@ impl Machine {
     fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>) {
         let Err(error) = answer else { return };
         match error.refusal() {
-            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => {
-                _ = self.blind.insert(id.to_owned())
-            }
+            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => self.doubt(id),
             kind => {
                 let bad_signal = kind == Some(&RefusalKind::BadRequest);
-                let line =
-                    format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
-                self.log(Level::Warn, line);
-                self.blind.insert(id.to_owned());
-                if bad_signal && let Some(c) = self.seen.all.iter_mut().find(|c| c.id == id) {
-                    c.stop_signal = None;
-                    self.undo_kill(&Job::Kill { id: id.to_owned(), hard: false });
+                self.doubt(id);
+                let Some(stop) = self.stops.get_mut(id) else { return };
+                if bad_signal && !stop.term {
+                    (stop.term, stop.sent) = (true, None);
+                }
+                if !std::mem::replace(&mut stop.told, true) {
+                    let line =
+                        format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
+                    self.log(Level::Warn, line);
                 }
             }
         }
@@ -292,7 +309,15 @@ impl Machine {
         let detail = match answer {
             Ok(Reply::Container(detail)) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                return self.add_suffix(what, name, "a container that Docker cannot find", now);
+                if self.suffixed.insert(what.clone(), suffix_of(name, now)).is_some() {
+                    // With another name too: Docker calls every name taken.
+                    self.retry_later(&what, now);
+                }
+                let why = format!(
+                    "the name {name} is taken by a container that Docker cannot find; a suffix is added"
+                );
+                self.create_problem(&what, why);
+                return;
             }
             other => return self.odd(other, "inspect", now),
         };
@@ -301,23 +326,18 @@ impl Machine {
             // It should not live; the plan stops it as a stray.
             Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
             Holder::Stale(owned) => {
-                let line = format!(
-                    "pod {}: the name {name} is held by an older container of this pod, which is removed",
-                    self.key
-                );
-                self.log(Level::Warn, line);
+                let why =
+                    format!("the name {name} is held by an older container of this pod, which is removed");
+                self.create_problem(&what, why);
                 // The first time nothing is waited for. One that comes back has been forgotten since, for
                 // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
-                match self.create_retry.get_mut(&what) {
-                    Some(retry) => {
-                        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-                        self.suffixed.insert(what, suffix_of(name, now));
-                    }
-                    None => _ = self.create_retry.insert(what, Retry::default()),
+                if self.create_retry.contains_key(&what) {
+                    self.suffixed.insert(what.clone(), suffix_of(name, now));
                 }
+                self.retry_soon(&what, now);
                 // As one of the dead of an earlier life it is removed before anything is made; should that
                 // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
-                self.vanished(&owned.id, now);
+                self.vanished(&owned.id);
                 self.old.all.push(*owned);
             }
             Holder::Foreign => {
@@ -327,15 +347,9 @@ impl Machine {
                     short(&detail.id),
                     wait.as_secs()
                 );
-                self.wait_for(&what, "CreateContainerError", message);
+                self.create_problem(&what, message);
             }
         }
-    }
-
-    fn add_suffix(&mut self, what: String, name: &str, holder: &str, now: &Now) {
-        let line = format!("pod {}: the name {name} is taken by {holder}; a suffix is added", self.key);
-        self.log(Level::Warn, line);
-        self.suffixed.insert(what, suffix_of(name, now));
     }
 
     fn holder(&self, detail: &ContainerDetail, place: &Place) -> Holder {
@@ -378,6 +392,15 @@ impl Machine {
             self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
         }
     }
+}
+
+/// A container that was to be made.
+struct Made<'a> {
+    name: String,
+    container: &'a str,
+    attempt: u32,
+    role: Role,
+    crash_key: String,
 }
 
 /// Who holds a name that was to be given.

@@ -8,23 +8,24 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
-use super::machine::{Job, Machine, Output, Place, PullRequest};
+use super::machine::{Job, Machine, Output, Place, PullRequest, Retry};
 use super::mailbox::{PullOutcome, Pulled};
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
-use crate::plan::{self, Probes, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Owned, Probes, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{Call, labels, map, names};
 
 impl Machine {
     /// One decision for a wanted pod.
     pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
-        // Leftovers of an earlier life under the same UID hold names and would count as attempts: they
-        // are removed first. One that cannot be removed holds up nothing.
-        let clearing = self.old.all.iter().any(|c| c.uid == pod.uid && !self.removals.contains_key(&c.id));
-        if clearing {
+        if self.stop_the_risen(pod, now) {
+            return;
+        }
+        if self.is_in_the_way(pod) {
             self.remove_surplus(Some(pod), now);
             return;
         }
@@ -45,6 +46,7 @@ impl Machine {
                 }
             }
             SandboxAction::Keep { id, running } => {
+                self.stopping = None;
                 if !running {
                     self.start(&id, now);
                 }
@@ -69,7 +71,7 @@ impl Machine {
     }
 
     fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
-        if self.making(None) || self.held_back(labels::SANDBOX_NAME, now) {
+        if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
             return;
         }
         let image = &self.settings.map.infra_image;
@@ -85,10 +87,9 @@ impl Machine {
         }
         let (name, body) = map::sandbox(pod, attempt, &self.settings.map);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
-        self.call(
-            Job::CreateSandbox { name: name.clone(), attempt },
-            Call::Create { name, body: Box::new(body) },
-        );
+        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
+        let job = Job::CreateSandbox { name: name.clone(), attempt, role };
+        self.call(job, Call::Create { name, body: Box::new(body) });
     }
 
     /// A sandbox that keeps dying young is made again more and more slowly.
@@ -124,7 +125,12 @@ impl Machine {
 
     /// Starts one made container, unless that is under way.
     fn start(&mut self, id: &str, now: &Now) {
-        if self.busy(id) || self.held_back(id, now) {
+        let until = self.start_retry.get(id).map_or(Mono::default(), |r| r.until);
+        if now.mono < until {
+            self.wake_at(until);
+            return;
+        }
+        if self.busy(id) || self.is_full() {
             return;
         }
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
@@ -140,22 +146,19 @@ impl Machine {
         up: bool,
         now: &Now,
     ) -> bool {
-        let Some(container) = spec_of(pod, at) else { return true };
+        let Some(container) = plan::actions::container_of(pod, at) else { return true };
         let name = container.name.as_str();
         if self.making(Some(name)) {
             return true;
         }
-        let newest = self.seen.newest(&pod.uid, name);
-        if let Some(made) = newest
-            && made.state == RunState::Created
-            && made.sandbox_id() == Some(sandbox)
-        {
+        if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
             let id = made.id.clone();
             if up {
                 self.start(&id, now);
             }
             return true;
         }
+        let newest = self.seen.newest(&pod.uid, name);
         if newest.is_some_and(|c| c.state.is_running()) {
             // Being killed; its end brings us here again.
             return true;
@@ -173,7 +176,7 @@ impl Machine {
                 return false;
             }
         }
-        if self.held_back(name, now) {
+        if self.is_full() || self.held_back(name, now) {
             return false;
         }
         let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
@@ -185,15 +188,39 @@ impl Machine {
             return true;
         };
         let docker_name = self.with_suffix(name, docker_name);
+        let role = Role::Container {
+            name: name.to_owned(),
+            kind: at.kind,
+            index: u32::try_from(at.index).unwrap_or(u32::MAX),
+            sandbox_id: sandbox.to_owned(),
+            hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
+        };
         let job = Job::Create {
             name: docker_name.clone(),
-            at,
             container: name.to_owned(),
             attempt,
             sandbox: sandbox.to_owned(),
+            role,
+            crash_key: backoff::crash_key(container),
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true
+    }
+
+    /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
+    /// and would count as its attempts; and what was made for another life and never started, for a start
+    /// that a dead daemon sent may still be on its way. One that cannot be removed holds up nothing.
+    fn is_in_the_way(&self, pod: &DesiredPod) -> bool {
+        let newest = self.seen.sandboxes(&pod.uid).first().map(|s| s.id.as_str());
+        let of_this_name =
+            |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
+        let never_started = |c: &&Owned| {
+            let stray = c.uid != pod.uid || (c.is_sandbox() && Some(c.id.as_str()) != newest);
+            c.state == RunState::Created && stray
+        };
+        let old = self.old.all.iter().filter(of_this_name);
+        let made = self.all_seen().filter(never_started);
+        old.chain(made).any(|c| !self.removals.contains_key(&c.id))
     }
 
     /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
@@ -226,17 +253,16 @@ impl Machine {
         if self.ensured.get(&container.name) == Some(&attempt) {
             return true;
         }
-        let always = container.image_pull_policy.as_deref() == Some("Always");
-        let missing = self.missing.contains(&container.name);
-        if !always && !missing {
-            return true;
-        }
         if container.image_pull_policy.as_deref() == Some("Never") {
             // Somebody may bring the image: ask again, ever more rarely.
             return true;
         }
         if self.pull_held_back(pod, Some(&container.name), image, now) {
             return false;
+        }
+        let always = container.image_pull_policy.as_deref() == Some("Always");
+        if !always && !self.missing.contains(&container.name) {
+            return true;
         }
         self.pulling.insert(image.to_owned());
         self.waiting.remove(&container.name);
@@ -268,7 +294,7 @@ impl Machine {
                 };
                 match container {
                     Some(name) => self.wait_for(name, reason, message),
-                    None => self.sandbox_problem(pod, format!("sandbox image {image:?}: {message}")),
+                    None => self.sandbox_problem(pod, &format!("sandbox image {image:?}: {message}")),
                 }
                 self.wake_at(until);
                 true
@@ -276,11 +302,22 @@ impl Machine {
         }
     }
 
-    /// Nothing of the pod can run: every container that waits says why.
-    pub(super) fn sandbox_problem(&mut self, pod: &Arc<DesiredPod>, message: String) {
-        let names: Vec<String> = pod.containers().map(|(_, c)| c.name.clone()).collect();
-        for name in names {
-            self.wait_for(&name, "ContainerCreating", message.clone());
+    /// Nothing of the pod can run: every container that waits says why, and the log once.
+    pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) {
+        let mut new = false;
+        for (_, container) in pod.containers() {
+            new |= self.set_waiting(&container.name, "ContainerCreating", message);
+        }
+        if new {
+            self.log(Level::Warn, format!("pod {}: {message}", self.key));
+        }
+    }
+
+    /// The create of a container, or (`POD`) of the sandbox, does not work.
+    pub(super) fn create_problem(&mut self, what: &str, message: String) {
+        match self.state.clone() {
+            State::Syncing(pod) if what == labels::SANDBOX_NAME => self.sandbox_problem(&pod, &message),
+            _ => self.wait_for(what, "CreateContainerError", message),
         }
     }
 
@@ -311,6 +348,13 @@ impl Machine {
             PullOutcome::Failed(why) => {
                 let line = format!("pod {}: image {image:?} could not be pulled: {why}", self.key);
                 self.log(Level::Warn, line);
+                // Without a registry somebody may load it by hand: the next create finds out.
+                if let State::Syncing(pod) = &self.state {
+                    let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
+                    for (_, container) in users {
+                        self.missing.remove(&container.name);
+                    }
+                }
                 self.pulls.advance(&image, Some(now.mono), now.mono);
                 self.pull_failures.insert(image, (now.mono, why));
             }
@@ -320,6 +364,9 @@ impl Machine {
     /// Every container of this image may now be made, for its next attempt.
     fn image_arrived(&mut self, image: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
+        if image == self.settings.map.infra_image {
+            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), 0);
+        }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
             let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
@@ -355,16 +402,16 @@ impl Machine {
         until.since(now.mono)
     }
 
+    /// Counts what may be no failure at all: the first time nothing is waited for.
+    pub(super) fn retry_soon(&mut self, what: &str, now: &Now) {
+        match self.create_retry.get_mut(what) {
+            Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+            None => _ = self.create_retry.insert(what.to_owned(), Retry::default()),
+        }
+    }
+
     /// What to look up when a name is taken.
     pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
         self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
-    }
-}
-
-/// The container at this place of the spec.
-pub(super) fn spec_of(pod: &DesiredPod, at: StartRef) -> Option<&Container> {
-    match at.kind {
-        ContainerKind::Regular => pod.spec.containers.get(at.index),
-        ContainerKind::Init | ContainerKind::Sidecar => pod.init_containers().get(at.index),
     }
 }

@@ -9,7 +9,7 @@ use log::Level;
 use super::look::short;
 use super::machine::{Job, Machine, Retry, Stop};
 use super::state::State;
-use crate::clock::Now;
+use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::{self, Owned};
 use crate::pod::DesiredPod;
@@ -25,8 +25,10 @@ impl Machine {
             )
         });
         if !self.all_seen().any(|c| c.state.is_running()) {
+            self.stopping = None;
             return !starting;
         }
+        self.stopping.get_or_insert(now.mono);
         let mut ids: Vec<String> =
             plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
         ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
@@ -36,14 +38,41 @@ impl Machine {
         false
     }
 
+    /// What died in an earlier life of this name and runs again (somebody started it, or Docker carried
+    /// out late what was given up) is stopped before anything new is made. True: there is such a thing.
+    pub(super) fn stop_the_risen(&mut self, pod: &DesiredPod, now: &Now) -> bool {
+        let risen = self.old.all.iter().filter(|c| c.state.is_running());
+        let risen: Vec<String> = risen.map(|c| c.id.clone()).collect();
+        for id in &risen {
+            if !self.stops.contains_key(id) {
+                let line = format!(
+                    "pod {}: container {} of an earlier life runs again and is stopped",
+                    self.key,
+                    short(id)
+                );
+                self.log(Level::Warn, line);
+            }
+            self.stop_one(id, None, Some(&pod.spec), now);
+        }
+        !risen.is_empty()
+    }
+
     /// Takes the stop of one container a step further.
     pub(super) fn stop_one(&mut self, id: &str, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
         let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
         let grace = grace_of(container, grace, spec);
-        let signal = container.stop_signal.clone().unwrap_or_else(|| "SIGTERM".to_owned());
-        let fresh = Stop { asked: now.mono, deadline: now.mono.after(grace), sent: None };
+        let own_signal = container.stop_signal.clone();
+        let fresh = Stop {
+            // A sandbox has its own short grace, whenever its turn comes.
+            began: self.stopping.filter(|_| !container.is_sandbox()).unwrap_or(now.mono),
+            asked: now.mono,
+            deadline: Mono(Duration::MAX),
+            sent: None,
+            term: false,
+            told: false,
+        };
         let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
-        stop.deadline = stop.deadline.min(stop.asked.after(grace));
+        stop.allow(grace);
         let stop = *stop;
         let hard = now.mono >= stop.deadline;
         let due = match stop.sent {
@@ -55,10 +84,14 @@ impl Machine {
             self.wake_at(due);
             return;
         }
-        if self.busy(id) {
+        if self.busy(id) || self.is_full() {
             return;
         }
-        let signal = if hard { "SIGKILL".to_owned() } else { signal };
+        let signal = match own_signal {
+            _ if hard => "SIGKILL".to_owned(),
+            Some(own) if !stop.term => own,
+            _ => "SIGTERM".to_owned(),
+        };
         if hard && stop.sent.is_some_and(|(_, hard)| !hard) {
             let line = format!(
                 "pod {}: container {} did not end within its grace of {} s and is killed",
@@ -75,14 +108,12 @@ impl Machine {
     }
 
     /// A new order while stopping: graces can only get shorter.
-    pub(super) fn shorten_stops(&mut self, now: &Now) {
+    pub(super) fn shorten_stops(&mut self) {
         let State::Terminating { order, .. } = &self.state else { return };
         let Some(grace) = order.grace else { return };
-        let grace = Duration::from_secs(u64::from(grace.max(limits::GRACE_MIN)));
         for stop in self.stops.values_mut() {
-            stop.deadline = stop.deadline.min(stop.asked.after(grace));
+            stop.allow(Duration::from_secs(u64::from(grace)));
         }
-        _ = now;
     }
 
     /// Removes dead containers that nobody needs: all of an earlier life, and of this one all but the
@@ -96,7 +127,7 @@ impl Machine {
                 self.wake_at(retry.until);
                 continue;
             }
-            if self.busy(&id) || self.in_flight.len() >= limits::CALLS_PER_POD {
+            if self.busy(&id) || self.is_full() {
                 continue;
             }
             self.call(Job::Remove { id: id.clone() }, Call::Remove { id, force: false });
@@ -106,7 +137,7 @@ impl Machine {
     /// It is gone, and what it joined may be able to go now.
     pub(super) fn removed(&mut self, id: &str, now: &Now) {
         let sandbox = self.all_seen().find(|c| c.id == id).and_then(Owned::sandbox_id).map(str::to_owned);
-        self.vanished(id, now);
+        self.vanished(id);
         if let Some(retry) = sandbox.and_then(|id| self.removals.get_mut(&id)) {
             retry.until = now.mono;
         }

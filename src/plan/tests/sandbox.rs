@@ -25,8 +25,18 @@ fn sandbox_change_table() {
     check("network mode differs: host wanted", &host, "sandbox running", "new sandbox 1 | start app");
     check("network mode differs: made, not started", &host, "sandbox created", "new sandbox 1 | start app");
     check("host network needs no IP", &host, "sandbox running hostnet; app running", "keep sandbox-0");
-    check("pod network and no IP", &always, "sandbox running no-ip; app running", "keep sandbox-0");
-    check("not inspected yet", &always, "sandbox running uninspected; app running", "keep sandbox-0");
+    check(
+        "k2062 an engine that reports no address",
+        &always,
+        "sandbox running no-ip; app running",
+        "keep sandbox-0",
+    );
+    check(
+        "IP not known before it is inspected",
+        &always,
+        "sandbox running uninspected; app running",
+        "keep sandbox-0",
+    );
     check("made, not started: adopted", &always, "sandbox created", "keep sandbox-0, start it | start app");
     check(
         "dead older ones do not matter",

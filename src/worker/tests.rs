@@ -1,0 +1,15 @@
+//! The pod machine against the in-memory engine, call by call. [`rig::Rig`] is the driver.
+
+mod adopt;
+mod bounds;
+mod conflicts;
+mod crashes;
+mod faults;
+mod fresh;
+mod images;
+mod mailbox;
+mod races;
+mod rig;
+mod states;
+mod stopping;
+mod wishes;

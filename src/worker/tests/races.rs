@@ -1,0 +1,184 @@
+//! What happens between a question and its answer must not be forgotten.
+
+use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
+use crate::runtime::Call;
+use crate::runtime::fake::Behaviour;
+use crate::worker::Hint;
+
+/// The container dies after Docker has looked at it, and before its answer arrives: the event that says
+/// so is the only one there will be.
+#[test]
+fn a_death_while_an_inspect_is_on_its_way_is_not_lost() {
+    let mut rig = Rig::fresh();
+    rig.hurt("inspect app#0", 1, Hurt::Slow(ms(50)));
+    rig.engine.behave("app", Behaviour::exits(1, ms(120)));
+    rig.run(&app());
+    rig.pass(s(2));
+    assert!(rig.engine.get(&rig.id("app#1")).is_some(), "{:?}", rig.calls);
+    let first = rig.times("create app#1");
+    assert!(first.first().is_some_and(|at| *at < 600), "{first:?}");
+}
+
+/// Removed between: the late answer must not bring it back.
+#[test]
+fn a_removal_while_an_inspect_is_on_its_way_is_not_lost() {
+    let mut rig = Rig::up(&app());
+    rig.hurt("inspect app#0", 1, Hurt::Slow(ms(100)));
+    let id = rig.id("app#0");
+    let now = rig.now();
+    rig.engine.crash(&id, 1, now);
+    rig.pass(ms(20));
+    let now = rig.now();
+    rig.engine.remove_behind_our_back(&id, now);
+    rig.pass(s(30));
+    assert_eq!(rig.running().len(), 2, "made anew: {:?}", rig.calls);
+    assert!(!rig.machine.all_seen().any(|c| c.id == id), "a ghost is believed in");
+}
+
+/// The wish changes (same UID) while the container of the old one is being made: it is not started.
+#[test]
+fn an_edit_during_a_create_starts_nothing_of_the_old_wish() {
+    let mut rig = Rig::fresh();
+    rig.engine.add_image("other", true);
+    rig.hurt("create app#0", 1, Hurt::Slow(ms(400)));
+    rig.run(&app());
+    rig.pass(ms(200));
+    rig.run(&pod("{containers: [{name: app, image: other}]}"));
+    rig.pass(s(30));
+    let acts = rig.take_acts();
+    assert!(!acts.contains(&"start app#0".to_owned()), "{acts:?}");
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{acts:?}");
+}
+
+/// The network mode changes (same UID) while the sandbox of the old one is being made.
+#[test]
+fn an_edit_during_the_sandbox_create_does_not_start_it() {
+    let mut rig = Rig::fresh();
+    rig.hurt("create POD#0", 1, Hurt::Slow(ms(400)));
+    rig.run(&app());
+    rig.pass(ms(200));
+    rig.run(&pod("{hostNetwork: true, containers: [{name: app}]}"));
+    rig.pass(s(30));
+    let acts = rig.take_acts();
+    assert!(!acts.contains(&"start POD#0".to_owned()), "{acts:?}");
+    assert_eq!(rig.running(), ["POD#1".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
+}
+
+/// A container of a life that is over is started by somebody (or by a call that Docker carries out late).
+#[test]
+fn what_rises_from_an_earlier_life_is_stopped_again() {
+    let one = pod_with("uid-0", "{containers: [{name: app}]}");
+    let mut rig = Rig::up(&one);
+    let old = rig.id("uid-0/POD#0");
+    rig.engine.refuse_removal(&old, true);
+    rig.hurt("remove uid-0/POD#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into());
+    rig.by_hand(&Call::Start { id: old });
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
+    assert_eq!(rig.times("create POD#0").len(), 1, "and what is wanted is left alone");
+}
+
+/// The same under the same UID: removed and put back.
+#[test]
+fn what_rises_from_an_earlier_life_of_the_same_uid_is_stopped_again() {
+    let mut rig = Rig::up(&app());
+    let old = rig.id("app#0");
+    rig.hurt("remove app#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.wish(stop(None));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
+    // Its own sandbox is gone; a twin of it is started.
+    let labels = rig.engine.get(&old).unwrap().body.labels.clone();
+    let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let now = rig.now();
+    let second = rig.engine.plant("k8s_app_web-node_default_uid-1_9", &labels, true, now);
+    rig.pass(s(90));
+    assert!(!rig.engine.get(&second).is_some_and(|c| c.state == crate::runtime::DockerState::Running));
+}
+
+/// Nothing is wanted, and somebody starts what is left.
+#[test]
+fn what_rises_after_the_end_is_stopped_again() {
+    let mut rig = Rig::up(&app());
+    let id = rig.id("POD#0");
+    rig.hurt("remove POD#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert!(rig.is("terminated"));
+    rig.by_hand(&Call::Start { id });
+    rig.pass(s(60));
+    assert_eq!(rig.running(), [].into(), "{:?}", rig.calls);
+    assert!(rig.is("terminated"));
+    rig.heal();
+    rig.pass(s(600));
+    assert_eq!(rig.engine.containers().count(), 0);
+}
+
+/// A start that was given up is carried out late, when the pod is being stopped already.
+#[test]
+fn a_start_that_comes_late_into_a_stop_is_undone() {
+    for late in [1, 500, 3000, 20_000] {
+        let mut rig = Rig::fresh();
+        rig.hurt("start app#0", 1, Hurt::Says(super::rig::timeout()));
+        rig.run(&app());
+        rig.pass_until("start app#0");
+        rig.pass(s(1));
+        let id = rig.id("app#0");
+        rig.wish(stop(None));
+        rig.pass(ms(late));
+        let now = rig.now();
+        drop(rig.engine.perform(&Call::Start { id }, now));
+        rig.pass(s(120));
+        assert_eq!(rig.running(), [].into(), "{late} ms: {:?}", rig.calls);
+        assert!(rig.is("terminated"), "{late} ms");
+        assert_eq!(rig.engine.containers().count(), 0, "{late} ms");
+    }
+}
+
+/// Without any event: what the machine does itself is enough for it to go on.
+#[test]
+fn a_deaf_machine_starts_and_stops_all_the_same() {
+    let mut rig = Rig::fresh();
+    rig.events = false;
+    rig.run(&app());
+    rig.pass(s(10));
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.wish(stop(Some(2)));
+    rig.pass(s(60));
+    assert!(rig.is("terminated"), "{:?}", rig.calls);
+    // And the safety net's word is enough to see a death.
+    rig.run(&app());
+    rig.pass(s(10));
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.hint(Hint::All);
+    rig.pass(s(10));
+    assert!(rig.running().contains("app#1"), "{:?}", rig.calls);
+}
+
+/// Hints about everything, at any moment of a start and a stop: nothing is done twice, nothing is lost.
+#[test]
+fn a_look_at_any_moment_changes_nothing() {
+    for at in (0..400).step_by(3) {
+        let mut rig = Rig::fresh();
+        rig.run(&app());
+        rig.pass(ms(at));
+        rig.hint(Hint::All);
+        rig.pass(s(10));
+        let acts = rig.take_acts();
+        assert_eq!(acts, ["create POD#0", "start POD#0", "create app#0", "start app#0"], "{at} ms");
+        rig.wish(stop(None));
+        rig.pass(ms(at));
+        rig.hint(Hint::All);
+        rig.pass(s(10));
+        let mut acts = rig.take_acts();
+        acts.sort();
+        let expected = ["kill POD#0 SIGTERM", "kill app#0 SIGTERM", "remove POD#0", "remove app#0"];
+        assert_eq!(acts, expected, "{at} ms");
+        assert!(rig.at_rest() && rig.wake.is_none());
+    }
+}
