@@ -98,6 +98,11 @@ is_dynamic() {
     LC_ALL=C grep -qa '/lib[^ ]*/ld-[a-z0-9-]*\.so' "$1"
 }
 
+# ensure_podman: for the tests of podkeeper on Podman. Its service is not started: they have their own.
+ensure_podman() {
+    have podman && [ -x /usr/lib/podman/netavark ] || install podman netavark
+}
+
 # ensure_cargo: Rust and a linker.
 ensure_cargo() {
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

@@ -84,6 +84,9 @@ fn conflict(text: &str) -> Option<RefusalKind> {
     if has("cannot join") && has("non running container") {
         return Some(RefusalKind::SandboxNotRunning);
     }
+    if has("has dependent containers") {
+        return Some(RefusalKind::HasDependents);
+    }
     if has("removal of container") && has("already in progress") || has("marked for removal") {
         return Some(RefusalKind::RemovalInProgress);
     }
@@ -207,6 +210,9 @@ mod tests {
             "cannot join network namespace of a non running container: container /x is exited",
             RefusalKind::SandboxNotRunning,
         );
+        let dependents = "container <ID> has dependent containers which must be removed before it: <ID>: container \
+                          already exists";
+        check(500, dependents, RefusalKind::HasDependents);
         check(409, "removal of container x is already in progress", RefusalKind::RemovalInProgress);
         check(409, "container is marked for removal and cannot be started", RefusalKind::RemovalInProgress);
         check(

@@ -192,6 +192,8 @@ pub enum RefusalKind {
     RemovalInProgress,
     /// 409: it runs, so it is not removed without force.
     StillRunning,
+    /// Podman: others still use its namespaces, dead ones too; they must be removed first.
+    HasDependents,
     /// 409 of another kind.
     Conflict,
     /// 400: the request makes no sense to Docker; repeating it will not help.

@@ -53,9 +53,11 @@ impl Machine {
             Job::Start { id } => self.started(&id, answer, now),
             Job::Kill { id, .. } => self.killed(&id, answer),
             Job::Remove { id } => match answer {
-                Ok(_) => self.vanished(&id),
+                Ok(_) => self.removed(&id, now),
                 Err(error) => match error.refusal() {
                     Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
+                    // The dead that joined it are kept for their logs, and it is kept with them.
+                    Some(RefusalKind::HasDependents) => _ = self.remove_later(&id, now),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
                     Some(RefusalKind::StillRunning) => {
                         self.doubt(&id);

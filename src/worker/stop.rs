@@ -134,14 +134,28 @@ impl Machine {
         }
     }
 
-    /// A removal did not work: later again, in the background.
-    pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
+    /// It is gone, and what it joined may be able to go now.
+    pub(super) fn removed(&mut self, id: &str, now: &Now) {
+        let sandbox = self.all_seen().find(|c| c.id == id).and_then(Owned::sandbox_id).map(str::to_owned);
+        self.vanished(id);
+        if let Some(retry) = sandbox.and_then(|id| self.removals.get_mut(&id)) {
+            retry.until = now.mono;
+        }
+    }
+
+    /// Tries a removal again in a while. True: it is the first time.
+    pub(super) fn remove_later(&mut self, id: &str, now: &Now) -> bool {
         let retry: &mut Retry = self.removals.entry(id.to_owned()).or_default();
         let first = retry.tries == 0;
         retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
         let until = retry.until;
         self.wake_at(until);
-        if first {
+        first
+    }
+
+    /// A removal did not work: later again, in the background.
+    pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
+        if self.remove_later(id, now) {
             let line = format!(
                 "pod {}: dead container {} could not be removed: {why}; podkeeper tries again in the background",
                 self.key,

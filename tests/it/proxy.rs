@@ -28,8 +28,6 @@ pub struct Request {
     pub number: usize,
     /// Counts those that change something from 0; `None` for a `GET`.
     pub mutation: Option<usize>,
-    /// The body.
-    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -139,11 +137,6 @@ impl Proxy {
             }
         });
         Proxy { path: path.to_owned(), shared }
-    }
-
-    /// For `--docker-endpoint`.
-    pub fn endpoint(&self) -> String {
-        format!("unix://{}", self.path.display())
     }
 
     /// From now on this rule decides; requests it has nothing to say to pass.
@@ -322,7 +315,7 @@ impl Shared {
         let (mut to_client, mut to_engine) = (client, engine);
         while let Some(mut head) = Head::read(&mut from_client)? {
             let body = read_body(&head, &mut from_client)?;
-            let (request, verdict) = self.judge(&head, &body);
+            let (request, verdict) = self.judge(&head);
             match &verdict {
                 Some(Verdict::Kill(Moment::BeforeRequest)) => return self.kill(),
                 Some(Verdict::Hold) => {
@@ -392,7 +385,7 @@ impl Shared {
         Ok(())
     }
 
-    fn judge(&self, head: &Head, body: &[u8]) -> (Request, Option<Verdict>) {
+    fn judge(&self, head: &Head) -> (Request, Option<Verdict>) {
         let mut words = head.first.split(' ');
         let method = words.next().unwrap_or_default().to_owned();
         let target = words.next().unwrap_or_default();
@@ -406,7 +399,6 @@ impl Shared {
             number: state.requests,
             mutation,
             method,
-            body: body.to_owned(),
         };
         state.requests += 1;
         state.mutations += usize::from(mutation.is_some());
