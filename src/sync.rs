@@ -22,7 +22,7 @@ use crate::status::writer::Writer;
 use crate::sys;
 use crate::turn::{Effect, Event, Turn};
 use crate::worker::gate::Gate;
-use crate::worker::machine::Settings;
+use crate::worker::output::Settings;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tools, Worker};
 

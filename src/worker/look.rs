@@ -3,7 +3,8 @@
 
 use log::Level;
 
-use super::machine::{Job, Machine};
+use super::job::Job;
+use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::{Exit, Owned, RunState};

@@ -8,180 +8,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::job::{Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
+use super::output::{Output, Report, Settings, Step, Token};
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::backoff::{Backoff, crash_key};
-use crate::plan::{Observed, Owned, Probes, Role};
+use crate::plan::{Observed, Owned, Probes};
 use crate::pod::{DesiredPod, PodKey};
-use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
-
-/// Names a call between the machine and whoever carries it out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// What every machine of this node knows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// For the mapping to Docker.
-    pub map: MapConfig,
-    /// The sandbox image is the built-in one: loaded, not pulled.
-    pub builtin_sandbox: bool,
-}
-
-/// An image a pod needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullRequest {
-    /// Reference.
-    pub image: String,
-    /// It is the built-in sandbox image.
-    pub builtin: bool,
-    /// An older copy may be used when the registry cannot be reached.
-    pub local_copy_will_do: bool,
-}
-
-/// What the machine tells the sync loop.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Report {
-    /// The pod's status, or what was seen of its containers, changed.
-    Status {
-        /// As computed; the machine's own last copy.
-        status: Arc<PodStatus>,
-        /// The pod it is the status of.
-        pod: Arc<DesiredPod>,
-        /// It is being stopped.
-        terminating: bool,
-    },
-    /// What was seen in Docker changed: id and state of everything under this identity.
-    Seen(BTreeMap<String, DockerState>),
-    /// Nothing runs any more, and nothing is wanted.
-    Terminated,
-    /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.
-    Gone(u64),
-}
-
-/// One thing to carry out.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Output {
-    /// Make this call and hand the reply in under this token.
-    Call(Token, Call),
-    /// Ask the pull thread.
-    Pull(PullRequest),
-    /// Tell the sync loop.
-    Report(Report),
-    /// Tell the operator.
-    Log(Level, String),
-}
-
-/// What the machine wants after a step.
-#[derive(Debug, Default, PartialEq)]
-pub struct Step {
-    /// In order.
-    pub out: Vec<Output>,
-    /// Step again at this time, if nothing else happens first.
-    pub wake: Option<Mono>,
-}
-
-/// What a call in flight was made for.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Job {
-    List,
-    /// `blind`: nothing is decided before its answer.
-    Inspect {
-        id: String,
-        blind: bool,
-    },
-    Conflict {
-        name: String,
-        place: Place,
-    },
-    /// `role`: as it was wished for then; the wish may have changed when the answer comes.
-    CreateSandbox {
-        name: String,
-        attempt: u32,
-        role: Role,
-    },
-    /// The same; `crash_key` is the container's in the crash back-off.
-    Create {
-        name: String,
-        container: String,
-        attempt: u32,
-        sandbox: String,
-        role: Role,
-        crash_key: String,
-    },
-    Start {
-        id: String,
-    },
-    Kill {
-        id: String,
-        hard: bool,
-    },
-    Remove {
-        id: String,
-    },
-    ImageInspect {
-        image_id: String,
-    },
-}
-
-/// Which object a name conflict is about.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Place {
-    /// Container name; `None` for the sandbox.
-    pub container: Option<String>,
-    /// Attempt that was to be made.
-    pub attempt: u32,
-}
-
-/// Tries and the wait before the next one.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Retry {
-    pub tries: u32,
-    pub until: Mono,
-}
-
-impl Retry {
-    /// Counts a failure: `first`, doubling to `most`.
-    pub fn failed(&mut self, first: Duration, most: Duration, now: Mono) {
-        let factor = 1u32.checked_shl(self.tries).unwrap_or(u32::MAX);
-        self.tries = self.tries.saturating_add(1);
-        self.until = now.after(first.saturating_mul(factor).min(most));
-    }
-}
-
-/// How far the stop of one container got.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stop {
-    /// When the pod's stop began; of a container that is stopped alone, when its own did.
-    pub began: Mono,
-    /// When its turn came.
-    pub asked: Mono,
-    pub deadline: Mono,
-    /// When a signal was last sent, and whether it was KILL.
-    pub sent: Option<(Mono, bool)>,
-    /// Docker does not know its own stop signal: TERM is sent.
-    pub term: bool,
-    /// That it could not be signalled was told.
-    pub told: bool,
-}
-
-impl Stop {
-    /// A grace of the pod, or a shorter one later: whoever's turn comes late has at least
-    /// [`limits::GRACE_MIN`] (spec/03 section 6).
-    pub fn allow(&mut self, grace: Duration) {
-        let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
-        self.deadline = self.deadline.min(self.began.after(grace).max(least));
-    }
-}
 
 /// The machine. See the module.
 #[derive(Debug)]

@@ -4,8 +4,10 @@
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
 pub mod gate;
+mod job;
 pub mod machine;
 pub mod mailbox;
+pub mod output;
 pub mod pulls;
 pub mod state;
 pub mod thread;
@@ -17,6 +19,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Machine, Output, PullRequest, Report, Settings, Step, Token};
+pub use machine::Machine;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
+pub use output::{Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};

@@ -8,8 +8,8 @@ use std::{io, thread};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
-use super::machine::PullRequest;
 use super::mailbox::{PullOutcome, Pulled};
+use super::output::PullRequest;
 use super::thread::Mailbox;
 use crate::limits;
 use crate::runtime::connection::Wait;

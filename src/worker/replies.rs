@@ -3,8 +3,10 @@
 
 use log::Level;
 
+use super::job::{Job, Place, Retry};
 use super::look::{cannot_run, short};
-use super::machine::{Job, Machine, Place, Retry, Token};
+use super::machine::Machine;
+use super::output::Token;
 use super::state::State;
 use crate::clock::Now;
 use crate::limits;

@@ -8,8 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
-use super::machine::{Job, Machine, Output, Place, PullRequest, Retry};
+use super::job::{Job, Place, Retry};
+use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
+use super::output::{Output, PullRequest};
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodSpec;
 use log::Level;
 
+use super::job::{Job, Retry, Stop};
 use super::look::short;
-use super::machine::{Job, Machine, Retry, Stop};
+use super::machine::Machine;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;

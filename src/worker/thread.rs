@@ -13,8 +13,9 @@ use crossbeam_channel::Sender;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::gate::{Gate, Permit};
-use super::machine::{Machine, Output, Settings, Token};
+use super::machine::Machine;
 use super::mailbox::{Inbox, Slot};
+use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;

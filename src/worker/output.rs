@@ -1,0 +1,80 @@
+//! What a pod machine says: calls to make, images to fetch, reports to the sync loop, lines for the operator.
+//!
+//! Plain data between the pure machine and whoever drives it, a thread or the simulation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use log::Level;
+
+use crate::clock::Mono;
+use crate::pod::DesiredPod;
+use crate::runtime::map::MapConfig;
+use crate::runtime::{Call, DockerState};
+
+/// Names a call between the machine and whoever carries it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What every machine of this node knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// For the mapping to Docker.
+    pub map: MapConfig,
+    /// The sandbox image is the built-in one: loaded, not pulled.
+    pub builtin_sandbox: bool,
+}
+
+/// An image a pod needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Reference.
+    pub image: String,
+    /// It is the built-in sandbox image.
+    pub builtin: bool,
+    /// An older copy may be used when the registry cannot be reached.
+    pub local_copy_will_do: bool,
+}
+
+/// What the machine tells the sync loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The pod's status, or what was seen of its containers, changed.
+    Status {
+        /// As computed; the machine's own last copy.
+        status: Arc<PodStatus>,
+        /// The pod it is the status of.
+        pod: Arc<DesiredPod>,
+        /// It is being stopped.
+        terminating: bool,
+    },
+    /// What was seen in Docker changed: id and state of everything under this identity.
+    Seen(BTreeMap<String, DockerState>),
+    /// Nothing runs any more, and nothing is wanted.
+    Terminated,
+    /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.
+    Gone(u64),
+}
+
+/// One thing to carry out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Make this call and hand the reply in under this token.
+    Call(Token, Call),
+    /// Ask the pull thread.
+    Pull(PullRequest),
+    /// Tell the sync loop.
+    Report(Report),
+    /// Tell the operator.
+    Log(Level, String),
+}
+
+/// What the machine wants after a step.
+#[derive(Debug, Default, PartialEq)]
+pub struct Step {
+    /// In order.
+    pub out: Vec<Output>,
+    /// Step again at this time, if nothing else happens first.
+    pub wake: Option<Mono>,
+}
