@@ -135,3 +135,6 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let name = event.labels.get(labels::POD_NAME)?.clone();
     Some((PodKey { namespace, name }, hint))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@ pub mod admission;
 mod due;
 mod orphans;
 mod pods;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::clock::{Now, Timestamp};
 use crate::config::Config;
+use crate::limits;
 use crate::merge::{Merge, Notification};
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey, Source};
@@ -111,6 +114,8 @@ struct Entry {
     /// Wanted, and refused by admission.
     rejected: Option<Rejected>,
     worker: Option<WorkerInfo>,
+    /// How often in a row its thread could not be started.
+    spawn_failures: u32,
 }
 
 #[derive(Debug)]
@@ -199,14 +204,7 @@ impl Turn {
             // Until there is a prober, a verdict can only mean: look.
             Event::Probe { key, container } => self.hint(&key, Hint::Changed(container)),
             Event::SpawnFailed { key, why } => {
-                self.log(
-                    log::Level::Error,
-                    format!("pod {key}: no thread could be started: {why}; tried again"),
-                );
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.worker = None;
-                }
-                self.due.push(now.mono.after(crate::limits::CALL_RETRY_MIN), Due::Spawn(key));
+                self.spawn_failed(key, &why, now);
             }
             Event::Tick => self.tick(now),
             Event::Rescan => self.out.push(Effect::Rescan),
@@ -227,7 +225,8 @@ impl Turn {
 
     fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         self.changed = true;
-        let state = self.sources.entry(source).or_default();
+        // Who is not declared has no say (kubernetes/kubernetes#59275).
+        let Some(state) = self.sources.get_mut(&source) else { return };
         match update {
             SourceUpdate::Failed(why) => {
                 if state.failed.as_ref() != Some(&why) {
@@ -336,7 +335,7 @@ impl Turn {
         let differing = self.entries.iter().filter_map(|(key, entry)| {
             let worker = entry.worker.as_ref()?;
             let listed = listed.get(key).unwrap_or(&nothing);
-            (back || worker.seen != *listed).then(|| Effect::Hint(key.clone(), Hint::All))
+            (back || !agree(&worker.seen, listed)).then(|| Effect::Hint(key.clone(), Hint::All))
         });
         let differing: Vec<Effect> = differing.collect();
         self.out.extend(differing);
@@ -351,13 +350,38 @@ impl Turn {
     fn tick(&mut self, now: &Now) {
         while let Some(due) = self.due.pop(now.mono) {
             match due {
-                Due::Spawn(key) => {
-                    let desired = self.entries.get(&key).and_then(|e| e.desired.clone());
-                    match desired {
-                        Some(pod) => self.wish(&key, Wish::Run(pod)),
-                        None => self.housekeeping(now),
-                    }
-                }
+                Due::Spawn(key) => self.spawn_again(&key, now),
+            }
+        }
+    }
+
+    /// Tried again, ever more slowly; told once.
+    fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.worker = None;
+        let failures = entry.spawn_failures;
+        entry.spawn_failures = failures.saturating_add(1);
+        if failures == 0 {
+            let line = format!("pod {key}: no thread could be started: {why}; tried again");
+            self.log(log::Level::Error, line);
+        }
+        let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
+        let wait = limits::CALL_RETRY_MIN.saturating_mul(factor).min(limits::CALL_RETRY_MAX);
+        self.due.push(now.mono.after(wait), Due::Spawn(key));
+    }
+
+    fn spawn_again(&mut self, key: &PodKey, now: &Now) {
+        let Some(entry) = self.entries.get(key).filter(|e| e.worker.is_none()) else { return };
+        if let Some(pod) = entry.desired.clone() {
+            self.wish(key, Wish::Run(pod));
+        } else if entry.rejected.is_some() {
+            if self.found.contains_key(key) {
+                self.wish(key, Wish::Stop(pods::REJECTED));
+            }
+        } else {
+            self.housekeeping(now);
+            if self.entries.get(key).is_some_and(|e| e.worker.is_none()) {
+                self.entries.remove(key);
             }
         }
     }
@@ -365,4 +389,15 @@ impl Turn {
     fn log(&mut self, level: log::Level, line: String) {
         self.out.push(Effect::Log(level, line));
     }
+}
+
+/// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
+/// and `exited` with some: it does not run either way.
+fn agree(seen: &BTreeMap<String, DockerState>, listed: &BTreeMap<String, DockerState>) -> bool {
+    let coarse = |state: &DockerState| match state {
+        DockerState::Created => DockerState::Exited,
+        other => *other,
+    };
+    seen.len() == listed.len()
+        && seen.iter().zip(listed).all(|((a, x), (b, y))| a == b && coarse(x) == coarse(y))
 }

@@ -3,12 +3,31 @@
 use std::sync::Arc;
 
 use super::admission::{self, Rejection};
-use super::{Effect, Rejected, Turn, WorkerInfo, WorkerStatus};
+use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::clock::Now;
 use crate::merge::{Change, Op};
 use crate::pod::{DesiredPod, PodKey};
 use crate::status;
 use crate::worker::{Report, StopOrder, Wish};
+
+/// What a refused pod's containers are told.
+pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };
+
+impl Entry {
+    /// The pods that hold what others may want: the admitted one, and the one that its worker still stops
+    /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing.
+    fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
+        let is_over = |s: &&WorkerStatus| {
+            matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
+        };
+        let over = status.filter(is_over).map(|s| &s.pod.uid);
+        let old = status.map(|s| &s.pod).filter(|pod| {
+            over.is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
+        });
+        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old)
+    }
+}
 
 impl Turn {
     /// HandlePod*: changes in the order the merge gave them, removals first.
@@ -68,8 +87,8 @@ impl Turn {
         }
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
-        let known = entry.desired.take().is_some() || entry.worker.is_some();
-        if !known {
+        entry.desired = None;
+        if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
             self.entries.remove(&pod.key);
             return;
         }
@@ -112,7 +131,7 @@ impl Turn {
         let line = format!("pod {}: Pod was rejected: {message} ({reason}); it is not started", pod.key);
         self.log(log::Level::Error, line);
         if running || self.found.contains_key(&pod.key) {
-            self.wish(&pod.key, Wish::Stop(StopOrder { grace: None, why: "it was rejected" }));
+            self.wish(&pod.key, Wish::Stop(REJECTED));
         }
     }
 
@@ -130,15 +149,9 @@ impl Turn {
     }
 
     fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
-        // Active pods, and those that still hold their ports while they stop; the pod itself never counts.
-        let others = self.entries.iter().filter(|(key, _)| **key != pod.key).filter_map(|(_, entry)| {
-            let status = entry.worker.as_ref().and_then(|w| w.status.as_ref());
-            let over = status.is_some_and(|s| {
-                matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
-            });
-            let active = entry.desired.as_ref().or(status.map(|s| &s.pod))?;
-            (!over).then_some(active)
-        });
+        // The pod itself never counts.
+        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        let others = others.flat_map(|(_, entry)| entry.active());
         admission::admit(pod, others.map(Arc::as_ref), &self.config)
     }
 
@@ -154,10 +167,14 @@ impl Turn {
         match report {
             Report::Status { status, pod, terminating } => {
                 self.changed = true;
+                entry.spawn_failures = 0;
                 let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-                let since = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
+                let old = worker.status.as_ref();
+                let since = old.and_then(|old| old.leaving).unwrap_or(now.wall);
+                let replaced = old.is_some_and(|old| old.pod.uid != pod.uid);
                 worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
-                if over {
+                // What it held before may be free now.
+                if over || replaced {
                     self.readmit(now);
                 }
             }

@@ -71,10 +71,11 @@ fn serve(docker: &Docker, progress: Duration, asked: &Receiver<Ask>) {
         // Those who ask for the same image meanwhile get the same answer.
         while let Some(image) = order.first().cloned() {
             order.remove(0);
-            let Some(request) = waiting.get(&image).and_then(|a| a.first()).map(|a| a.request.clone()) else {
+            let Some(request) = waiting.get(&image).and_then(|asks| asks.first()).map(|a| a.request.clone())
+            else {
                 continue;
             };
-            let outcome = fetch(docker, &request, progress);
+            let pulled = pull(docker, &request, progress);
             for ask in asked.try_iter() {
                 let image = ask.request.image.clone();
                 if !waiting.contains_key(&image) {
@@ -82,33 +83,37 @@ fn serve(docker: &Docker, progress: Duration, asked: &Receiver<Ask>) {
                 }
                 waiting.entry(image).or_default().push(ask);
             }
-            for ask in waiting.remove(&image).unwrap_or_default() {
+            // One pull, and each one's own answer: who may use an older copy gets it.
+            let asks = waiting.remove(&image).unwrap_or_default();
+            let lenient = asks.iter().any(|ask| ask.request.local_copy_will_do);
+            let there = matches!(&pulled, Err(e) if lenient && !is_answer(e)) && present(docker, &image);
+            for ask in asks {
+                let outcome = match &pulled {
+                    Ok(()) => PullOutcome::Done,
+                    Err(error) if there && ask.request.local_copy_will_do => {
+                        PullOutcome::LocalCopy(error.to_string())
+                    }
+                    Err(error) if ask.request.builtin => {
+                        let why = format!("the built-in sandbox image could not be loaded: {error}");
+                        PullOutcome::Failed(why)
+                    }
+                    Err(error) => PullOutcome::Failed(error.to_string()),
+                };
                 reply(&ask, &outcome);
             }
         }
     }
 }
 
-fn fetch(docker: &Docker, request: &PullRequest, progress: Duration) -> PullOutcome {
-    let image = &request.image;
-    if request.builtin {
-        if present(docker, image) {
-            return PullOutcome::Done;
-        }
-        return match docker.load(&mut sandbox_image::image_tar().as_slice(), &Wait::at_most(progress)) {
-            Ok(_) => PullOutcome::Done,
-            Err(error) => {
-                PullOutcome::Failed(format!("the built-in sandbox image could not be loaded: {error}"))
-            }
-        };
+fn pull(docker: &Docker, request: &PullRequest, progress: Duration) -> Result<(), DockerError> {
+    let wait = Wait::at_most(progress);
+    if !request.builtin {
+        return docker.pull(&request.image, None, &wait, &mut |_| ());
     }
-    match docker.pull(image, None, &Wait::at_most(progress), &mut |_| ()) {
-        Ok(()) => PullOutcome::Done,
-        Err(error) if request.local_copy_will_do && !is_answer(&error) && present(docker, image) => {
-            PullOutcome::LocalCopy(error.to_string())
-        }
-        Err(error) => PullOutcome::Failed(error.to_string()),
+    if present(docker, &request.image) {
+        return Ok(());
     }
+    docker.load(&mut sandbox_image::image_tar().as_slice(), &wait).map(drop)
 }
 
 fn present(docker: &Docker, image: &str) -> bool {
@@ -137,3 +142,6 @@ fn is_answer(error: &DockerError) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

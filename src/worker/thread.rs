@@ -66,7 +66,7 @@ impl Mailbox {
     }
 
     /// Takes everything unread.
-    fn take(&self) -> Inbox {
+    pub(super) fn take(&self) -> Inbox {
         let mut count = [0u8; 8];
         _ = rustix::io::read(&self.wake, &mut count);
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -316,3 +316,29 @@ fn the_run_directory_is_for_root_alone() {
     assert_eq!(mode(&node.run_dir()), 0o700);
     assert_eq!(mode(&node.run_dir().join("status.json")) & 0o077, 0);
 }
+
+/// A torn state file stopped the kubelet at start. Here no file is needed to run, and whatever lies in the
+/// directories, torn, zeroed or of another version, is no reason to stop.
+#[test]
+fn k135711_rubbish_in_its_directories_stops_nothing() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    let app = node.wait_running("web", "app");
+    let whole = fs::read(node.run_dir().join("status.json")).unwrap();
+    let half = whole.get(..whole.len() / 2).unwrap().to_vec();
+    for rubbish in [vec![], half, vec![0; 4096], br#"{"apiVersion":"podkeeper.dev/v99"}"#.to_vec()] {
+        node.kill9();
+        for file in ["status.json", ".status.json.tmp", "lock"] {
+            fs::write(node.run_dir().join(file), &rubbish).unwrap();
+            fs::write(node.root().join(file), &rubbish).unwrap();
+        }
+        node.launch_unawaited();
+        let written = || fs::read(node.run_dir().join("status.json")).ok();
+        let whole = |bytes: Vec<u8>| {
+            serde_json::from_slice::<serde_json::Value>(&bytes).is_ok_and(|v| v["pid"].is_u64())
+        };
+        node.wait_until("the status is written anew", || written().is_some_and(whole));
+        node.wait_until("the pod is shown again", || node.phase("web") == "Running");
+        assert_eq!(node.wait_running("web", "app").id, app.id, "the same container");
+    }
+}

@@ -1,6 +1,6 @@
 //! Unread messages: a stop is never lost before it is read, the last wish decides, and nothing grows.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
@@ -28,9 +28,9 @@ fn put() -> impl Strategy<Value = Put> {
     ]
 }
 
-fn pod(n: u8) -> Arc<DesiredPod> {
-    pod_with(&format!("uid-{n}"), "{containers: [{name: app}]}")
-}
+/// Made once: there are many cases.
+static PODS: LazyLock<[Arc<DesiredPod>; 3]> =
+    LazyLock::new(|| [0, 1, 2].map(|n| pod_with(&format!("uid-{n}"), "{containers: [{name: app}]}")));
 
 fn hint(kind: u8, id: u8) -> Hint {
     let id = format!("id-{id}");
@@ -84,7 +84,7 @@ proptest! {
         for put in puts {
             match put {
                 Put::Run(n) => {
-                    slot.wish(Wish::Run(pod(n)));
+                    slot.wish(Wish::Run(Arc::clone(&PODS[usize::from(n)])));
                     (owed.run, owed.wishes) = (Some(n), owed.wishes + 1);
                 }
                 Put::Stop(grace) => {

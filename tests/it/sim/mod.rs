@@ -34,7 +34,7 @@ fn seconds(n: u64) -> Duration {
 /// jumps of the clock. Then peace; then exactly what the files name must run.
 #[test]
 fn churn_ends_with_exactly_the_wanted_pods() {
-    seeds(1500, |seed| {
+    seeds(300, |seed| {
         let mut w = World::new(seed);
         let chaos = Mono(seconds(60));
         let chance = [0, 50, 200, 600][usize::try_from(seed % 4).unwrap()];
@@ -66,7 +66,7 @@ fn churn_ends_with_exactly_the_wanted_pods() {
 /// Invariant 5: however often the daemon dies, whatever the clock says, nothing that runs is touched.
 #[test]
 fn k134153_restarts_of_the_daemon_and_jumps_of_the_clock_restart_nothing() {
-    seeds(300, |seed| {
+    seeds(60, |seed| {
         let mut w = World::new(seed);
         // 1970, the year 2075, or one hour back, in the middle of a start.
         w.wall_offset = [0, -1_795_000_000, 50 * 365 * 86_400, -3600][usize::try_from(seed % 4).unwrap()];
@@ -101,7 +101,7 @@ fn k134153_restarts_of_the_daemon_and_jumps_of_the_clock_restart_nothing() {
 /// "I could not read the source" is not "the source is empty", also across restarts of the daemon.
 #[test]
 fn k3355_an_unreadable_source_keeps_what_runs() {
-    seeds(50, |seed| {
+    seeds(20, |seed| {
         let mut w = World::new(seed);
         w.some_files(3);
         w.start_daemon();
@@ -124,7 +124,7 @@ fn k3355_an_unreadable_source_keeps_what_runs() {
 /// A crash loop leaves one dead container of each name, however long it goes on.
 #[test]
 fn k23881_a_crash_loop_leaves_one_dead_container() {
-    seeds(10, |seed| {
+    seeds(3, |seed| {
         let mut w = World::new(seed);
         w.some_files(1);
         w.crash_loop();
@@ -141,7 +141,7 @@ fn k23881_a_crash_loop_leaves_one_dead_container() {
 /// Docker goes, with all that runs in it, and comes back: everything runs again, once.
 #[test]
 fn k39450_after_a_power_cut_everything_comes_back() {
-    seeds(100, |seed| {
+    seeds(40, |seed| {
         let mut w = World::new(seed);
         w.some_files(5);
         w.start_daemon();

@@ -1,0 +1,10 @@
+//! The sync loop's body, one event at a time. [`rig::Rig`] words events and effects.
+
+mod admission;
+mod docker;
+mod names;
+mod orphans;
+mod ports;
+mod rig;
+mod snapshot;
+mod workers;

@@ -1,0 +1,117 @@
+//! Containers of ours that no manifest names.
+
+use super::rig::{Rig, acts, config, pod, with_port};
+
+const WEB: &str = "web/web-1/app running";
+
+/// Only once the source has spoken, and by nobody else's word.
+#[test]
+fn k59275_k116880_stopped_once_the_owning_source_has_spoken() {
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0], "nothing is known yet");
+    assert_eq!(acts(rig.fail("no such directory")), [""; 0], "not readable is not empty");
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    rig.seen("web", &[WEB]);
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0], "it has its worker");
+    assert_eq!(rig.gone("web"), ["retire web"]);
+    assert_eq!(acts(rig.list(&[])), [""; 0]);
+    // The source speaks first.
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.want(&[])), [""; 0], "Docker has not been listed");
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+/// Removed while its source cannot be read, and put back changed.
+#[test]
+fn k116880_removed_and_put_back_during_an_outage() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.fail("cannot be read");
+    assert_eq!(rig.want(&[pod("a/a-2")]).last().map(String::as_str), Some("run a/a-2"));
+    rig.fail("cannot be read");
+    assert_eq!(acts(rig.want(&[])), ["stop a: its manifest is gone"]);
+    assert_eq!(acts(rig.want(&[pod("a/a-3")])), ["run a/a-3"]);
+    assert_eq!(rig.gone("a"), [""; 0], "it is wanted again");
+}
+
+#[test]
+fn kept_while_their_manifest_is_broken() {
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/web.yaml"]);
+    let told = rig.list(&[WEB]);
+    assert_eq!(acts(told.clone()), [""; 0]);
+    assert!(
+        told.iter().any(|l| l.starts_with("WARN: pod default/web runs, but its manifest /m/web.yaml")),
+        "{told:?}"
+    );
+    assert_eq!(rig.list(&[WEB]), [""; 0], "told once");
+    let problems = rig.snapshot().problems;
+    assert!(problems.iter().any(|p| p.path == "/m/web.yaml"), "{problems:?}");
+    // Read again: adopted. Or gone: stopped.
+    assert_eq!(acts(rig.want(&[pod("web")])), ["spawn web", "run web/web-1"]);
+    assert!(rig.snapshot().problems.is_empty());
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/web.yaml"]);
+    rig.list(&[WEB]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    // Another file's trouble is not its own.
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/other.yaml"]);
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+#[test]
+fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    // Without any source there is nobody to wait for.
+    let mut rig = Rig::with(crate::config::Config { manifest_path: None, ..config() });
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+/// A source that is not declared has no say, even if it speaks.
+#[test]
+fn k59275_an_undeclared_source_has_no_say() {
+    use crate::pod::Source;
+    use crate::source::{FromSource, PodSet, SourceUpdate};
+    let mut rig = Rig::listed();
+    for update in [
+        SourceUpdate::Full(PodSet { pods: vec![pod("a")], ..PodSet::default() }),
+        SourceUpdate::Failed("x".into()),
+    ] {
+        let event = crate::turn::Event::Source(FromSource { source: Source::Http, update });
+        assert_eq!(acts(rig.handle(event)), [""; 0]);
+    }
+    assert_eq!(rig.snapshot().sources.len(), 1);
+    assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0], "the file source has not spoken");
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+#[test]
+fn what_is_foreign_is_left_alone() {
+    use crate::runtime::labels;
+    let mut rig = Rig::new();
+    rig.want(&[]);
+    let mut foreign = super::rig::container(WEB);
+    foreign.labels.insert(labels::ROOT_DIR.into(), "/elsewhere".into());
+    let mut bare = super::rig::container(WEB);
+    bare.labels.clear();
+    let containers = vec![foreign, bare];
+    let event = crate::turn::RuntimeEvent::Listed { containers, version: None };
+    assert_eq!(acts(rig.handle(crate::turn::Event::Runtime(event))), [""; 0]);
+}
+
+/// Dead leftovers are removed too; those of a refused pod by its stop.
+#[test]
+fn the_dead_go_as_well() {
+    let mut rig = Rig::new();
+    rig.want(&[]);
+    let dead = "web/web-1/app exited";
+    assert_eq!(acts(rig.list(&[dead])), ["spawn web", "stop web: no manifest names it"]);
+    let mut rig = Rig::new();
+    rig.want(&[with_port("a", 80), with_port("b", 80)]);
+    let effects = acts(rig.list(&["a/a-1/app running", "b/b-1/app exited"]));
+    assert_eq!(effects, ["spawn a", "run a/a-1", "spawn b", "stop b: it was rejected"]);
+}

@@ -1,0 +1,217 @@
+//! The image thread on the in-memory engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::clock::{Clock, Now, System};
+use crate::runtime::fake::{Fake, Pull};
+use crate::runtime::{Refusal, RefusalKind};
+
+/// A clock that counts how often the engine looked at it: once for each call and pull that begins.
+struct Counting(System, AtomicU32);
+
+impl Clock for Counting {
+    fn now(&self) -> Now {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.now()
+    }
+}
+
+struct Rig {
+    fake: Fake,
+    clock: Arc<Counting>,
+    pulls: Pulls,
+}
+
+/// Long enough for any machine; what is waited for comes much earlier.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut test: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !test() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let clock = Arc::new(Counting(System::start(), AtomicU32::new(0)));
+        let fake = Fake::new(Arc::clone(&clock) as Arc<dyn Clock>, 1);
+        let pulls = Pulls::start(Docker::Fake(fake.clone()), Duration::from_secs(60)).unwrap();
+        Rig { fake, clock, pulls }
+    }
+
+    fn looks(&self) -> u32 {
+        self.clock.1.load(Ordering::SeqCst)
+    }
+
+    /// Asks for an image whose pull takes a while, and returns when it has begun.
+    fn occupy(&self, image: &str, takes: Duration) -> Arc<Mailbox> {
+        self.fake.with(|state| state.script_pull(image, Pull::Takes(takes)));
+        let before = self.looks();
+        let mailbox = self.ask(image, false);
+        until("the pull begins", || self.looks() > before);
+        // It has read the script by the time the engine is free again.
+        self.fake.with(|_| ());
+        mailbox
+    }
+
+    fn ask(&self, image: &str, local_copy_will_do: bool) -> Arc<Mailbox> {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        self.ask_into(image, local_copy_will_do, &mailbox);
+        mailbox
+    }
+
+    fn ask_into(&self, image: &str, local_copy_will_do: bool, mailbox: &Arc<Mailbox>) {
+        let request = PullRequest { image: image.into(), builtin: false, local_copy_will_do };
+        self.pulls.ask(request, Arc::clone(mailbox));
+    }
+}
+
+fn answer(mailbox: &Mailbox) -> PullOutcome {
+    let mut found = None;
+    until("an answer", || {
+        found = mailbox.take().pulled.pop();
+        found.is_some()
+    });
+    found.unwrap().outcome
+}
+
+#[test]
+fn who_asks_while_it_is_pulled_gets_the_same_answer() {
+    let rig = Rig::new();
+    let first = rig.occupy("web:1", Duration::from_millis(300));
+    // From now on a pull of it would fail.
+    rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
+    let others: Vec<_> = (0..5).map(|_| rig.ask("web:1", false)).collect();
+    assert_eq!(answer(&first), PullOutcome::Done);
+    for other in others {
+        assert_eq!(answer(&other), PullOutcome::Done);
+    }
+    assert!(
+        matches!(answer(&rig.ask("web:1", false)), PullOutcome::Failed(why) if why.contains("asked twice"))
+    );
+}
+
+/// One that must have the registry's word asks first; another that may use the local copy does not
+/// suffer from its failure.
+#[test]
+fn who_may_use_the_local_copy_gets_it_whoever_else_asks() {
+    let rig = Rig::new();
+    rig.fake.with(|state| {
+        state.add_image("web:1", true);
+        state.script_pull("web:1", Pull::Fails("dial tcp: no route to host".into()));
+    });
+    let busy = rig.occupy("other:1", Duration::from_millis(200));
+    let strict = rig.ask("web:1", false);
+    let lenient = rig.ask("web:1", true);
+    assert_eq!(answer(&busy), PullOutcome::Done);
+    let why = "dial tcp: no route to host".to_owned();
+    assert_eq!(answer(&lenient), PullOutcome::LocalCopy(why));
+    assert!(!matches!(answer(&strict), PullOutcome::Done));
+}
+
+#[test]
+fn what_is_asked_for_is_pulled_one_after_the_other() {
+    let rig = Rig::new();
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    for n in 0..20 {
+        rig.ask_into(&format!("image:{n}"), false, &mailbox);
+    }
+    let mut answers = Vec::new();
+    until("all of them", || {
+        answers.extend(mailbox.take().pulled);
+        answers.len() == 20
+    });
+    let order: Vec<String> = answers.iter().map(|p| p.image.clone()).collect();
+    let expected: Vec<String> = (0..20).map(|n| format!("image:{n}")).collect();
+    assert_eq!(order, expected);
+    assert!(answers.iter().all(|p| p.outcome == PullOutcome::Done));
+}
+
+#[test]
+fn a_full_queue_says_so_at_once_and_blocks_nobody() {
+    let rig = Rig::new();
+    let busy = rig.occupy("slow:1", Duration::from_millis(500));
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let more = 10;
+    let all = limits::PULL_QUEUE + more;
+    for n in 0..all {
+        rig.ask_into(&format!("image:{n}"), false, &mailbox);
+    }
+    let mut answers = Vec::new();
+    until("all of them", || {
+        answers.extend(mailbox.take().pulled);
+        answers.len() == all
+    });
+    let refused = answers.iter().filter(|p| p.outcome != PullOutcome::Done).count();
+    assert!(refused <= more, "{refused} were turned away");
+    for (n, pulled) in answers.iter().take(refused).enumerate() {
+        let expected = PullOutcome::Failed("too many images are waiting to be pulled".into());
+        assert_eq!(
+            (&pulled.image, &pulled.outcome),
+            (&format!("image:{}", limits::PULL_QUEUE + n), &expected)
+        );
+    }
+    assert_eq!(answer(&busy), PullOutcome::Done);
+}
+
+#[test]
+fn k11340_the_sandbox_image_comes_out_of_the_binary() {
+    let rig = Rig::new();
+    let image = sandbox_image::image_name();
+    let inspect = Call::ImageInspect { image: image.clone() };
+    assert!(rig.fake.perform(&inspect).is_err());
+    rig.pulls.prepare_sandbox_image();
+    until("it is loaded", || rig.fake.perform(&inspect).is_ok());
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    for _ in 0..2 {
+        let request = PullRequest { image: image.clone(), builtin: true, local_copy_will_do: false };
+        rig.pulls.ask(request, Arc::clone(&mailbox));
+        assert_eq!(answer(&mailbox), PullOutcome::Done, "also when it is there");
+    }
+    rig.fake.with(|state| state.set_down(true));
+    let request = PullRequest { image, builtin: true, local_copy_will_do: false };
+    rig.pulls.ask(request, Arc::clone(&mailbox));
+    let PullOutcome::Failed(why) = answer(&mailbox) else { panic!() };
+    assert!(
+        why.starts_with("the built-in sandbox image could not be loaded: Docker is not reachable"),
+        "{why}"
+    );
+}
+
+/// Only the registry's own no is a no (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+#[test]
+fn k4441_what_is_an_answer_of_the_registry() {
+    let check = |status: u16, kind: RefusalKind, message: &str, expected: bool| {
+        let error = DockerError::Refused(Refusal { kind, status, message: message.into() });
+        assert_eq!(is_answer(&error), expected, "{message}");
+    };
+    use RefusalKind::{BadRequest, NotFound, Server};
+    check(404, NotFound, "manifest for web:9 not found: manifest unknown: manifest unknown", true);
+    check(404, NotFound, "pull access denied for web, repository does not exist", true);
+    check(500, Server, "Get \"https://r.example/v2/\": unauthorized: authentication required", true);
+    check(404, NotFound, "no matching manifest for linux/arm/v7 in the manifest list entries", true);
+    check(400, BadRequest, "invalid reference format", true);
+    check(
+        500,
+        Server,
+        "Get \"https://r.example/v2/\": dial tcp 10.0.0.1:443: connect: no route to host",
+        false,
+    );
+    check(500, Server, "Get \"https://r.example/v2/\": dial tcp: lookup r.example: no such host", false);
+    check(500, Server, "lookup r.example on 10.0.0.1:53: server misbehaving: not found", false);
+    check(500, Server, "net/http: TLS handshake timeout", false);
+    check(500, Server, "toomanyrequests: rate limit", false);
+    check(500, Server, "write /var/lib/docker/tmp/x: no space left on device", false);
+    for error in [
+        DockerError::Timeout("x".into()),
+        DockerError::Lost("x".into()),
+        DockerError::Unreachable("x".into()),
+    ] {
+        assert!(!is_answer(&error));
+    }
+}
