@@ -11,8 +11,15 @@ const OOM_LOWEST: i32 = -1000;
 pub fn oom_floor() -> i32 {
     let may =
         rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_RESOURCE));
+    // In a user namespace of its own the capability counts for nothing outside.
+    let may = may && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_whole_id_map(&map));
     let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     if may { OOM_LOWEST } else { own().unwrap_or(0) }
+}
+
+/// All ids stand for themselves: the initial user namespace.
+fn is_whole_id_map(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// The node's name as the kernel has it (`uname -n`), unchanged.
@@ -55,6 +62,13 @@ pub fn architecture() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_namespace_is_told_by_its_map() {
+        assert!(is_whole_id_map("         0          0 4294967295\n"));
+        assert!(!is_whole_id_map("         0     100000      65536\n"));
+        assert!(!is_whole_id_map(""));
+    }
 
     #[test]
     fn floor_follows_the_capability() {

@@ -5,6 +5,7 @@ use super::Turn;
 use crate::clock::Now;
 use crate::plan::Owned;
 use crate::pod::PodKey;
+use crate::source::Severity;
 use crate::worker::{StopOrder, Wish};
 
 /// What to do about found containers that no manifest names.
@@ -39,7 +40,8 @@ impl Turn {
                     self.wish(&key, Wish::Stop(order));
                 }
                 Verdict::Keep(path) => {
-                    if self.told_kept.get(&key) != Some(&path) {
+                    // A file that is only not settled yet is no news.
+                    if self.is_wrong(&path) && self.told_kept.get(&key) != Some(&path) {
                         let line = format!(
                             "pod {key} runs, but its manifest {path} cannot be read: it is left alone, and not restarted"
                         );
@@ -49,6 +51,12 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// A source has an error to tell about this path.
+    fn is_wrong(&self, path: &str) -> bool {
+        let mut problems = self.sources.values().flat_map(|s| &s.problems);
+        problems.any(|p| p.path == path && p.severity == Severity::Error)
     }
 
     fn verdict(&self, all: &[Owned]) -> Verdict {
