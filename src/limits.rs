@@ -109,6 +109,9 @@ pub const CALLS_PER_POD: usize = 16;
 pub const CALL_RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest wait after a Docker call failed.
 pub const CALL_RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long the sandbox of a pod that is gone for good outlives its last container: taking its network down
+/// would hold up the start of whatever comes in its place.
+pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);
 /// Longest wait before a leftover container's removal is tried again.
 pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
 /// Shortest grace any container gets (spec/03 section 6), seconds.

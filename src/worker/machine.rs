@@ -76,6 +76,8 @@ pub struct Machine {
     pub(super) status: Option<Arc<PodStatus>>,
     reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     reported_seen: BTreeMap<String, DockerState>,
+    /// When the sandbox of a pod that is gone for good is stopped.
+    pub(super) lingers_until: Option<Mono>,
     told_terminated: bool,
     told_gone: Option<u64>,
     wishes: u64,
@@ -123,6 +125,7 @@ impl Machine {
             status: None,
             reported: None,
             reported_seen: BTreeMap::new(),
+            lingers_until: None,
             told_terminated: false,
             told_gone: None,
             wishes: 0,

@@ -30,6 +30,9 @@ impl Machine {
             return !starting;
         }
         self.stopping.get_or_insert(now.mono);
+        if self.sandbox_lingers(now) {
+            return false;
+        }
         let mut ids: Vec<String> =
             plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
         ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
@@ -37,6 +40,21 @@ impl Machine {
             self.stop_one(&id, grace, spec, now);
         }
         false
+    }
+
+    /// Nothing but the sandbox of a pod that is gone for good runs, and not for long yet: while Docker takes
+    /// a network down it brings none up, and whatever takes this pod's place starts first.
+    fn sandbox_lingers(&mut self, now: &Now) -> bool {
+        let gone = matches!(self.state, State::Terminating { then: None, .. });
+        if !gone || self.all_seen().any(|c| c.state.is_running() && !c.is_sandbox()) {
+            self.lingers_until = None;
+            return false;
+        }
+        let until = *self.lingers_until.get_or_insert(now.mono.after(limits::SANDBOX_LINGER));
+        if now.mono < until {
+            self.wake_at(until);
+        }
+        now.mono < until
     }
 
     /// What died in an earlier life of this name and runs again (somebody started it, or Docker carried

@@ -55,6 +55,10 @@ fn kept_while_their_manifest_is_broken() {
     rig.want_with(&[], &["/m/web.yaml"]);
     rig.list(&[WEB]);
     assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    // One that is only not settled yet keeps its pod without a word.
+    let mut rig = Rig::new();
+    rig.unsettled("/m/web.yaml");
+    assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 containers are ours"]);
     // Another file's trouble is not its own.
     let mut rig = Rig::new();
     rig.want_with(&[], &["/m/other.yaml"]);

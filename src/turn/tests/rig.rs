@@ -11,7 +11,7 @@ use crate::config::{Config, Endpoint};
 use crate::plan::testing;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, labels};
-use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
 use crate::status::snapshot::Snapshot;
 use crate::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::worker::{Report, StopOrder, Wish};
@@ -150,10 +150,25 @@ impl Rig {
         self.want_with(pods, &[])
     }
 
+    /// A source's set with one path that is not believed yet, and nothing wrong.
+    pub(super) fn unsettled(&mut self, path: &str) -> Vec<String> {
+        let broken = vec![path.to_owned()];
+        self.source(SourceUpdate::Full(PodSet { broken, ..PodSet::default() }))
+    }
+
     /// The same, and these paths cannot be read.
     pub(super) fn want_with(&mut self, pods: &[Arc<DesiredPod>], broken: &[&str]) -> Vec<String> {
-        let broken = broken.iter().map(ToString::to_string).collect();
-        self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), broken, ..PodSet::default() }))
+        let broken: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        let problem = |path: &String| Problem {
+            severity: Severity::Error,
+            path: path.clone(),
+            at: None,
+            pod: None,
+            field: None,
+            message: "not YAML".to_owned(),
+        };
+        let problems = broken.iter().map(problem).collect();
+        self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), broken, problems }))
     }
 
     pub(super) fn fail(&mut self, why: &str) -> Vec<String> {
