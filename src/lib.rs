@@ -11,6 +11,7 @@ pub mod limits;
 pub mod logging;
 pub mod manifest;
 pub mod merge;
+pub mod object;
 pub mod plan;
 pub mod pod;
 pub mod qos;

@@ -88,6 +88,9 @@ pub struct DesiredPod {
     pub key: PodKey,
     /// `metadata.uid`: as the manifest gives it, or derived from what the user wrote (spec/01 section 6).
     pub uid: String,
+    /// Hash of what the user wrote, wherever it is written; `None` when the manifest gives the UID itself.
+    /// A pod that moves to another source and says the same is the same pod.
+    pub written: Option<String>,
     /// Owner.
     pub source: Source,
     /// Where in the source.

@@ -13,10 +13,11 @@ use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::events::Events;
 use crate::limits;
-use crate::pod::PodKey;
+use crate::pod::{PodKey, Source};
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
+use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::status::writer::Writer;
 use crate::sys;
@@ -71,8 +72,8 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         Some(path) => {
             let out = events_in.clone();
             let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
-            let started =
-                FileSource::start(path.clone(), config.file_check_frequency, config.node_name.clone(), send);
+            let acceptor = Acceptor::new(Source::File, config.node_name.clone());
+            let started = FileSource::start(path.clone(), config.file_check_frequency, acceptor, send);
             Some(started.map_err(cannot("the file source could not be started"))?)
         }
     };

@@ -27,8 +27,9 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::limits;
+use crate::object::LocalObject;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::source::{Problem, Severity};
+use crate::source::{Problem, Refused, Severity};
 use node::{Node, Place};
 use path::{Path, Report, quoted};
 
@@ -49,6 +50,10 @@ pub struct Context<'a> {
 pub struct Decoded {
     /// In document order.
     pub pods: Vec<Arc<DesiredPod>>,
+    /// Local objects, in document order.
+    pub objects: Vec<Arc<LocalObject>>,
+    /// Pods that are well-formed and that the policy refuses (`source::accept` moves them here).
+    pub refused: Vec<Refused>,
     /// Errors and warnings, in order of place.
     pub problems: Vec<Problem>,
 }
@@ -222,7 +227,7 @@ impl File<'_> {
         problems.extend(warnings);
         problems.truncate(limits::PROBLEMS_PER_FILE);
         problems.sort_by_key(|p| p.at);
-        Decoded { pods, problems }
+        Decoded { pods, problems, ..Decoded::default() }
     }
 }
 
@@ -241,14 +246,15 @@ fn pod(origin: Origin, context: &Context<'_>, report: &mut Report<'_>) -> Option
     let (mut metadata, mut spec) = (metadata?, spec?);
     unknown_fields(&metadata, &spec, report);
     defaults::apply(&mut spec);
-    let status = static_pod::apply(&mut metadata, &mut spec, context, report);
+    let (status, written) = static_pod::apply(&mut metadata, &mut spec, context, report);
     validate::pod(&metadata, &spec, report);
     references::check(&spec, report);
     support::check(report);
     let key =
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
-    Some(DesiredPod { key, uid, source: context.source, origin, metadata, spec, status })
+    let source = context.source;
+    Some(DesiredPod { key, uid, written, source, origin, metadata, spec, status })
 }
 
 fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {

@@ -18,12 +18,13 @@ pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Turns metadata and spec, as written and defaulted, into the static pod's. `report` is at the pod.
+/// Answers also with [`crate::pod::DesiredPod::written`].
 pub(crate) fn apply(
     meta: &mut ObjectMeta,
     spec: &mut PodSpec,
     context: &Context<'_>,
     report: &mut Report<'_>,
-) -> PodStatus {
+) -> (PodStatus, Option<String>) {
     let root = Path::ROOT;
     let metadata = root.field("metadata");
     match meta.name.as_deref().unwrap_or_default() {
@@ -35,9 +36,13 @@ pub(crate) fn apply(
     }
     // What the user wrote, not what it was decoded to: a default or field that a later version adds
     // changes no identity (kubernetes/kubernetes#63814).
-    let uid = meta.uid.take().filter(|uid| !uid.is_empty()).unwrap_or_else(|| {
+    let canonical = node::canonical(report.root());
+    let written = hash::fnv1a_128_hex(&[&canonical]);
+    let given = meta.uid.take().filter(|uid| !uid.is_empty());
+    let written = given.is_none().then_some(written);
+    let uid = given.unwrap_or_else(|| {
         let host = Some(context.node_name).filter(|_| context.source == Source::File);
-        hash::pod_uid(&node::canonical(report.root()), host, context.path)
+        hash::pod_uid(&canonical, host, context.path)
     });
     meta.uid = Some(uid.clone());
     // The kubelet overwrites another node's name and runs the pod. Here it stays, and admission refuses
@@ -57,7 +62,7 @@ pub(crate) fn apply(
     if context.source == Source::File {
         tolerate_no_execute(spec);
     }
-    PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }
+    (PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }, written)
 }
 
 /// Adds `{operator: Exists, effect: NoExecute}`; one that matches is replaced, never doubled.

@@ -170,6 +170,12 @@ impl Merge {
         self.sources.values().all(|k| k.ready)
     }
 
+    /// How many pods and objects a source holds, losers included.
+    #[must_use]
+    pub fn claims(&self, source: Source) -> usize {
+        self.sources.get(&source).map_or(0, |k| k.claims.len())
+    }
+
     /// Paths of a source that cannot be read well now ([`PodSet::broken`]).
     #[must_use]
     pub fn is_broken(&self, source: Source, path: &str) -> bool {

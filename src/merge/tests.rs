@@ -58,6 +58,7 @@ impl Sample {
             ..ObjectMeta::default()
         };
         Arc::new(DesiredPod {
+            written: None,
             key: PodKey { namespace: "default".into(), name: full_name },
             uid: self.uid.clone(),
             source,

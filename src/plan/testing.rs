@@ -25,6 +25,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
         }
     }
     DesiredPod {
+        written: None,
         key: PodKey { namespace: "default".into(), name: "web-node".into() },
         uid: UID.into(),
         source: Source::File,

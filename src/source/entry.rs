@@ -6,14 +6,13 @@
 //! decode never replaces what did.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::manifest::Decoded;
-use crate::pod::DesiredPod;
 use crate::source::disk::{Reading, Stamp};
+use crate::source::in_force::InForce;
 use crate::source::{Problem, Severity};
 
 /// Why content might be believed at once.
@@ -64,7 +63,7 @@ pub struct Entry {
     /// State in which the file was last read, if it cannot change without leaving that state.
     skip: Option<Stamp>,
     /// Of the last good content.
-    pods: Vec<Arc<DesiredPod>>,
+    in_force: InForce,
     /// Number of the scan that saw the file last.
     pub round: u64,
     /// Its deletion was seen to happen.
@@ -72,9 +71,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The last good pods.
-    pub fn pods(&self) -> &[Arc<DesiredPod>] {
-        &self.pods
+    /// What the last good content means.
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
     }
 
     /// What the user should know about the file now.
@@ -110,7 +109,7 @@ impl Entry {
         trust: Trust,
         now: Now,
         settle: Duration,
-        decode: impl Fn(&[u8]) -> Decoded,
+        accept: impl Fn(&[u8]) -> Decoded,
     ) {
         self.trouble = None;
         self.skip = reading.stamp.filter(|s| s.is_quiet(now));
@@ -129,7 +128,7 @@ impl Entry {
         };
         let early = whole && trust == Trust::Finished;
         if believed || (early && pending.bad.is_none()) {
-            let decoded = pending.bad.take().unwrap_or_else(|| decode(&reading.content));
+            let decoded = pending.bad.take().unwrap_or_else(|| accept(&reading.content));
             if believed || decoded.is_good() {
                 self.take(content, decoded);
                 return;
@@ -160,12 +159,13 @@ impl Entry {
         Pending { content, stamp, since: now, wait, bad: None }
     }
 
-    fn take(&mut self, content: Content, decoded: Decoded) {
+    fn take(&mut self, content: Content, mut decoded: Decoded) {
         let good = decoded.is_good();
+        let problems = std::mem::take(&mut decoded.problems);
         if good {
-            self.pods = decoded.pods;
+            self.in_force.apply(decoded);
         }
-        self.taken = Some(Taken { content, good, problems: decoded.problems });
+        self.taken = Some(Taken { content, good, problems });
         self.pending = None;
     }
 }

@@ -19,6 +19,7 @@ use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::pod::Source;
 use crate::source::FromSource;
+use crate::source::accept::Acceptor;
 use crate::source::hints::Hints;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
@@ -39,13 +40,18 @@ pub struct FileSource {
 impl FileSource {
     /// Starts watching `path`, a directory of manifests or one manifest file, absolute. It is looked at at
     /// once, then on each change, and every `frequency` (`--file-check-frequency`; at least
-    /// [`limits::SCAN_SETTLE`]). `node_name` is lower case.
+    /// [`limits::SCAN_SETTLE`]).
     ///
     /// # Errors
     /// When the thread or its pipe cannot be made.
-    pub fn start(path: PathBuf, frequency: Duration, node_name: String, out: Sink) -> io::Result<FileSource> {
+    pub fn start(
+        path: PathBuf,
+        frequency: Duration,
+        acceptor: Acceptor,
+        out: Sink,
+    ) -> io::Result<FileSource> {
         let watch = Watch::new(path.clone(), Inotify::init);
-        FileSource::spawn(Scanner::new(path, node_name), watch, frequency, out)
+        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, out)
     }
 
     fn spawn(scanner: Scanner, watch: Watch, frequency: Duration, out: Sink) -> io::Result<FileSource> {

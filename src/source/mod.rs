@@ -1,10 +1,12 @@
 //! Where pods come from. Each source is a thread that sends [`SourceUpdate`]s; it never decides what a
 //! set means. "I could not read" is `Failed`, never an empty set (invariant 2).
 
+pub mod accept;
 mod disk;
 mod entry;
 pub mod file;
 pub mod hints;
+pub mod in_force;
 pub mod scan;
 #[cfg(test)]
 mod testing;
@@ -13,6 +15,7 @@ pub mod watch;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::object::LocalObject;
 use crate::pod::{DesiredPod, Source};
 
 /// What a source says: the whole set it wants, or that it could not find out.
@@ -20,8 +23,21 @@ use crate::pod::{DesiredPod, Source};
 pub enum SourceUpdate {
     /// Everything the source wants, complete.
     Full(PodSet),
+    /// Read well, and it holds what the last `Full` said.
+    Same,
+    /// What was last accepted, from the store, because the source itself has not answered (yet). Marks
+    /// nothing ready.
+    Restored(PodSet),
     /// Nothing is known; what runs stays. The text is for the operator.
     Failed(String),
+    /// The source answered, and its content as a whole is not accepted: what runs stays, and is older
+    /// than what the source holds.
+    Refused {
+        /// For the operator.
+        why: String,
+        /// What is wrong with the content, with places.
+        problems: Vec<Problem>,
+    },
 }
 
 /// One complete reading of a source.
@@ -29,11 +45,26 @@ pub enum SourceUpdate {
 pub struct PodSet {
     /// In the order of origin (path, then document). Several may share one key: merge resolves that.
     pub pods: Vec<Arc<DesiredPod>>,
+    /// Local objects, in the order of origin. Several may share one key: merge resolves that.
+    pub objects: Vec<Arc<LocalObject>>,
+    /// Pods that policy refuses. Where an older version of one is still in force, `pods` holds that one.
+    pub refused: Vec<Refused>,
     /// Paths whose content is not usable now. Pods that were made from them and run are left alone,
     /// also after a restart of the daemon, until the path reads well again or is gone.
     pub broken: Vec<String>,
     /// What the operator should know, errors and warnings.
     pub problems: Vec<Problem>,
+}
+
+/// A pod that the node's policy refuses: it never reaches Docker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// As written.
+    pub pod: Arc<DesiredPod>,
+    /// For `status.reason`: `PodSecurity` …
+    pub reason: String,
+    /// For `status.message`.
+    pub message: String,
 }
 
 /// How bad a [`Problem`] is.

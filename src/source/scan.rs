@@ -12,15 +12,11 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::manifest::{self, Context, Decoded};
-use crate::pod::Source;
+use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk};
 use crate::source::entry::{Entry, Trust, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
-
-/// Turns a file's bytes into pods; [`manifest::decode`] but in tests.
-pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;
 
 /// What one look found.
 #[derive(Debug, Default)]
@@ -45,8 +41,7 @@ pub struct Scanner {
     path: PathBuf,
     /// The path as users see it, without a slash at the end.
     text: String,
-    node_name: String,
-    pub(super) decode: Decode,
+    pub(super) acceptor: Acceptor,
     pub(super) disk: Box<dyn Disk>,
     pub(super) settle: Duration,
     /// By path as users see it.
@@ -79,15 +74,14 @@ enum Presence {
 }
 
 impl Scanner {
-    /// A scanner that has not looked yet. `node_name` is lower case.
+    /// A scanner that has not looked yet.
     #[must_use]
-    pub fn new(path: PathBuf, node_name: String) -> Scanner {
+    pub fn new(path: PathBuf, acceptor: Acceptor) -> Scanner {
         let text = path.to_string_lossy().trim_end_matches('/').to_owned();
         Scanner {
             path,
             text,
-            node_name,
-            decode: manifest::decode,
+            acceptor,
             disk: Box::new(RealDisk),
             settle: limits::SCAN_SETTLE,
             entries: BTreeMap::new(),
@@ -231,7 +225,7 @@ impl Scanner {
             entry.seen(round);
             return Presence::File;
         }
-        let reading = match self.disk.read(path, limits::MANIFEST_BYTES) {
+        let reading = match self.disk.read(path, self.acceptor.max_bytes) {
             Ok(reading) => reading,
             Err(e) => return self.absent_or_unknown(path, &e),
         };
@@ -240,10 +234,9 @@ impl Scanner {
             () if !self.primed => Trust::FirstLook,
             () => Trust::Found,
         };
-        let context = Context { node_name: &self.node_name, source: Source::File, path: text };
-        let decode = |bytes: &[u8]| decode_file(bytes, &context, self.decode);
+        let accept = |bytes: &[u8]| self.acceptor.accept(text, bytes, None);
         let entry = self.entries.entry(text.clone()).or_default();
-        entry.read(&reading, trust, now, self.settle, decode);
+        entry.read(&reading, trust, now, self.settle, accept);
         entry.seen(round);
         Presence::File
     }
@@ -266,12 +259,12 @@ impl Scanner {
         for (text, entry) in &mut self.entries {
             if entry.round == round {
                 some_files = true;
-                some_left |= !entry.pods().is_empty();
+                some_left |= !entry.in_force().is_empty();
                 continue;
             }
             let name = text.rsplit('/').next().unwrap_or_default();
             entry.deletion_seen |= hints.deleted.contains(name);
-            vanished |= !entry.pods().is_empty() && !entry.deletion_seen;
+            vanished |= !entry.in_force().is_empty() && !entry.deletion_seen;
         }
         let settle = self.entries.values().filter(|e| e.round == round).filter_map(Entry::due).min();
         let elsewhere = matches!((self.device, self.home), (Some(now), Some(before)) if now != before);
@@ -315,7 +308,10 @@ impl Scanner {
     fn set(&self, notes: Vec<Problem>) -> PodSet {
         let mut set = PodSet { problems: notes, ..PodSet::default() };
         for (text, entry) in &self.entries {
-            set.pods.extend(entry.pods().iter().map(Arc::clone));
+            let in_force = entry.in_force();
+            set.pods.extend(in_force.pods().iter().map(Arc::clone));
+            set.objects.extend(in_force.objects().iter().map(Arc::clone));
+            set.refused.extend(in_force.refused().iter().cloned());
             if entry.is_broken() {
                 set.broken.push(text.clone());
             }
@@ -344,26 +340,11 @@ impl Entry {
 fn same(a: &PodSet, b: &PodSet) -> bool {
     a.pods.len() == b.pods.len()
         && a.pods.iter().zip(&b.pods).all(|(a, b)| Arc::ptr_eq(a, b))
+        && a.objects.len() == b.objects.len()
+        && a.objects.iter().zip(&b.objects).all(|(a, b)| Arc::ptr_eq(a, b))
+        && a.refused == b.refused
         && a.broken == b.broken
         && a.problems == b.problems
-}
-
-/// Decodes, after the checks that are about files and not about manifests.
-fn decode_file(bytes: &[u8], context: &Context<'_>, decode: Decode) -> Decoded {
-    let refused = if bytes.len() > limits::MANIFEST_BYTES {
-        Some(format!("is larger than the {} bytes a manifest may have: not read", limits::MANIFEST_BYTES))
-    } else if bytes.iter().all(u8::is_ascii_whitespace) {
-        Some("is empty".to_owned())
-    } else {
-        None
-    };
-    match refused {
-        Some(why) => {
-            let problem = whole_file(Severity::Error, context.path, why);
-            Decoded { pods: Vec::new(), problems: vec![problem] }
-        }
-        None => decode(bytes, context),
-    }
 }
 
 /// The operating system's words, with the most common ones made plain.

@@ -45,6 +45,7 @@ pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
 
 fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
     Arc::new(DesiredPod {
+        written: None,
         key: PodKey { namespace: "default".into(), name: name.into() },
         uid: name.into(),
         source: context.source,
@@ -58,6 +59,9 @@ fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
 /// `a b; broken /m/x.yaml; /m/x.yaml: is empty`, or the text of a failure.
 pub fn words(update: &SourceUpdate) -> String {
     match update {
+        SourceUpdate::Same | SourceUpdate::Restored(_) | SourceUpdate::Refused { .. } => {
+            unreachable!("not of this source")
+        }
         SourceUpdate::Failed(why) => format!("Failed({why})"),
         SourceUpdate::Full(set) => {
             let mut parts = vec![names(set).join(" ")];

@@ -221,6 +221,7 @@ mod tests {
 
     fn snapshot() -> Snapshot {
         let pod = DesiredPod {
+            written: None,
             key: PodKey { namespace: "default".into(), name: "web-node1".into() },
             uid: "u1".into(),
             source: Source::File,
@@ -230,7 +231,7 @@ mod tests {
             status: PodStatus::default(),
         };
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
-        let view = PodView { pod: Arc::new(pod), status, leaving: None };
+        let view = PodView { pod: Arc::new(pod), status, leaving: None, stale: false };
         Snapshot {
             node: "node1".into(),
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },

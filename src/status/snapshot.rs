@@ -34,6 +34,8 @@ pub struct PodView {
     pub status: Arc<PodStatus>,
     /// Since when it is being stopped, wall time (kubectl prints `Terminating`).
     pub leaving: Option<Timestamp>,
+    /// It runs from an older version than its source holds, or from the store of last good versions.
+    pub stale: bool,
 }
 
 /// Whether Docker answers.
@@ -60,8 +62,19 @@ pub struct SourceView {
     pub location: String,
     /// It has sent a full set since the daemon began.
     pub ready: bool,
+    /// What is in force came from the store of last good versions.
+    #[serde(default)]
+    pub restored: bool,
+    /// When it was last read well, wall time. While it has no problem it may be older than the truth: a
+    /// source that says the same again writes no status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_well: Option<Timestamp>,
     /// Pods it wants.
     pub pods: usize,
+    /// Pods and local objects that it holds, also those that another source's ones of the same name keep
+    /// from being used.
+    #[serde(default)]
+    pub objects: usize,
     /// Why its last reading failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

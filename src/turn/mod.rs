@@ -7,6 +7,7 @@ pub mod admission;
 mod due;
 mod orphans;
 mod pods;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -23,7 +24,7 @@ use crate::merge::{Merge, Notification};
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, observe};
-use crate::source::{FromSource, Problem, SourceUpdate};
+use crate::source::{FromSource, Problem, Refused};
 use crate::status::snapshot::DockerView;
 use crate::worker::{Hint, Report, Wish};
 
@@ -143,8 +144,43 @@ struct WorkerStatus {
 /// State of one declared source, beside what the merge knows of it.
 #[derive(Debug, Default)]
 struct SourceState {
-    failed: Option<String>,
+    reading: Reading,
+    /// Of the content in force.
     problems: Vec<Problem>,
+    /// When it was last read well, wall time: only for people.
+    read_well: Option<Timestamp>,
+    /// What is in force came from the store, and the source itself has not been accepted since.
+    restored: bool,
+    /// Pods that the policy refuses.
+    refused: Vec<Refused>,
+}
+
+/// How the last reading of a source went.
+#[derive(Debug, Default)]
+enum Reading {
+    /// It was accepted, or there was none yet.
+    #[default]
+    Fine,
+    /// Nothing could be read.
+    Failed(String),
+    /// What was read is not accepted: what is in force is older.
+    Refused(String, Vec<Problem>),
+}
+
+impl Reading {
+    fn trouble(&self) -> Option<&str> {
+        match self {
+            Reading::Fine => None,
+            Reading::Failed(why) | Reading::Refused(why, _) => Some(why),
+        }
+    }
+
+    fn problems(&self) -> &[Problem] {
+        match self {
+            Reading::Refused(_, problems) => problems,
+            Reading::Fine | Reading::Failed(_) => &[],
+        }
+    }
 }
 
 /// The loop's state. See the module.
@@ -221,45 +257,6 @@ impl Turn {
     /// Whether anything that a snapshot shows has changed since this was last asked.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
-    }
-
-    fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
-        self.changed = true;
-        // Who is not declared has no say (kubernetes/kubernetes#59275).
-        let Some(state) = self.sources.get_mut(&source) else { return };
-        match update {
-            SourceUpdate::Failed(why) => {
-                if state.failed.as_ref() != Some(&why) {
-                    let line = format!("source {source}: {why}; what runs from it stays");
-                    state.failed = Some(why);
-                    self.log(log::Level::Error, line);
-                }
-            }
-            SourceUpdate::Full(set) => {
-                if state.failed.take().is_some() {
-                    self.log(log::Level::Info, format!("source {source} can be read again"));
-                }
-                self.tell_problems(source, &set.problems);
-                let changes = self.merge.full(source, &set, now.wall);
-                if self.listed {
-                    self.apply(changes, now);
-                    self.housekeeping(now);
-                }
-            }
-        }
-    }
-
-    /// Logs what is newly wrong with a source's content; what was said before is not repeated.
-    fn tell_problems(&mut self, source: Source, problems: &[Problem]) {
-        let Some(state) = self.sources.get_mut(&source) else { return };
-        let old = std::mem::replace(&mut state.problems, problems.to_vec());
-        for problem in problems.iter().filter(|p| !old.contains(p)) {
-            let (level, what) = match problem.severity {
-                crate::source::Severity::Error => (log::Level::Error, "; the last good version stays"),
-                crate::source::Severity::Warning => (log::Level::Warn, ""),
-            };
-            self.out.push(Effect::Log(level, format!("{problem}{what}")));
-        }
     }
 
     fn runtime(&mut self, event: RuntimeEvent, now: &Now) {

@@ -6,7 +6,7 @@ use super::Turn;
 use crate::clock::Now;
 use crate::plan::{Observed, Probes};
 use crate::pod::DesiredPod;
-use crate::source::{Problem, Severity};
+use crate::source::{Problem, Refused, Severity};
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting};
 
@@ -22,11 +22,17 @@ impl Turn {
                 pod: Arc::clone(&status.pod),
                 status: Arc::clone(&status.status),
                 leaving: status.leaving.or(Some(now.wall)),
+                stale: false,
             })
         }));
+        pods.extend(self.refused_views(now));
         pods.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
-        let mut problems: Vec<Problem> =
-            self.sources.values().flat_map(|s| s.problems.iter().cloned()).collect();
+        let mut problems: Vec<Problem> = self
+            .sources
+            .values()
+            .flat_map(|s| s.problems.iter().chain(s.reading.problems()))
+            .cloned()
+            .collect();
         problems.extend(self.merge.problems());
         problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
             severity: Severity::Error,
@@ -48,12 +54,18 @@ impl Turn {
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
         let entry = self.entries.get(&pod.key);
+        let stale = self.is_stale(pod);
         if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
-            return PodView { pod, status: Arc::clone(&status.status), leaving };
+            return PodView { pod, status: Arc::clone(&status.status), leaving, stale };
         }
         if let Some(rejected) = entry.and_then(|e| e.rejected.as_ref()) {
-            return PodView { pod: Arc::clone(pod), status: Arc::clone(&rejected.status), leaving: None };
+            return PodView {
+                pod: Arc::clone(pod),
+                status: Arc::clone(&rejected.status),
+                leaving: None,
+                stale,
+            };
         }
         let status = status::compute(&status::Input {
             pod,
@@ -65,7 +77,19 @@ impl Turn {
             terminal: false,
             now: now.wall,
         });
-        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None }
+        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }
+    }
+
+    /// Pods that the policy refuses and of which no other version is wanted: shown as failed.
+    fn refused_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
+        let wall = now.wall;
+        let refused = self.sources.values().flat_map(|s| &s.refused);
+        let shown = refused.filter(|r| self.merge.get(&r.pod.key).is_none());
+        let mut seen = std::collections::BTreeSet::new();
+        shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
+            let status = Arc::new(status::rejected(pod, reason, message, wall));
+            PodView { pod: Arc::clone(pod), status, leaving: None, stale: false }
+        })
     }
 
     fn source_views(&self) -> Vec<SourceView> {
@@ -74,7 +98,10 @@ impl Turn {
             location: self.config.location(*source),
             ready: self.merge.ready(*source),
             pods: self.merge.pods().filter(|p| p.source == *source).count(),
-            problem: state.failed.clone(),
+            read_well: state.read_well,
+            restored: state.restored,
+            objects: self.merge.claims(*source),
+            problem: state.reading.trouble().map(str::to_owned),
         };
         self.sources.iter().map(view).collect()
     }

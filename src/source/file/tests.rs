@@ -8,6 +8,8 @@ use std::path::Path;
 use crossbeam_channel::{Receiver, unbounded};
 
 use super::*;
+use crate::pod::Source;
+use crate::source::accept::Acceptor;
 use crate::source::testing::{TempDir, decode, place, words};
 use crate::source::watch::Opener;
 
@@ -25,8 +27,8 @@ struct Live {
 impl Live {
     fn with(path: &Path, frequency: Duration, open: Opener, settle: Duration) -> Live {
         let (sender, updates) = unbounded();
-        let mut scanner = Scanner::new(path.to_owned(), "node1".into());
-        scanner.decode = decode;
+        let mut scanner = Scanner::new(path.to_owned(), Acceptor::new(Source::File, "node1".into()));
+        scanner.acceptor.decode = decode;
         scanner.settle = settle;
         let watch = Watch::new(path.to_owned(), open);
         let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
@@ -291,7 +293,7 @@ fn the_thread_ends_with_its_handle_or_its_listener() {
     assert!(updates.recv().is_err());
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_err());
-    let source = FileSource::start(dir, NEVER, "node1".into(), sink).unwrap();
+    let source = FileSource::start(dir, NEVER, Acceptor::new(Source::File, "node1".into()), sink).unwrap();
     assert!(updates.recv().is_ok());
     assert!(updates.recv().is_err());
     drop(source);

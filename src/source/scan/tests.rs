@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::Timestamp;
+use crate::pod::Source;
+use crate::source::accept::Acceptor;
 use crate::source::testing::{DECODED, FakeDisk, Node, TempDir, decode, names, words};
 
 /// A scanner of `/m` and its world. The wall clock starts at second 1000, the monotonic one at 0.
@@ -16,9 +18,9 @@ struct Bench {
 impl Bench {
     fn of(path: &str) -> Bench {
         let disk = FakeDisk::default();
-        let mut scanner = Scanner::new(path.into(), "node1".into());
+        let mut scanner = Scanner::new(path.into(), Acceptor::new(Source::File, "node1".into()));
         scanner.disk = Box::new(disk.clone());
-        scanner.decode = decode;
+        scanner.acceptor.decode = decode;
         Bench { disk, scanner, millis: 0 }
     }
     /// A directory `/m` with these files, written long ago, that has been looked at.
@@ -492,8 +494,8 @@ fn the_real_disk_never_opens_what_is_no_file() {
     {
         std::fs::write(directory.join(name), content).unwrap();
     }
-    let mut scanner = Scanner::new(directory.join(""), "node1".into());
-    scanner.decode = decode;
+    let mut scanner = Scanner::new(directory.join(""), Acceptor::new(Source::File, "node1".into()));
+    scanner.acceptor.decode = decode;
     let mut now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
     scanner.scan(now, &Hints::default());
     now.mono = Mono(limits::SCAN_SETTLE);

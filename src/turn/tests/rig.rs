@@ -168,7 +168,7 @@ impl Rig {
             message: "not YAML".to_owned(),
         };
         let problems = broken.iter().map(problem).collect();
-        self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), broken, problems }))
+        self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), broken, problems, ..PodSet::default() }))
     }
 
     pub(super) fn fail(&mut self, why: &str) -> Vec<String> {

@@ -1,0 +1,54 @@
+//! Whether bytes from a source are accepted, and what they mean: the one door for files, answers and what
+//! was remembered of either. Pure. What is not accepted here reaches nobody.
+
+use crate::limits;
+use crate::manifest::{self, Context, Decoded};
+use crate::pod::Source;
+use crate::source::Severity;
+use crate::source::entry::whole_file;
+
+/// Turns bytes into pods and objects; [`manifest::decode`] but in tests.
+pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;
+
+/// The rules of one source.
+#[derive(Debug, Clone)]
+pub struct Acceptor {
+    /// Whose bytes.
+    pub source: Source,
+    /// Lower-case node name.
+    pub node_name: String,
+    /// Most bytes of one file or body.
+    pub max_bytes: usize,
+    /// How bytes are read.
+    pub decode: Decode,
+}
+
+impl Acceptor {
+    /// The rules for a source of this node.
+    #[must_use]
+    pub fn new(source: Source, node_name: String) -> Acceptor {
+        Acceptor { source, node_name, max_bytes: limits::MANIFEST_BYTES, decode: manifest::decode }
+    }
+
+    /// Judges the content of `path` (a file's path or a URL). `signature` is the detached signature that
+    /// came with it.
+    #[must_use]
+    pub fn accept(&self, path: &str, bytes: &[u8], _signature: Option<&[u8]>) -> Decoded {
+        let refused = if bytes.len() > self.max_bytes {
+            Some(format!("is larger than the {} bytes a manifest may have: not read", self.max_bytes))
+        } else if bytes.iter().all(u8::is_ascii_whitespace) {
+            Some("is empty".to_owned())
+        } else {
+            None
+        };
+        match refused {
+            Some(why) => {
+                Decoded { problems: vec![whole_file(Severity::Error, path, why)], ..Decoded::default() }
+            }
+            None => {
+                let context = Context { node_name: &self.node_name, source: self.source, path };
+                (self.decode)(bytes, &context)
+            }
+        }
+    }
+}

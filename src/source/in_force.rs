@@ -1,0 +1,82 @@
+//! What is in force of one path (a file, or a URL): the newest content that was accepted, and older
+//! versions of pods whose newest version the policy refuses. Pure.
+//!
+//! The state is a fold over accepted contents, so that replaying the remembered ones in order after a
+//! restart ends with the same pods (invariant 5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::manifest::Decoded;
+use crate::object::LocalObject;
+use crate::pod::{DesiredPod, PodKey};
+use crate::source::Refused;
+
+/// Number of an accepted content of one path; only grows.
+pub type Version = u64;
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct InForce {
+    pods: Vec<Arc<DesiredPod>>,
+    objects: Vec<Arc<LocalObject>>,
+    refused: Vec<Refused>,
+    newest: Version,
+    /// Pods that an older content still provides.
+    kept: BTreeMap<PodKey, Version>,
+}
+
+impl InForce {
+    /// Takes content that was accepted (no problem of it is an error). Answers with the contents that
+    /// the state is made of now, oldest first, the new one last: others need not be remembered.
+    pub fn apply(&mut self, decoded: Decoded) -> Vec<Version> {
+        let before = self.newest;
+        self.newest = before.saturating_add(1);
+        let mut old = std::mem::take(&mut self.kept);
+        let mut pods = decoded.pods;
+        for refused in &decoded.refused {
+            let key = &refused.pod.key;
+            let stays = self.pods.iter().find(|p| p.key == *key && !pods.iter().any(|new| new.key == *key));
+            if let Some(stays) = stays {
+                pods.push(Arc::clone(stays));
+                self.kept.insert(key.clone(), old.remove(key).unwrap_or(before));
+            }
+        }
+        self.pods = pods;
+        self.objects = decoded.objects;
+        self.refused = decoded.refused;
+        let mut made_of: BTreeSet<Version> = self.kept.values().copied().collect();
+        made_of.insert(self.newest);
+        made_of.into_iter().collect()
+    }
+
+    /// Pods in force.
+    #[must_use]
+    pub fn pods(&self) -> &[Arc<DesiredPod>] {
+        &self.pods
+    }
+
+    /// Objects in force.
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<LocalObject>] {
+        &self.objects
+    }
+
+    /// Pods that the policy refuses in the newest content.
+    #[must_use]
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// It asks for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.objects.is_empty() && self.refused.is_empty()
+    }
+
+    /// Nothing was ever accepted.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.newest == 0
+    }
+}
