@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::merge::Op;
+use crate::manifest::static_pod::CONFIG_HASH;
 use crate::pod::{DesiredPod, Source};
 
 /// Source of the pod: `file`, `http`, `api`.
@@ -17,13 +18,14 @@ pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 /// Written by the agent, so not part of what the user means. `config.hash` is: it counts.
 const LOCAL: [&str; 3] = [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR];
 
-/// What became of a pod whose UID stays: `None` when nothing that anybody must hear of.
-pub fn outcome(old: &DesiredPod, new: &DesiredPod, source: Source) -> Option<Op> {
+/// What became of a pod whose UID stays: `None` when nothing that anybody must hear of. Both are
+/// annotated.
+pub fn outcome(old: &DesiredPod, new: &DesiredPod) -> Option<Op> {
     if means_other(old, new) {
         let deleting = new.metadata.deletion_timestamp.is_some();
         return Some(if deleting { Op::Delete } else { Op::Update });
     }
-    let moved = old.source != source || old.origin != new.origin;
+    let moved = old.source != new.source || old.origin != new.origin;
     (moved || old.status != new.status).then_some(Op::Reconcile)
 }
 
@@ -41,16 +43,25 @@ fn meant(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&Strin
     all.into_iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
 }
 
-/// The pod as the rest of the daemon sees it: owned by `source`, with its local annotations. `old` is the
-/// stored version with the same UID: its first-seen time (and mirror hash) stay.
+/// The pod as the rest of the daemon sees it: owned by `source`, with its local annotations and its UID,
+/// which is an older one when it moved here. `old` is the stored version with the same UID: its
+/// first-seen time (and mirror hash) stay.
 pub fn annotate(
     raw: &DesiredPod,
+    uid: &str,
     source: Source,
     seen: Timestamp,
     old: Option<&DesiredPod>,
 ) -> Arc<DesiredPod> {
     let mut pod = raw.clone();
     pod.source = source;
+    if pod.uid != uid {
+        uid.clone_into(&mut pod.uid);
+        pod.metadata.uid = Some(uid.to_owned());
+        if let Some(hash) = pod.metadata.annotations.as_mut().and_then(|a| a.get_mut(CONFIG_HASH)) {
+            uid.clone_into(hash);
+        }
+    }
     let kept = |key: &str| old.and_then(|o| o.metadata.annotations.as_ref()?.get(key).cloned());
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(CONFIG_SOURCE.into(), source.as_str().into());

@@ -43,6 +43,17 @@ pub enum Op {
     Set,
 }
 
+/// What was found running under one identity when the daemon began.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Running {
+    /// Pod UID.
+    pub uid: String,
+    /// [`DesiredPod::written`], as its containers carry it.
+    pub written: Option<String>,
+    /// Sources and paths written on its containers.
+    pub places: BTreeSet<(Source, String)>,
+}
+
 /// One message of the merge: pods of one kind of change, never empty except where spec/01 section 7
 /// wants an empty `Add` to mark a source seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,8 +107,8 @@ pub struct Merge {
     /// The declared ones only.
     sources: BTreeMap<Source, Known>,
     holders: Holders,
-    /// UIDs that ran when the daemon began, of names that nobody has claimed yet.
-    running: BTreeMap<PodKey, String>,
+    /// What ran when the daemon began, of names that nobody has claimed yet.
+    running: BTreeMap<PodKey, Running>,
 }
 
 impl Merge {
@@ -131,11 +142,11 @@ impl Merge {
         self.tell(turn, source, Op::Restore, false)
     }
 
-    /// Tells which UID runs now for each identity (from Docker's labels, at start): of two that claim
-    /// one name, the running one keeps it. May move a name from one claimant to the other; that is told
+    /// Tells what runs now for each identity (from Docker's labels, at start): of two that claim one name,
+    /// the running one keeps it, and a pod that moved between sources is recognised. May move a name from one claimant to the other; that is told
     /// under the source of the one that now holds it.
-    pub fn running(&mut self, uids: &BTreeMap<PodKey, String>, seen: Timestamp) -> Vec<Change> {
-        self.running.clone_from(uids);
+    pub fn running(&mut self, found: &BTreeMap<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
+        self.running.clone_from(found);
         let mut turn = self.resolve(seen);
         let mut changes = Vec::new();
         let sources: Vec<Source> = self.sources.keys().copied().collect();
@@ -205,21 +216,25 @@ impl Merge {
         });
         for (key, claim) in winners {
             let raw = Arc::clone(claim.pod);
+            let uid = names::uid(claim, self.holders.get(key), self.running.get(key)).to_owned();
             let Some(holder) = self.holders.get_mut(key) else {
-                let pod = compare::annotate(&raw, claim.source, seen, None);
+                let pod = compare::annotate(&raw, &uid, claim.source, seen, None);
                 turn.added.push(Arc::clone(&pod));
                 self.holders.insert(key.clone(), Holder { pod, raw });
                 continue;
             };
-            if Arc::ptr_eq(&holder.raw, &raw) && holder.pod.source == claim.source {
+            let same_uid = holder.pod.uid == uid;
+            if same_uid && Arc::ptr_eq(&holder.raw, &raw) && holder.pod.source == claim.source {
                 continue;
             }
-            if holder.pod.uid != raw.uid {
+            let old = Some(&*holder.pod).filter(|_| same_uid);
+            let new = compare::annotate(&raw, &uid, claim.source, seen, old);
+            if !same_uid {
                 turn.removed.push(Arc::clone(&holder.pod));
-                holder.pod = compare::annotate(&raw, claim.source, seen, None);
+                holder.pod = new;
                 turn.added.push(Arc::clone(&holder.pod));
-            } else if let Some(op) = compare::outcome(&holder.pod, &raw, claim.source) {
-                holder.pod = compare::annotate(&raw, claim.source, seen, Some(&holder.pod));
+            } else if let Some(op) = compare::outcome(&holder.pod, &new) {
+                holder.pod = new;
                 turn.of(op).push(Arc::clone(&holder.pod));
             }
             holder.raw = raw;

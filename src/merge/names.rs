@@ -3,10 +3,14 @@
 //!
 //! The rule (kubernetes/kubernetes#136962): what runs keeps its name; an edit follows its file; else the
 //! first by source and path.
+//!
+//! A pod that another source takes over word for word stays the same pod: it keeps its UID, and nothing
+//! restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Running;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::source::{Problem, Severity};
 
@@ -44,13 +48,14 @@ struct Rank<'a> {
     uid: &'a str,
 }
 
-fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&String>) -> Rank<'a> {
+fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>) -> Rank<'a> {
     let pod = claim.pod;
     let held = holder.map(|h| &*h.pod);
+    let same_uid = holder.is_some_and(|h| h.raw.uid == pod.uid && h.pod.source == claim.source);
     let from_holders_source = held.filter(|h| h.source == claim.source);
     Rank {
-        not_running: running != Some(&pod.uid),
-        not_holder: held.is_none_or(|h| h.uid != pod.uid),
+        not_running: running.is_none_or(|r| r.uid != pod.uid && !r.is(claim)),
+        not_holder: !same_uid && held.is_none_or(|h| h.uid != pod.uid),
         other_origin: from_holders_source.is_none_or(|h| h.origin != pod.origin),
         other_path: from_holders_source.is_none_or(|h| h.origin.path != pod.origin.path),
         source: claim.source,
@@ -59,12 +64,37 @@ fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&String>)
     }
 }
 
-/// One winner for each claimed name. `running` holds the UIDs found in Docker at start, for names whose
+impl Running {
+    /// The claim is what runs, word for word, now from another source, or still where it moved to before
+    /// the daemon began. A manifest that only changed its path within one source is a new pod (spec/01
+    /// section 6).
+    fn is(&self, claim: Claim<'_>) -> bool {
+        let here = |(source, path): &(Source, String)| {
+            *source != claim.source || *path == claim.pod.origin.path
+        };
+        self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
+    }
+}
+
+/// The UID under which a claim holds its name.
+pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a Running>) -> &'a str {
+    let raw = claim.pod;
+    if let Some(running) = running.filter(|r| r.is(claim)) {
+        return &running.uid;
+    }
+    let stays = holder.filter(|h| {
+        let moved = h.pod.source != claim.source && raw.written.is_some() && raw.written == h.raw.written;
+        moved || h.raw.uid == raw.uid
+    });
+    stays.map_or(&raw.uid, |h| &h.pod.uid)
+}
+
+/// One winner for each claimed name. `running` holds what was found in Docker at start, for names whose
 /// first holder is not chosen yet.
 pub fn winners<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     holders: &Holders,
-    running: &BTreeMap<PodKey, String>,
+    running: &BTreeMap<PodKey, Running>,
 ) -> BTreeMap<&'a PodKey, Claim<'a>> {
     let mut best: BTreeMap<&'a PodKey, Claim<'a>> = BTreeMap::new();
     for claim in claims {
@@ -89,6 +119,14 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
         let pod = claim.pod;
         let Some(holder) = holders.get(&pod.key) else { continue };
         if !Arc::ptr_eq(&holder.raw, pod) {
+            if pod.written.is_some() && pod.written == holder.raw.written && claim.source != holder.pod.source {
+                let message = format!(
+                    "the same pod is in {}, which holds it; this source takes it over when that one lets go",
+                    holder.pod.origin
+                );
+                found.push(problem(Severity::Warning, pod, message));
+                continue;
+            }
             let held_by = format!(
                 "the name is held by the pod from {}, which keeps it; this one is ignored until that one \
                  is gone or renamed",

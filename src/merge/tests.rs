@@ -23,6 +23,7 @@ pub struct Sample {
     pub annotations: BTreeMap<String, String>,
     pub deleted: Option<i64>,
     pub grace: Option<i64>,
+    pub written: Option<&'static str>,
 }
 
 pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
@@ -37,6 +38,7 @@ pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
         annotations: BTreeMap::new(),
         deleted: None,
         grace: None,
+        written: None,
     }
 }
 
@@ -58,7 +60,7 @@ impl Sample {
             ..ObjectMeta::default()
         };
         Arc::new(DesiredPod {
-            written: None,
+            written: self.written.map(str::to_owned),
             key: PodKey { namespace: "default".into(), name: full_name },
             uid: self.uid.clone(),
             source,
@@ -82,6 +84,10 @@ impl Sample {
     }
     fn phase(mut self, phase: &'static str) -> Sample {
         self.phase = phase;
+        self
+    }
+    fn written(mut self, hash: &'static str) -> Sample {
+        self.written = Some(hash);
         self
     }
     fn label(mut self, key: &str, value: &str) -> Sample {
@@ -354,7 +360,7 @@ fn a_pod_with_a_fixed_uid_moves_between_sources_and_files_without_a_restart() {
 fn what_runs_when_the_daemon_begins_keeps_its_name() {
     let uids = |uid: &str| {
         let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
-        BTreeMap::from([(key, uid.to_owned())])
+        BTreeMap::from([(key, Running { uid: uid.to_owned(), ..Running::default() })])
     };
     let both = [sample("web", "u1", "/m/a.yaml"), sample("web", "u2", "/m/b.yaml")];
     // Docker was listed first.
@@ -386,11 +392,66 @@ fn running_tells_each_move_under_the_source_that_now_holds_the_name() {
         &[sample("web", "f1", "/m/a.yaml"), sample("db", "f2", "/m/b.yaml"), sample("db", "f3", "/m/c.yaml")],
     );
     let key = |name: &str| PodKey { namespace: "default".into(), name: format!("{name}-node1") };
-    let uids = BTreeMap::from([(key("web"), "h1".to_owned()), (key("db"), "f3".to_owned())]);
+    let uid = |uid: &str| Running { uid: uid.to_owned(), ..Running::default() };
+    let uids = BTreeMap::from([(key("web"), uid("h1")), (key("db"), uid("f3"))]);
     let changes = merge.running(&uids, at(2));
     assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3] Remove[web:f1] Add[web:h1]");
     let sources: Vec<Source> = changes.iter().map(|c| c.source).collect();
     assert_eq!(sources, [Source::File, Source::File, Source::Http, Source::Http]);
+}
+
+#[test]
+fn a_pod_that_another_source_takes_over_word_for_word_stays_the_same() {
+    let in_file = || sample("web", "f1", "/m/a.yaml").written("w");
+    let in_url = || sample("web", "h1", "http://x").written("w");
+    let mut merge = merge();
+    assert_eq!(file(&mut merge, &[in_file()]), "Add[web:f1]");
+    assert_eq!(http(&mut merge, &[in_url()]), "Add[]");
+    assert_eq!(merge.problems().len(), 1, "{:?}", merge.problems());
+    assert_eq!(merge.problems()[0].severity, Severity::Warning);
+    // The file goes: the URL's pod is the same one, under the UID that runs.
+    assert_eq!(file(&mut merge, &[]), "Reconcile[web:f1]");
+    assert_eq!(holder(&merge, "web"), "http:http://x:f1");
+    // Read again, it is still that one; and it keeps the name when the file comes back.
+    assert_eq!(http(&mut merge, &[in_url()]), "");
+    assert_eq!(file(&mut merge, &[in_file()]), "");
+    assert_eq!(holder(&merge, "web"), "http:http://x:f1");
+    // Edited, it is another pod.
+    assert_eq!(http(&mut merge, &[sample("web", "h2", "http://x").written("v")]), "Reconcile[web:f1]");
+    assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
+    assert_eq!(file(&mut merge, &[]), "Remove[web:f1] Add[web:h2]");
+    // Other words under the same name are another pod, too, and so is a file that only was renamed.
+    assert_eq!(file(&mut merge, &[sample("db", "f3", "/m/c.yaml").written("c")]), "Add[db:f3]");
+    let renamed = sample("db", "f4", "/m/d.yaml").written("c");
+    assert_eq!(file(&mut merge, &[renamed]), "Remove[db:f3] Add[db:f4]");
+}
+
+#[test]
+fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
+    let key = || PodKey { namespace: "default".into(), name: "web-node1".into() };
+    let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
+        let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
+        let found = Running { uid: "f1".into(), written: Some("w".into()), places };
+        let found = BTreeMap::from([(key(), found)]);
+        // Docker was listed first, and the URL read first: the same end.
+        let mut first = merge();
+        first.running(&found, at(1));
+        http(&mut first, std::slice::from_ref(&claim));
+        let mut second = merge();
+        http(&mut second, &[claim]);
+        second.running(&found, at(1));
+        assert_eq!(holder(&first, "web"), expected);
+        assert_eq!(holder(&second, "web"), expected);
+    };
+    let claim = || sample("web", "h1", "http://x").written("w");
+    check(&[(Source::File, "/m/a.yaml")], claim(), "http:http://x:f1");
+    // It moved long ago, and a container was made since.
+    check(&[(Source::File, "/m/a.yaml"), (Source::Http, "http://x")], claim(), "http:http://x:f1");
+    check(&[(Source::Http, "http://x")], claim(), "http:http://x:f1");
+    // The URL changed: as with a renamed file.
+    check(&[(Source::Http, "http://old")], claim(), "http:http://x:h1");
+    check(&[(Source::File, "/m/a.yaml")], sample("web", "h1", "http://x").written("v"), "http:http://x:h1");
+    check(&[(Source::File, "/m/a.yaml")], sample("web", "h1", "http://x"), "http:http://x:h1");
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Owned {
     pub source: Option<Source>,
     /// Manifest path or URL written on it.
     pub origin: Option<String>,
+    /// [`crate::pod::DesiredPod::written`] of the pod it was made for.
+    pub written: Option<String>,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.

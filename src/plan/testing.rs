@@ -124,6 +124,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         grace: None,
         source: Some(pod.source),
         origin: None,
+        written: None,
         stop_signal: None,
         created: Some(at(base)),
     }

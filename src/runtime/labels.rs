@@ -48,6 +48,9 @@ pub const SOURCE: &str = "podkeeper.dev/source";
 /// On every object: the manifest's path or URL, so that a manifest that cannot be read at start keeps
 /// its pod.
 pub const ORIGIN: &str = "podkeeper.dev/origin";
+/// On every object of a pod whose UID podkeeper made: hash of the manifest as written, so that a pod that
+/// moves to another source is recognised.
+pub const WRITTEN: &str = "podkeeper.dev/written";
 /// On the sandbox: attempt, decimal (also the last part of its name).
 pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
@@ -77,6 +80,7 @@ pub const OURS: &[&str] = &[
     ROOT_DIR,
     SOURCE,
     ORIGIN,
+    WRITTEN,
     SANDBOX_ATTEMPT,
     KIND,
     HOST_NETWORK,

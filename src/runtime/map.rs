@@ -252,6 +252,9 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     put(all, labels::ROOT_DIR, &*config.root_dir);
     put(all, labels::SOURCE, pod.source.as_str());
     put(all, labels::ORIGIN, &*pod.origin.path);
+    if let Some(written) = &pod.written {
+        put(all, labels::WRITTEN, &**written);
+    }
 }
 
 fn put(all: &mut BTreeMap<String, String>, key: &str, value: impl Into<String>) {

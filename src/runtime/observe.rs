@@ -166,6 +166,7 @@ impl<'a> Ours<'a> {
             grace: grace(labels::DELETION_GRACE).or_else(|| grace(labels::TERMINATION_GRACE)),
             source: text(labels::SOURCE).and_then(Source::parse),
             origin: text(labels::ORIGIN).filter(|origin| !origin.is_empty()).map(str::to_string),
+            written: text(labels::WRITTEN).filter(|hash| !hash.is_empty()).map(str::to_string),
             stop_signal: None,
             created: None,
         }

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use crate::clock::{Now, Timestamp};
 use crate::config::Config;
 use crate::limits;
-use crate::merge::{Merge, Notification};
+use crate::merge::{Merge, Notification, Running};
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, observe};
@@ -310,9 +310,11 @@ impl Turn {
         let running = self.found.iter().filter_map(|(key, all)| {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
-            Some((key.clone(), any.uid.clone()))
+            let same = all.iter().filter(|c| c.uid == any.uid);
+            let places = same.filter_map(|c| Some((c.source?, c.origin.clone()?))).collect();
+            Some((key.clone(), Running { uid: any.uid.clone(), written: any.written.clone(), places }))
         });
-        let running: BTreeMap<PodKey, String> = running.collect();
+        let running: BTreeMap<PodKey, Running> = running.collect();
         // The changes are not needed: everything wanted is looked at now.
         _ = self.merge.running(&running, now.wall);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();

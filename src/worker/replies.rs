@@ -384,6 +384,7 @@ impl Machine {
             grace: grace.and_then(|g| u32::try_from(g).ok()),
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
+            written: pod.and_then(|p| p.written.clone()),
             stop_signal: None,
             created: None,
         }

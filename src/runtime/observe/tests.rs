@@ -83,6 +83,7 @@ fn what_is_mapped_is_read_back() {
         grace: None,
         source: Some(Source::File),
         origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
+        written: None,
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
     };
