@@ -56,7 +56,7 @@ impl Verb {
         match self {
             Verb::Run => "run --pod-manifest-path PATH [FLAG...]",
             Verb::Check => "check FILE|DIR|-...",
-            Verb::Get => "get pods [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+            Verb::Get => "get pods|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
@@ -71,7 +71,7 @@ impl Verb {
         match self {
             Verb::Run => "Keep the pods of a manifest directory running on Docker",
             Verb::Check => "Check manifests; nothing is run",
-            Verb::Get => "List the pods of this node",
+            Verb::Get => "List the pods of this node, or where they come from",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
