@@ -7,4 +7,5 @@ mod orphans;
 mod ports;
 mod rig;
 mod snapshot;
+mod sources;
 mod workers;

@@ -141,7 +141,7 @@ impl Rig {
         effects.iter().map(words).collect()
     }
 
-    fn source(&mut self, update: SourceUpdate) -> Vec<String> {
+    pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
         self.handle(Event::Source(FromSource { source: Source::File, update }))
     }
 
