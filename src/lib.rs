@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod merge;
 pub mod plan;
 pub mod pod;
+pub mod policy;
 pub mod qos;
 pub mod runtime;
 pub mod source;

@@ -12,6 +12,7 @@ use crate::limits;
 use crate::logging::one_line;
 use crate::manifest::{self, Context};
 use crate::pod::{PodKey, Source};
+use crate::policy::Policy;
 use crate::source::hints::is_manifest_name;
 use crate::source::{Problem, Severity};
 
@@ -19,7 +20,7 @@ use crate::source::{Problem, Severity};
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let node = options.hostname_override.as_deref().unwrap_or(&host).trim().to_lowercase();
-    let mut report = Report::default();
+    let mut report = Report { policy: options.policy.clone(), ..Report::default() };
     for path in paths {
         report.visit(path, &node);
     }
@@ -48,6 +49,8 @@ fn line(problem: &Problem) -> String {
 
 #[derive(Debug, Default)]
 struct Report {
+    /// What pods may do. With a standard in it, the pods are judged by it although they may not run here.
+    policy: Policy,
     files: usize,
     /// Where each pod was first seen.
     pods: BTreeMap<PodKey, String>,
@@ -106,15 +109,22 @@ impl Report {
     }
 
     fn decode(&mut self, bytes: &[u8], path: &str, node: &str) {
-        let decoded = manifest::decode(bytes, &Context { node_name: node, source: Source::File, path });
+        let context = Context { node_name: node, source: Source::File, path };
+        let lenient = !self.policy.pod_security.is_empty();
+        let decode = if lenient { manifest::decode_leniently } else { manifest::decode };
+        let decoded = decode(bytes, &context);
         self.problems.extend(decoded.problems);
         for pod in decoded.pods {
+            // Problems name pods as written: without the node's suffix.
+            let name = pod.key.name.strip_suffix(node).and_then(|n| n.strip_suffix('-'));
+            let name = format!("{}/{}", pod.key.namespace, name.unwrap_or(&pod.key.name));
+            for refusal in self.policy.refusals(Source::File, &pod.metadata, &pod.spec) {
+                self.problem(Severity::Error, Path::new(path), Some(name.clone()), refusal.message);
+            }
             if let Some(first) = self.pods.get(&pod.key) {
                 let message = format!("is in {first} too: the one that runs first keeps the name");
-                // Problems name pods as written: without the node's suffix.
-                let name = pod.key.name.strip_suffix(node).and_then(|n| n.strip_suffix('-'));
-                let name = name.unwrap_or(&pod.key.name);
-                self.problem(Path::new(path), Some(format!("{}/{name}", pod.key.namespace)), message);
+                let severity = if lenient { Severity::Warning } else { Severity::Error };
+                self.problem(severity, Path::new(path), Some(name), message);
             } else {
                 self.pods.insert(pod.key.clone(), path.to_owned());
             }
@@ -122,12 +132,12 @@ impl Report {
     }
 
     fn error(&mut self, path: &Path, message: String) {
-        self.problem(path, None, message);
+        self.problem(Severity::Error, path, None, message);
     }
 
-    fn problem(&mut self, path: &Path, pod: Option<String>, message: String) {
+    fn problem(&mut self, severity: Severity, path: &Path, pod: Option<String>, message: String) {
         let path = path.to_string_lossy().into_owned();
-        self.problems.push(Problem { severity: Severity::Error, path, at: None, pod, field: None, message });
+        self.problems.push(Problem { severity, path, at: None, pod, field: None, message });
     }
 
     fn count(&self, severity: Severity) -> usize {
