@@ -240,6 +240,59 @@ mod tests {
         assert_eq!(found.summary(), "4 files, 4 pods: 0 errors, 0 warnings\n");
     }
 
+    /// Half of what is in here podkeeper cannot run: with a standard, that is no error, and the standard is.
+    #[test]
+    fn pods_are_judged_by_a_standard() {
+        let strange = concat!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: far, annotations: {a: b}}\nspec:\n",
+            "  os: {name: windows}\n  hostUsers: false\n  serviceAccountName: robot\n  typo: 1\n",
+            "  securityContext: {runAsNonRoot: true, sysctls: [{name: kernel.shm_rmid_forced, value: '0'}]}\n",
+            "  containers:\n  - {name: Not_A_Name, image: x, securityContext: {procMount: Unmasked}}\n",
+            "  ephemeralContainers: [{name: debug, image: y}]\n",
+            "  volumes: [{name: v, csi: {driver: d}}, {name: v, persistentVolumeClaim: {claimName: c}}]\n",
+        );
+        let decode = |standard: &str, text: &str| {
+            let policy =
+                Policy { pod_security: crate::policy::parse_sources(standard).unwrap(), ..Policy::default() };
+            let mut report = Report { policy, ..Report::default() };
+            report.decode(text.as_bytes(), "far.yaml", "node1");
+            report
+        };
+        let good = decode("baseline", strange);
+        assert_eq!(good.count(Severity::Error), 0, "{:?}", good.problems);
+        assert!(good.count(Severity::Warning) > 4 && good.pods.len() == 1, "{:?}", good.problems);
+        let bad = decode("restricted", strange);
+        let errors: Vec<String> =
+            bad.problems.iter().filter(|p| p.severity == Severity::Error).map(line).collect();
+        let says = r#"violates PodSecurity "restricted:latest": procMount (container "Not_A_Name" "#;
+        let says = format!("{says}must not set securityContext.procMount to \"Unmasked\")");
+        assert_eq!(errors, [format!("far.yaml: error: pod default/far: {says}")]);
+        // What is no manifest of pods is an error under every standard.
+        for text in ["a: [", "", "kind: Pod", "apiVersion: v1\nkind: Deployment\n"] {
+            assert_eq!(decode("privileged", text).count(Severity::Error), 1, "{text}");
+        }
+        let misfit = strange.replace("hostUsers: false", "hostUsers: maybe");
+        assert_eq!(decode("privileged", &misfit).count(Severity::Error), 1);
+        assert_eq!(decode("http=restricted", strange).count(Severity::Error), 0);
+    }
+
+    #[test]
+    fn the_lists_of_the_node_hold_for_good_pods() {
+        let policy = Policy { allowed_images: Some(Vec::new()), ..Policy::default() };
+        let mut report = Report { policy, ..Report::default() };
+        let pod =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: b:1}]}\n";
+        report.decode(pod.as_bytes(), "web.yaml", "node1");
+        report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml", "node1");
+        let lines: Vec<String> = report.problems.iter().map(line).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(
+            lines[0],
+            "web.yaml: error: pod default/web: container \"a\": image \"b:1\" is not allowed on this node"
+        );
+        assert!(lines[1].contains("spec.containers[0].name: Invalid value"), "{lines:?}");
+    }
+
     #[test]
     fn what_is_wrong_with_manifests() {
         let mut found = Report::default();

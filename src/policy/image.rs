@@ -125,7 +125,7 @@ impl AllowedImage {
     pub fn parse(text: &str) -> Result<AllowedImage, String> {
         let wrong =
             || format!("{text:?} is neither an image nor the beginning of one that ends with a slash");
-        if let Some(below) = text.strip_suffix('/') {
+        if let Some(below) = text.strip_suffix('/').filter(|below| !below.is_empty()) {
             let (domain, path) = if is_domain_like(below.split('/').next().unwrap_or_default()) {
                 split_domain(text)
             } else {

@@ -19,8 +19,8 @@ fn versions_are_read_as_upstream_reads_them() {
     check("v1.9223372036854775808", None);
     check("v1.99999999999999999999999", None);
     for text in [
-        "", "1.25", "v1", "v1.", "v1.01", "v1.00", "v2.0", "v1.+5", "v1.-5", "v1. 5", "v1.25 ", "v1.25.1", "v1.x",
-        "V1.25", "Latest", "v1.²", "v1.1_0", "v0.1",
+        "", "1.25", "v1", "v1.", "v1.01", "v1.00", "v2.0", "v1.+5", "v1.-5", "v1. 5", "v1.25 ", "v1.25.1",
+        "v1.x", "V1.25", "Latest", "v1.²", "v1.1_0", "v0.1",
     ] {
         check(text, None);
     }
@@ -56,11 +56,10 @@ fn sources_have_levels_of_their_own() {
     use Source::{Api, File, Http};
     check("baseline", &[(File, "baseline"), (Http, "baseline"), (Api, "baseline")]);
     check("file=privileged,http=restricted:v1.30", &[(File, "privileged"), (Http, "restricted:v1.30")]);
-    check("restricted:v1.1, file=baseline", &[
-        (File, "baseline"),
-        (Http, "restricted:v1.1"),
-        (Api, "restricted:v1.1"),
-    ]);
+    check(
+        "restricted:v1.1, file=baseline",
+        &[(File, "baseline"), (Http, "restricted:v1.1"), (Api, "restricted:v1.1")],
+    );
     for (text, why) in [
         ("", "level \"\" must be one of privileged, baseline, restricted"),
         ("file=baseline,", "level \"\" must be one of privileged, baseline, restricted"),
