@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::super::standards::{BASELINE, RESTRICTED};
 use super::super::{Level, LevelVersion, Version, evaluate, message};
 use super::pod;
+use crate::manifest::{Context, decode_leniently};
+use crate::pod::Source;
 
 /// Past the newest revision of any check.
 const NEWEST: u64 = 40;
@@ -181,6 +183,18 @@ fn ids(level: Level, version: Version, root: &Value) -> Vec<&'static str> {
     evaluate(&LevelVersion { level, version }, &metadata, &spec).into_iter().map(|v| v.id).collect()
 }
 
+/// The same of the pod as a manifest: neither defaults nor what this node adds make a difference.
+fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
+    let metadata = json!({"name": "web", "annotations": root["annotations"]});
+    let manifest = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": root["spec"]});
+    let context = Context { node_name: "node1", source: Source::File, path: "web.yaml" };
+    let decoded = decode_leniently(manifest.to_string().as_bytes(), &context);
+    assert!(decoded.is_good(), "{:?}", decoded.problems);
+    let [pod] = decoded.pods.as_slice() else { panic!("{manifest}") };
+    let at = LevelVersion { level, version: Version::Minor(minor) };
+    evaluate(&at, &pod.metadata, &pod.spec).into_iter().map(|v| v.id).collect()
+}
+
 #[test]
 fn exactly_the_check_of_a_field_objects() {
     let mut seen = BTreeSet::new();
@@ -189,6 +203,11 @@ fn exactly_the_check_of_a_field_objects() {
             for tweak in tweaks(level, minor) {
                 let mut root = least(level, minor);
                 tweak.sets.iter().for_each(|(path, value)| set(&mut root, path, value));
+                assert_eq!(
+                    decoded(level, minor, &root),
+                    Vec::from_iter(tweak.id),
+                    "decoded: {level:?} {minor} {root}"
+                );
                 let versions = [Some(Version::Minor(minor)), (minor == NEWEST).then_some(Version::Latest)];
                 for version in versions.into_iter().flatten() {
                     let found = ids(level, version, &root);
@@ -206,7 +225,6 @@ fn exactly_the_check_of_a_field_objects() {
     assert_eq!(seen, all.collect());
 }
 
-/// The check at the newest version, in a copy of what upstream's registry holds.
 #[test]
 fn the_registry_is_in_order() {
     for checks in [BASELINE, RESTRICTED] {
