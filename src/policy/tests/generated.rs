@@ -198,16 +198,21 @@ fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
 #[test]
 fn exactly_the_check_of_a_field_objects() {
     let mut seen = BTreeSet::new();
+    // Versions at which some rule changes, and the ones just before.
+    let revisions = BASELINE.iter().chain(RESTRICTED).flat_map(|c| c.revisions);
+    let turns: BTreeSet<u64> = revisions.flat_map(|r| [r.saturating_sub(1), *r]).collect();
     for level in [Level::Baseline, Level::Restricted] {
         for minor in 0..=NEWEST {
             for tweak in tweaks(level, minor) {
                 let mut root = least(level, minor);
                 tweak.sets.iter().for_each(|(path, value)| set(&mut root, path, value));
-                assert_eq!(
-                    decoded(level, minor, &root),
-                    Vec::from_iter(tweak.id),
-                    "decoded: {level:?} {minor} {root}"
-                );
+                if turns.contains(&minor) {
+                    assert_eq!(
+                        decoded(level, minor, &root),
+                        Vec::from_iter(tweak.id),
+                        "decoded: {level:?} {minor} {root}"
+                    );
+                }
                 let versions = [Some(Version::Minor(minor)), (minor == NEWEST).then_some(Version::Latest)];
                 for version in versions.into_iter().flatten() {
                     let found = ids(level, version, &root);

@@ -1,3 +1,5 @@
+//! Grammar of levels, versions and sources.
+
 use std::collections::BTreeMap;
 
 use super::super::{Level, Version, parse_sources};

@@ -1,9 +1,10 @@
 //! Tests of the policy: the grammar, each check alone, all checks at all versions, the node's own lists.
 
 mod allow;
-mod checks;
+mod baseline;
 mod generated;
 mod level;
+mod restricted;
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
