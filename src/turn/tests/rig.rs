@@ -38,6 +38,7 @@ pub(super) fn config() -> Config {
         infra_image: None,
         host_network_sources: vec![Source::File],
         allow_privileged: false,
+        policy: Default::default(),
         pull_progress_deadline: Duration::from_secs(60),
     }
 }
