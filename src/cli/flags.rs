@@ -230,7 +230,7 @@ pub const FLAGS: &[Flag] = &[
     flag(Id::VerifyKey, ("verify-key", None), Value("FILE"), "", (Section::Sources, &[Verb::Check]),
          "Check signatures too: as run does with --manifest-verify-key"),
     flag(Id::LastGoodKeyFile, ("last-good-key-file", None), Value("FILE"), "", (Section::Sources, RUN),
-         "32 random bytes that seal what is remembered of the sources; below the root directory when not given"),
+         "32 random bytes that seal what is remembered; made below the root directory when not given"),
     flag(Id::Source, ("source", None), Value("SOURCE"), "", (Section::Sources, &[Verb::Forget]),
          "The source to be forgotten: file or http"),
     flag(Id::SyncFrequency, ("sync-frequency", None), Value("DURATION"), "1m", (Section::Sources, RUN),

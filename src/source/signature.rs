@@ -163,3 +163,6 @@ fn key_id(base64: &str) -> String {
     let id = u64::try_from(bits >> 4 & u128::from(u64::MAX)).unwrap_or_default();
     format!("{:X}", id.swap_bytes())
 }
+
+#[cfg(test)]
+mod tests;
