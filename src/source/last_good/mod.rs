@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-pub use self::sealed::{Key, Remembered, Unusable};
+pub use self::sealed::{Key, Remembered, Unusable, parse};
 
 use self::key::KeyFile;
 use crate::limits;

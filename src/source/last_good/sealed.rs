@@ -136,7 +136,7 @@ impl Key {
         let aad = Aad::from(bound_to(source, name));
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let plain = self.seal.open_in_place(nonce, aad, &mut sealed).map_err(|_| Unusable::Seal)?;
-        let content = decode(plain).ok_or(Unusable::Content)?;
+        let content = parse(plain).ok_or(Unusable::Content)?;
         if self.name(&content.path, content.version) == name { Ok(content) } else { Err(Unusable::Content) }
     }
 }
@@ -182,8 +182,9 @@ fn encode(content: &Remembered) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The fields of a content; `None` for anything that [`encode`] does not write.
-fn decode(bytes: &[u8]) -> Option<Remembered> {
+/// The fields of a content, from what was behind the seal; `None` for anything that is never written there.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Option<Remembered> {
     let (version, rest) = bytes.split_first_chunk()?;
     let (flags, mut rest) = rest.split_first()?;
     if *flags >= 1 << 4 {
@@ -317,7 +318,7 @@ mod tests {
             }
             prop_assert!(key().open(Source::File, &key().name("a", 1), &bytes).is_err());
             // Behind the seal, too, nothing is trusted.
-            if let Some(content) = decode(&bytes) {
+            if let Some(content) = parse(&bytes) {
                 prop_assert_eq!(encode(&content), Some(bytes));
             }
         }
