@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pod::Source;
 use crate::policy::Policy;
+use crate::source::signature::Verifier;
 
 /// Where Docker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,10 @@ pub struct Config {
     pub docker: Endpoint,
     /// `--pod-manifest-path`, absolute.
     pub manifest_path: Option<PathBuf>,
+    /// Keys of `--manifest-verify-key`; `None` when no manifest has to be signed.
+    pub verifier: Option<Arc<Verifier>>,
+    /// `--last-good-key-file`, absolute; `None` for the one below the root directory.
+    pub last_good_key_file: Option<PathBuf>,
     /// `--file-check-frequency`.
     pub file_check_frequency: Duration,
     /// `--sync-frequency`: the safety net's period.
@@ -42,7 +48,7 @@ pub struct Config {
     /// `--allow-privileged`.
     pub allow_privileged: bool,
     /// `--pod-security`, `--allowed-host-paths`, `--allowed-images`, `--require-image-digest`.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// `--image-pull-progress-deadline`.
     pub pull_progress_deadline: Duration,
 }

@@ -81,6 +81,26 @@ pub const SCAN_RETRY_MIN: Duration = Duration::from_secs(1);
 pub const INOTIFY_BUFFER: usize = 16 * 1024;
 /// Most reads of inotify events in a row, before what was heard is acted upon.
 pub const INOTIFY_READS: u32 = 64;
+/// Most bytes of a detached signature, trusted comment included (minisign's own bound is 9 KiB).
+pub const SIGNATURE_BYTES: usize = 16 * 1024;
+/// Most bytes of a file of public keys, and most keys in all.
+pub const VERIFY_KEYS_BYTES: usize = 64 * 1024;
+/// See [`VERIFY_KEYS_BYTES`].
+pub const VERIFY_KEYS: usize = 64;
+/// A manifest whose signature does not fit gets this long for the other half to arrive.
+pub const SIGNATURE_SETTLE: Duration = Duration::from_secs(2);
+/// Bytes of remembered manifests of one source, as they are on disk.
+pub const LAST_GOOD_BYTES: u64 = 16 * 1024 * 1024;
+/// Most files that remember the manifests of one source.
+pub const LAST_GOOD_FILES: usize = 2 * MANIFEST_FILES;
+/// Most bytes of one remembered manifest with all that belongs to it.
+pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
+/// Damaged files of one source that are kept.
+pub const LAST_GOOD_DAMAGED: usize = 4;
+/// How long `forget` waits for the daemon to have forgotten.
+pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks in that time.
+pub const FORGET_LOOK: Duration = Duration::from_millis(20);
 /// Updates waiting between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 

@@ -19,6 +19,7 @@ use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
+use crate::source::last_good::LastGood;
 use crate::status::writer::Writer;
 use crate::sys;
 use crate::turn::{Effect, Event, Turn};
@@ -72,8 +73,9 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         Some(path) => {
             let out = events_in.clone();
             let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
-            let acceptor = Acceptor::new(Source::File, config.node_name.clone());
-            let started = FileSource::start(path.clone(), config.file_check_frequency, acceptor, send);
+            let acceptor = acceptor(Source::File, &config);
+            let store = LastGood::new(&config.root_dir, config.last_good_key_file.as_deref(), Source::File);
+            let started = FileSource::start(path.clone(), config.file_check_frequency, acceptor, store, send);
             Some(started.map_err(cannot("the file source could not be started"))?)
         }
     };
@@ -92,6 +94,14 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     drop(events);
     drop(stream);
     Ok(())
+}
+
+/// What a source of this node believes.
+fn acceptor(source: Source, config: &Config) -> Acceptor {
+    let mut acceptor = Acceptor::new(source, config.node_name.clone());
+    acceptor.verifier.clone_from(&config.verifier);
+    acceptor.policy = Arc::clone(&config.policy);
+    acceptor
 }
 
 fn settings(config: &Config, root_dir: &str) -> Settings {

@@ -38,6 +38,9 @@ mod history;
 #[path = "it/inotify.rs"]
 mod inotify;
 #[cfg(test)]
+#[path = "it/last_good.rs"]
+mod last_good;
+#[cfg(test)]
 #[path = "it/lifecycle.rs"]
 mod lifecycle;
 #[cfg(test)]

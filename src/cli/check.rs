@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::exit::Exit;
 use super::parse::Options;
@@ -14,13 +15,21 @@ use crate::manifest::{self, Context};
 use crate::pod::{PodKey, Source};
 use crate::policy::Policy;
 use crate::source::hints::is_manifest_name;
+use crate::source::signature::{self, Verifier};
 use crate::source::{Problem, Severity};
 
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let node = options.hostname_override.as_deref().unwrap_or(&host).trim().to_lowercase();
-    let mut report = Report { policy: options.policy.clone(), ..Report::default() };
+    let verifier = match super::run::verifier(&options.verify_keys) {
+        Ok(verifier) => verifier,
+        Err(why) => {
+            say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
+            return Exit::Usage;
+        }
+    };
+    let mut report = Report { policy: options.policy.clone(), verifier, ..Report::default() };
     for path in paths {
         report.visit(path, &node);
     }
@@ -55,6 +64,9 @@ struct Report {
     /// Where each pod was first seen.
     pods: BTreeMap<PodKey, String>,
     problems: Vec<Problem>,
+    verifier: Option<Arc<Verifier>>,
+    /// Of the file that is read now.
+    signature: Option<Vec<u8>>,
 }
 
 impl Report {
@@ -90,6 +102,12 @@ impl Report {
     }
 
     fn file(&mut self, path: &Path, node: &str) {
+        // What cannot be read is no signature.
+        let beside = self.verifier.as_ref().and_then(|_| File::open(signature::beside(path)).ok());
+        self.signature = beside.and_then(|file| {
+            let mut bytes = Vec::new();
+            file.take(limits::SIGNATURE_BYTES as u64 + 1).read_to_end(&mut bytes).ok().map(|_| bytes)
+        });
         match File::open(path) {
             Ok(file) => self.read(file, &path.to_string_lossy(), node),
             Err(error) => self.error(path, format!("cannot be read: {error}")),
@@ -112,6 +130,10 @@ impl Report {
         let context = Context { node_name: node, source: Source::File, path };
         let lenient = !self.policy.pod_security.is_empty();
         let decode = if lenient { manifest::decode_leniently } else { manifest::decode };
+        let signature = self.signature.take();
+        if let Some(Err(why)) = self.verifier.as_ref().map(|v| v.verify(bytes, signature.as_deref())) {
+            return self.error(Path::new(path), why.to_string());
+        }
         let decoded = decode(bytes, &context);
         self.problems.extend(decoded.problems);
         for pod in decoded.pods {
@@ -291,6 +313,31 @@ mod tests {
             "web.yaml: error: pod default/web: container \"a\": image \"b:1\" is not allowed on this node"
         );
         assert!(lines[1].contains("spec.containers[0].name: Invalid value"), "{lines:?}");
+    }
+
+    #[test]
+    fn signatures_are_checked_as_the_daemon_does() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature");
+        let dir = scratch("check-signed");
+        for (from, to) in [
+            ("v1.yaml", "good.yaml"),
+            ("v1.minisig", "good.yaml.minisig"),
+            ("v1.yaml", "stripped.yaml"),
+            ("v1.yaml", "swapped.yaml"),
+            ("v2.minisig", "swapped.yaml.minisig"),
+        ] {
+            fs::copy(golden.join(from), dir.join(to)).unwrap();
+        }
+        let verifier = super::super::run::verifier(&[golden.join("node.pub")]).unwrap();
+        let mut found = Report { verifier, ..Report::default() };
+        found.visit(&dir, "node1");
+        let lines: Vec<String> =
+            found.problems.iter().map(|p| line(p).replace(dir.to_string_lossy().as_ref(), "DIR")).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines[0], "DIR/stripped.yaml: error: is not signed: there is no .minisig beside it");
+        assert!(lines[1].starts_with("DIR/swapped.yaml: error: its signature with key "), "{lines:?}");
+        assert_eq!(found.summary(), "3 files, 1 pod: 2 errors, 0 warnings\n");
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub enum Verb {
     Run,
     /// Checks manifests without running them.
     Check,
+    /// Takes away what is remembered of a source.
+    Forget,
     /// Lists pods.
     Get,
     /// Tells everything about a pod.
@@ -27,6 +29,7 @@ impl Verb {
     pub const ALL: &[Verb] = &[
         Verb::Run,
         Verb::Check,
+        Verb::Forget,
         Verb::Get,
         Verb::Describe,
         Verb::Logs,
@@ -41,6 +44,7 @@ impl Verb {
         match self {
             Verb::Run => "run",
             Verb::Check => "check",
+            Verb::Forget => "forget",
             Verb::Get => "get",
             Verb::Describe => "describe",
             Verb::Logs => "logs",
@@ -56,6 +60,7 @@ impl Verb {
         match self {
             Verb::Run => "run --pod-manifest-path PATH [FLAG...]",
             Verb::Check => "check [FLAG...] FILE|DIR|-...",
+            Verb::Forget => "forget --source file|http [--root-dir DIR]",
             Verb::Get => "get pods|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
@@ -72,6 +77,7 @@ impl Verb {
             Verb::Run => "Keep the pods of a manifest directory running on Docker",
             Verb::Check => "Check manifests; nothing is run",
             Verb::Get => "List the pods of this node, or where they come from",
+            Verb::Forget => "Forget the last good version of what a source said",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
@@ -133,6 +139,10 @@ impl Section {
 pub enum Id {
     PodManifestPath,
     FileCheckFrequency,
+    ManifestVerifyKey,
+    VerifyKey,
+    LastGoodKeyFile,
+    Source,
     SyncFrequency,
     HostnameOverride,
     NodeLabels,
@@ -220,6 +230,14 @@ pub const FLAGS: &[Flag] = &[
          "Directory of manifests (.yaml, .yml, .json), or one file"),
     flag(Id::FileCheckFrequency, ("file-check-frequency", None), Value("DURATION"), "20s", (Section::Sources, RUN),
          "Longest time between two looks at the manifests; changes are seen at once anyway"),
+    flag(Id::ManifestVerifyKey, ("manifest-verify-key", None), Value("FILE"), "", (Section::Sources, RUN),
+         "Take only manifests signed with a minisign key of this file; may be given again"),
+    flag(Id::VerifyKey, ("verify-key", None), Value("FILE"), "", (Section::Sources, &[Verb::Check]),
+         "Check signatures too: as run does with --manifest-verify-key"),
+    flag(Id::LastGoodKeyFile, ("last-good-key-file", None), Value("FILE"), "", (Section::Sources, RUN),
+         "32 random bytes that seal what is remembered; made below the root directory when not given"),
+    flag(Id::Source, ("source", None), Value("SOURCE"), "", (Section::Sources, &[Verb::Forget]),
+         "The source to be forgotten: file or http"),
     flag(Id::SyncFrequency, ("sync-frequency", None), Value("DURATION"), "1m", (Section::Sources, RUN),
          "Longest time between two comparisons of all pods with Docker"),
     flag(Id::HostnameOverride, ("hostname-override", None), Value("NAME"), "", (Section::Node, &[Verb::Run, Verb::Check]),
@@ -244,7 +262,7 @@ pub const FLAGS: &[Flag] = &[
          "Images, or beginnings of images that end with a slash; all when not given"),
     flag(Id::RequireImageDigest, ("require-image-digest", None), Switch, "false", (Section::Policy, RUN_CHECK),
          "Every image must be named by its digest"),
-    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, RUN),
+    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget]),
          "What outlives a boot, and the lock; also marks our containers"),
     flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),
          "Where the daemon keeps its status file, on tmpfs"),

@@ -49,6 +49,9 @@ fn subcommand(out: &mut String, verb: Verb) {
         Verb::Get | Verb::Describe | Verb::Logs | Verb::Exec => {
             "\nA pod's NAME may be given with or without the node's suffix (web, web-node1).\n"
         }
+        Verb::Forget => {
+            "\nA daemon that runs looks at the source again: what it finds then runs, and nothing else.\n"
+        }
         Verb::Version | Verb::Help => "",
     });
 }

@@ -8,6 +8,7 @@ pub mod engine;
 mod exec;
 pub mod exit;
 pub mod flags;
+mod forget;
 mod get;
 pub mod help;
 mod human;
@@ -48,6 +49,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let exit = match command {
         Command::Run(options) => run::run(&options),
         Command::Check(options, paths) => check::run(&options, &paths),
+        Command::Forget(options, source) => forget::run(&options, source),
         Command::Get(options, names) => get::run(&options, &names),
         Command::GetSources(options) => sources::run(&options),
         Command::Describe(options, names) => describe::run(&options, &names),

@@ -33,6 +33,9 @@ pub enum Output {
 #[allow(missing_docs, reason = "each is a flag; flags::FLAGS documents it")]
 pub struct Options {
     pub manifest_path: Option<PathBuf>,
+    pub verify_keys: Vec<PathBuf>,
+    pub last_good_key_file: Option<PathBuf>,
+    pub source: Option<Source>,
     pub file_check_frequency: Duration,
     pub sync_frequency: Duration,
     pub hostname_override: Option<String>,
@@ -70,6 +73,9 @@ impl Options {
     pub fn defaults() -> Result<Options, String> {
         let mut options = Options {
             manifest_path: None,
+            verify_keys: Vec::new(),
+            last_good_key_file: None,
+            source: None,
             file_check_frequency: Duration::ZERO,
             sync_frequency: Duration::ZERO,
             hostname_override: None,
@@ -118,6 +124,9 @@ impl Options {
         let duration = || value::duration(utf8()?);
         match id {
             Id::PodManifestPath => o.manifest_path = Some(path()?),
+            Id::ManifestVerifyKey | Id::VerifyKey => o.verify_keys.push(path()?),
+            Id::LastGoodKeyFile => o.last_good_key_file = Some(path()?),
+            Id::Source => o.source = Some(source(utf8()?)?),
             Id::FileCheckFrequency => o.file_check_frequency = duration()?,
             Id::SyncFrequency => o.sync_frequency = duration()?,
             Id::HostnameOverride => o.hostname_override = word()?,
@@ -190,6 +199,11 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
 /// Words with commas between.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// A source that remembers.
+fn source(text: &str) -> Result<Source, String> {
+    Source::parse(text).filter(|s| *s != Source::Api).ok_or_else(|| "must be file or http".to_owned())
 }
 
 fn output(text: &str) -> Result<Output, String> {

@@ -11,6 +11,7 @@ use lexopt::Arg;
 use super::flags::{self, Flag, Takes, Verb};
 pub use super::options::{Options, Output};
 use super::value;
+use crate::pod::Source;
 
 /// What the user wants.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub enum Command {
     Run(Box<Options>),
     /// `check`, with at least one path; `-` is standard input.
     Check(Box<Options>, Vec<PathBuf>),
+    /// `forget` this source.
+    Forget(Box<Options>, Source),
     /// `get pods`, all or these.
     Get(Box<Options>, Vec<String>),
     /// `get sources`.
@@ -170,6 +173,13 @@ fn finish(
         Verb::Get if words.first().is_some_and(|w| SOURCES.iter().any(|s| w == s)) => {
             none_left(words.get(1..).unwrap_or_default())?;
             Ok(Command::GetSources(options))
+        }
+        Verb::Forget => {
+            none_left(&words)?;
+            match options.source {
+                Some(source) => Ok(Command::Forget(options, source)),
+                None => usage(verb, "no source given: --source file, or --source http"),
+            }
         }
         Verb::Get | Verb::Describe => {
             let names = pod_names(verb, texts(verb, words)?)?;

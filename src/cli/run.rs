@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
+use crate::source::signature::Verifier;
 use crate::{logging, sync};
 
 /// Name of the lock file in the root directory and in the run directory.
@@ -78,14 +79,22 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
         run_dir: full(&options.run_dir)?,
         docker: options.docker.clone(),
         manifest_path: options.manifest_path.as_deref().map(full).transpose()?,
+        verifier: verifier(&options.verify_keys)
+            .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?,
+        last_good_key_file: options.last_good_key_file.as_deref().map(full).transpose()?,
         file_check_frequency: options.file_check_frequency,
         sync_frequency: options.sync_frequency,
         infra_image: options.infra_image.clone(),
         host_network_sources: options.host_network_sources.clone(),
         allow_privileged: options.allow_privileged,
-        policy: options.policy.clone(),
+        policy: Arc::new(options.policy.clone()),
         pull_progress_deadline: options.pull_progress_deadline,
     })
+}
+
+/// The keys that manifests must be signed with; `None` when no key file is given.
+pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Arc<Verifier>>, String> {
+    if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(|v| Some(Arc::new(v))) }
 }
 
 /// Kubernetes' word for a processor (Go's `GOARCH`).
@@ -171,10 +180,30 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
         .open(dir.join(LOCK))
         .map_err(unusable)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // For `forget`; whoever cannot be told can be told by hand.
+            let told = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
+            told.map(|()| file).map_err(unusable)
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => Err(NotReady::Locked(dir.to_owned())),
         Err(error) => Err(unusable(error.into())),
     }
+}
+
+/// The process that runs on this root or run directory, when it can be known for sure: it wrote its id
+/// into the lock, and the kernel says that this process holds it.
+pub fn holder(dir: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = format!(":{}", fs::metadata(dir.join(LOCK)).ok()?.ino());
+    let pid = fs::read_to_string(dir.join(LOCK)).ok()?.trim().parse::<u32>().ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let held = locks.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some("FLOCK")
+            && words.nth(2) == Some(&pid.to_string())
+            && words.next().is_some_and(|place| place.ends_with(&inode))
+    });
+    held.then_some(pid)
 }
 
 /// Whether a daemon runs on this run directory. Read from the kernel's list of locks, so that looking

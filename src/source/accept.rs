@@ -1,11 +1,15 @@
 //! Whether bytes from a source are accepted, and what they mean: the one door for files, answers and what
 //! was remembered of either. Pure. What is not accepted here reaches nobody.
 
+use std::sync::Arc;
+
 use crate::limits;
 use crate::manifest::{self, Context, Decoded};
-use crate::pod::Source;
-use crate::source::Severity;
+use crate::pod::{DesiredPod, Source};
+use crate::policy::{Policy, Refusal};
+use crate::source::{Refused, Severity};
 use crate::source::entry::whole_file;
+use crate::source::signature::Verifier;
 
 /// Turns bytes into pods and objects; [`manifest::decode`] but in tests.
 pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;
@@ -19,6 +23,10 @@ pub struct Acceptor {
     pub node_name: String,
     /// Most bytes of one file or body.
     pub max_bytes: usize,
+    /// Whose signatures are asked for; `None` for nobody's.
+    pub verifier: Option<Arc<Verifier>>,
+    /// What pods may do here.
+    pub policy: Arc<Policy>,
     /// How bytes are read.
     pub decode: Decode,
 }
@@ -27,19 +35,33 @@ impl Acceptor {
     /// The rules for a source of this node.
     #[must_use]
     pub fn new(source: Source, node_name: String) -> Acceptor {
-        Acceptor { source, node_name, max_bytes: limits::MANIFEST_BYTES, decode: manifest::decode }
+        Acceptor {
+            source,
+            node_name,
+            max_bytes: limits::MANIFEST_BYTES,
+            verifier: None,
+            policy: Arc::default(),
+            decode: manifest::decode,
+        }
+    }
+
+    /// Content without a good signature is refused.
+    #[must_use]
+    pub fn wants_signature(&self) -> bool {
+        self.verifier.is_some()
     }
 
     /// Judges the content of `path` (a file's path or a URL). `signature` is the detached signature that
-    /// came with it.
+    /// came with it, and is not looked at where none is asked for.
     #[must_use]
-    pub fn accept(&self, path: &str, bytes: &[u8], _signature: Option<&[u8]>) -> Decoded {
+    pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>) -> Decoded {
         let refused = if bytes.len() > self.max_bytes {
             Some(format!("is larger than the {} bytes a manifest may have: not read", self.max_bytes))
         } else if bytes.iter().all(u8::is_ascii_whitespace) {
             Some("is empty".to_owned())
         } else {
-            None
+            // Before anything else looks at the bytes.
+            self.verifier.as_ref().and_then(|v| v.verify(bytes, signature).err()).map(|e| e.to_string())
         };
         match refused {
             Some(why) => {
@@ -47,8 +69,20 @@ impl Acceptor {
             }
             None => {
                 let context = Context { node_name: &self.node_name, source: self.source, path };
-                (self.decode)(bytes, &context)
+                self.judge((self.decode)(bytes, &context))
             }
         }
+    }
+
+    /// Sets apart the pods that the policy refuses: they stop neither the others nor what runs.
+    fn judge(&self, mut decoded: Decoded) -> Decoded {
+        let check = |pod: &DesiredPod| self.policy.check(self.source, &pod.metadata, &pod.spec).err();
+        for pod in std::mem::take(&mut decoded.pods) {
+            match check(&pod) {
+                None => decoded.pods.push(pod),
+                Some(Refusal { reason, message }) => decoded.refused.push(Refused { pod, reason, message }),
+            }
+        }
+        decoded
     }
 }

@@ -37,6 +37,23 @@ impl Stamp {
     }
 }
 
+/// State of a manifest and of the signature beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamps {
+    /// Of the manifest.
+    pub manifest: Stamp,
+    /// Of its signature, where one is asked for and there.
+    pub signature: Option<Stamp>,
+}
+
+impl Stamps {
+    /// Nobody wrote either of late; see [`Stamp::is_quiet`].
+    #[must_use]
+    pub fn is_quiet(&self, now: Now) -> bool {
+        self.manifest.is_quiet(now) && self.signature.is_none_or(|s| s.is_quiet(now))
+    }
+}
+
 /// What stands at a path, links followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {

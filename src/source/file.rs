@@ -21,6 +21,8 @@ use crate::pod::Source;
 use crate::source::FromSource;
 use crate::source::accept::Acceptor;
 use crate::source::hints::Hints;
+use crate::source::last_good::LastGood;
+use crate::source::last_good::replay::replay;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
 
@@ -40,7 +42,7 @@ pub struct FileSource {
 impl FileSource {
     /// Starts watching `path`, a directory of manifests or one manifest file, absolute. It is looked at at
     /// once, then on each change, and every `frequency` (`--file-check-frequency`; at least
-    /// [`limits::SCAN_SETTLE`]).
+    /// [`limits::SCAN_SETTLE`]). It begins with what `store` remembers, and remembers there.
     ///
     /// # Errors
     /// When the thread or its pipe cannot be made.
@@ -48,16 +50,23 @@ impl FileSource {
         path: PathBuf,
         frequency: Duration,
         acceptor: Acceptor,
+        store: LastGood,
         out: Sink,
     ) -> io::Result<FileSource> {
         let watch = Watch::new(path.clone(), Inotify::init);
-        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, out)
+        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, store, out)
     }
 
-    fn spawn(scanner: Scanner, watch: Watch, frequency: Duration, out: Sink) -> io::Result<FileSource> {
+    fn spawn(
+        scanner: Scanner,
+        watch: Watch,
+        frequency: Duration,
+        store: LastGood,
+        out: Sink,
+    ) -> io::Result<FileSource> {
         let (wait, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let frequency = frequency.max(limits::SCAN_SETTLE);
-        let actor = Actor { scanner, watch, frequency, out, wait, clock: System::start() };
+        let actor = Actor { scanner, watch, frequency, store, out, wait, clock: System::start() };
         let thread = thread::Builder::new().name("pk-file".into()).spawn(move || actor.run())?;
         Ok(FileSource { wake: Some(wake), thread: Some(thread) })
     }
@@ -85,6 +94,7 @@ struct Actor {
     scanner: Scanner,
     watch: Watch,
     frequency: Duration,
+    store: LastGood,
     out: Sink,
     wait: OwnedFd,
     clock: System,
@@ -102,7 +112,20 @@ enum Woken {
 }
 
 impl Actor {
+    /// Begins with what is remembered.
+    fn restore(&mut self) {
+        let replayed = replay(self.store.load(), &self.scanner.acceptor);
+        for of in &replayed {
+            self.store.keep(&of.path, &of.needed);
+            if let Some(problem) = &of.refused {
+                log::warn!("what was remembered is not accepted any more: {problem}");
+            }
+        }
+        self.scanner.restore(replayed);
+    }
+
     fn run(mut self) {
+        self.restore();
         let mut hints = Hints::default();
         // When to look without a hint, and before when not to look even with one.
         let (mut next, mut calm) = (Mono::default(), Mono::default());
@@ -111,9 +134,20 @@ impl Actor {
             let now = self.clock.now();
             let at = if hints.any() { calm.min(next) } else { next };
             if now.mono < at {
-                match self.sleep(at.since(now.mono)) {
+                // What was said is remembered in the time that is left, a bit at a time.
+                let behind = self.store.is_behind();
+                match self.sleep(if behind { Duration::ZERO } else { at.since(now.mono) }) {
                     Woken::Stop => return,
-                    Woken::Go { asked } => hints.look |= asked,
+                    Woken::Go { asked } => {
+                        hints.look |= asked;
+                        if asked && self.store.was_forgotten() {
+                            log::info!("source file: what was remembered is forgotten");
+                            self.scanner.forget();
+                        }
+                    }
+                }
+                if behind {
+                    self.store.save_some();
                 }
                 self.watch.read(&mut hints);
                 continue;
@@ -122,10 +156,17 @@ impl Actor {
             self.watch.read(&mut hints);
             let outcome = self.scanner.scan(now, &hints);
             hints = Hints::default();
-            if let Some(update) = outcome.update
-                && !(self.out)(FromSource { source: Source::File, update })
-            {
-                return;
+            let spoke = outcome.update.is_some();
+            for update in outcome.before.into_iter().chain(outcome.update) {
+                if !(self.out)(FromSource { source: Source::File, update }) {
+                    return;
+                }
+            }
+            for (content, needed) in outcome.accepted {
+                self.store.remember(content, &needed);
+            }
+            if spoke && !outcome.failed {
+                self.store.retain(|path| self.scanner.holds(path));
             }
             let end = self.clock.now().mono;
             // A burst of hints becomes few looks, and looking takes at most half of the time.

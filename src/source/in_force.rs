@@ -22,6 +22,8 @@ pub struct InForce {
     objects: Vec<Arc<LocalObject>>,
     refused: Vec<Refused>,
     newest: Version,
+    /// Numbers up to this one are taken.
+    last: Version,
     /// Pods that an older content still provides.
     kept: BTreeMap<PodKey, Version>,
 }
@@ -30,8 +32,14 @@ impl InForce {
     /// Takes content that was accepted (no problem of it is an error). Answers with the contents that
     /// the state is made of now, oldest first, the new one last: others need not be remembered.
     pub fn apply(&mut self, decoded: Decoded) -> Vec<Version> {
+        self.replay(self.last.saturating_add(1), decoded)
+    }
+
+    /// As [`InForce::apply`], for content that was remembered under this number; larger than all before.
+    pub fn replay(&mut self, version: Version, decoded: Decoded) -> Vec<Version> {
         let before = self.newest;
-        self.newest = before.saturating_add(1);
+        self.newest = version;
+        self.reserve(version);
         let mut old = std::mem::take(&mut self.kept);
         let mut pods = decoded.pods;
         for refused in &decoded.refused {
@@ -50,6 +58,11 @@ impl InForce {
         made_of.into_iter().collect()
     }
 
+    /// Gives no number up to this one to a content: what was remembered under it is not accepted now.
+    pub fn reserve(&mut self, version: Version) {
+        self.last = self.last.max(version);
+    }
+
     /// Pods in force.
     #[must_use]
     pub fn pods(&self) -> &[Arc<DesiredPod>] {
@@ -66,6 +79,12 @@ impl InForce {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// Number of the newest content; 0 when nothing was ever accepted.
+    #[must_use]
+    pub fn newest(&self) -> Version {
+        self.newest
     }
 
     /// It asks for nothing.

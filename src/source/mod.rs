@@ -7,7 +7,9 @@ mod entry;
 pub mod file;
 pub mod hints;
 pub mod in_force;
+pub mod last_good;
 pub mod scan;
+pub mod signature;
 #[cfg(test)]
 mod testing;
 pub mod watch;

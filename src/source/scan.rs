@@ -13,20 +13,29 @@ use std::time::Duration;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::source::accept::Acceptor;
-use crate::source::disk::{Disk, Found, RealDisk};
-use crate::source::entry::{Entry, Trust, whole_file};
+use crate::source::disk::{Disk, Found, RealDisk, Stamp, Stamps};
+use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
+use crate::source::in_force::Version;
+use crate::source::last_good::Remembered;
+use crate::source::last_good::replay::Replayed;
+use crate::source::signature;
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
 
 /// What one look found.
 #[derive(Debug, Default)]
 pub struct ScanOutcome {
+    /// To be sent first: what was remembered, when the source cannot be read at start.
+    pub before: Option<SourceUpdate>,
     /// To be sent; `None` when nothing changed since the last one.
     pub update: Option<SourceUpdate>,
     /// Something is not certain yet: look again at this time.
     pub settle: Option<Mono>,
     /// The source as a whole could not be read.
     pub failed: bool,
+    /// What was accepted in this look, to be remembered, each with the versions of its path that are
+    /// needed.
+    pub accepted: Vec<(Remembered, Vec<Version>)>,
 }
 
 /// All pods were gone without anyone being seen to delete them.
@@ -53,7 +62,13 @@ pub struct Scanner {
     /// Device of the directory at the last look, and when its pods were last believed.
     device: Option<u64>,
     home: Option<u64>,
+    /// The directory is a mount point, and it was one when what is remembered was read from it.
+    mounted: bool,
+    was_mounted: bool,
     sent: Option<SourceUpdate>,
+    /// Everything was forgotten, and nothing said since.
+    forgotten: bool,
+    accepted: Vec<(Remembered, Vec<Version>)>,
 }
 
 /// One file to look at.
@@ -90,8 +105,54 @@ impl Scanner {
             emptying: None,
             device: None,
             home: None,
+            mounted: false,
+            was_mounted: false,
             sent: None,
+            forgotten: false,
+            accepted: Vec::new(),
         }
+    }
+
+    /// Begins with what is remembered; to be called before the first look.
+    pub fn restore(&mut self, remembered: Vec<Replayed>) {
+        for mut of in remembered {
+            if !self.is_ours(&of.path) {
+                continue;
+            }
+            if let Some(newest) = &mut of.newest {
+                self.was_mounted |= newest.mounted;
+                if !self.acceptor.wants_signature() {
+                    newest.signature = None;
+                }
+            }
+            self.entries.insert(of.path.clone(), Entry::remembered(of));
+        }
+    }
+
+    /// Forgets all that was ever accepted: the next look says what is there, and a source that cannot be
+    /// read then has nothing.
+    pub fn forget(&mut self) {
+        self.entries.values_mut().for_each(Entry::forget);
+        self.primed = false;
+        self.emptying = None;
+        self.was_mounted = false;
+        self.sent = None;
+        self.forgotten = true;
+    }
+
+    /// Whether what was made from this path is still known, or the path is there.
+    #[must_use]
+    pub fn holds(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    /// The path is this directory's or file's: another one may have been configured before.
+    fn is_ours(&self, path: &str) -> bool {
+        path == self.text
+            || path
+                .strip_prefix(self.text.as_str())
+                .and_then(|p| p.strip_prefix('/'))
+                .is_some_and(is_manifest_name)
     }
 
     /// The configured path.
@@ -102,20 +163,28 @@ impl Scanner {
 
     /// Looks at everything.
     pub fn scan(&mut self, now: Now, hints: &Hints) -> ScanOutcome {
-        match self.look(now, hints) {
+        let mut outcome = match self.look(now, hints) {
             Ok(notes) => self.conclude(now, hints, notes),
             Err(why) => self.fail(&why),
-        }
+        };
+        outcome.accepted = std::mem::take(&mut self.accepted);
+        outcome
     }
 
     /// The source as a whole says nothing; told once for each text.
     fn fail(&mut self, why: &str) -> ScanOutcome {
         let update = SourceUpdate::Failed(format!("{}: {why}; pods that run are kept", self.path.display()));
         let new = self.sent.as_ref() != Some(&update);
+        let mut before = None;
+        if std::mem::take(&mut self.forgotten) {
+            before = Some(SourceUpdate::Full(PodSet::default()));
+        } else if self.sent.is_none() && self.entries.values().any(|e| !e.in_force().is_empty()) {
+            before = Some(SourceUpdate::Restored(self.set(Vec::new())));
+        }
         if new {
             self.sent = Some(update.clone());
         }
-        ScanOutcome { update: new.then_some(update), settle: None, failed: true }
+        ScanOutcome { before, update: new.then_some(update), failed: true, ..ScanOutcome::default() }
     }
 
     /// Brings every entry up to date; answers with problems that belong to no entry.
@@ -126,6 +195,8 @@ impl Scanner {
         match found {
             Found::Directory(device) => {
                 self.device = Some(device);
+                let above = self.disk.find(&self.path.join(".."));
+                self.mounted = matches!(above, Ok(Found::Directory(above)) if above != device);
                 for candidate in self.list(&mut notes).map_err(|e| wording(&e))? {
                     let presence = self.examine(&candidate, now, hints, &mut notes);
                     if let Presence::Unknown(why) = presence {
@@ -137,6 +208,7 @@ impl Scanner {
             }
             Found::File(_) => {
                 self.device = None;
+                self.mounted = false;
                 let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let candidate = Candidate { path: self.path.clone(), text: self.text.clone(), name };
                 match self.examine(&candidate, now, hints, &mut notes) {
@@ -220,8 +292,13 @@ impl Scanner {
             }
             Err(e) => return self.absent_or_unknown(path, &e),
         };
+        let signature = match self.signature_stamp(path) {
+            Ok(signature) => signature,
+            Err(why) => return Presence::Unknown(why),
+        };
         let round = self.round;
-        if let Some(entry) = self.entries.get_mut(text).filter(|e| e.is_known(&stamp)) {
+        let stamps = Stamps { manifest: stamp, signature };
+        if let Some(entry) = self.entries.get_mut(text).filter(|e| e.is_known(&stamps)) {
             entry.seen(round);
             return Presence::File;
         }
@@ -229,16 +306,63 @@ impl Scanner {
             Ok(reading) => reading,
             Err(e) => return self.absent_or_unknown(path, &e),
         };
+        let mut look = Look {
+            content: reading.content,
+            signature: None,
+            stamps: reading.stamp.map(|manifest| Stamps { manifest, signature: None }),
+        };
+        if signature.is_some() {
+            match self.disk.read(&signature::beside(path), limits::SIGNATURE_BYTES) {
+                Ok(reading) => {
+                    look.stamps = look
+                        .stamps
+                        .zip(reading.stamp)
+                        .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
+                    look.signature = Some(reading.content);
+                }
+                // Gone since: then the next look finds none.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
+                Err(e) => return Presence::Unknown(of_signature(&wording(&e))),
+            }
+        }
+        let signed = self.acceptor.wants_signature();
+        let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
         let trust = match () {
+            () if signed && !(quiet && !self.primed) => Trust::Proof,
             () if hints.written.contains(name) => Trust::Finished,
             () if !self.primed => Trust::FirstLook,
             () => Trust::Found,
         };
-        let accept = |bytes: &[u8]| self.acceptor.accept(text, bytes, None);
+        let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };
+        let accept = |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature);
         let entry = self.entries.entry(text.clone()).or_default();
-        entry.read(&reading, trust, now, self.settle, accept);
+        let accepted = entry.read(&look, trust, now, settle, accept);
         entry.seen(round);
+        if let Some(Accepted { version, needed }) = accepted {
+            let remembered = Remembered {
+                path: text.clone(),
+                version,
+                bytes: look.content,
+                signature: look.signature,
+                mounted: self.mounted,
+                ..Remembered::default()
+            };
+            self.accepted.push((remembered, needed));
+        }
         Presence::File
+    }
+
+    /// The state of the signature beside a manifest, where one is asked for and there.
+    fn signature_stamp(&self, path: &Path) -> Result<Option<Stamp>, String> {
+        if !self.acceptor.wants_signature() {
+            return Ok(None);
+        }
+        match self.disk.find(&signature::beside(path)) {
+            Ok(Found::File(stamp)) => Ok(Some(stamp)),
+            Ok(Found::Directory(_) | Found::Special) => Err(of_signature("is not a regular file")),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(of_signature(&wording(&e))),
+        }
     }
 
     fn absent_or_unknown(&self, path: &Path, error: &io::Error) -> Presence {
@@ -253,7 +377,6 @@ impl Scanner {
 
     /// Makes the set of what is known now, unless everything seems to have vanished.
     fn conclude(&mut self, now: Now, hints: &Hints, notes: Vec<Problem>) -> ScanOutcome {
-        self.primed = true;
         let round = self.round;
         let (mut some_files, mut some_left, mut vanished) = (false, false, false);
         for (text, entry) in &mut self.entries {
@@ -271,18 +394,23 @@ impl Scanner {
         if vanished && elsewhere && !some_files {
             return self.fail("it is on another file system now and holds no manifest; was it unmounted?");
         }
+        if vanished && !some_files && self.was_mounted && !self.mounted {
+            return self.fail(
+                "it was a mount point and is none now, and it holds no manifest; was it mounted? (if this is \
+                 meant: podkeeper forget --source file)",
+            );
+        }
+        self.primed = true;
+        self.was_mounted = false;
         if vanished
             && !some_left
             && let Some(due) = self.doubt(now.mono)
         {
             // A volume that is being changed looks like this: it is believed only when it stays.
-            return ScanOutcome {
-                update: None,
-                settle: settle.into_iter().chain([due]).min(),
-                failed: false,
-            };
+            return ScanOutcome { settle: settle.into_iter().chain([due]).min(), ..ScanOutcome::default() };
         }
         self.emptying = None;
+        self.forgotten = false;
         self.home = self.device;
         self.entries.retain(|_, entry| entry.round == round);
         let set = self.set(notes);
@@ -291,7 +419,7 @@ impl Scanner {
         if new {
             self.sent.clone_from(&update);
         }
-        ScanOutcome { update, settle, failed: false }
+        ScanOutcome { update, settle, ..ScanOutcome::default() }
     }
 
     /// Counts one more look that found nothing; answers when the next one is due, `None` when there were
@@ -345,6 +473,10 @@ fn same(a: &PodSet, b: &PodSet) -> bool {
         && a.refused == b.refused
         && a.broken == b.broken
         && a.problems == b.problems
+}
+
+fn of_signature(why: &str) -> String {
+    format!("its signature (*.{}) {why}", signature::SUFFIX)
 }
 
 /// The operating system's words, with the most common ones made plain.

@@ -59,9 +59,8 @@ fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
 /// `a b; broken /m/x.yaml; /m/x.yaml: is empty`, or the text of a failure.
 pub fn words(update: &SourceUpdate) -> String {
     match update {
-        SourceUpdate::Same | SourceUpdate::Restored(_) | SourceUpdate::Refused { .. } => {
-            unreachable!("not of this source")
-        }
+        SourceUpdate::Same | SourceUpdate::Refused { .. } => unreachable!("not of this source"),
+        SourceUpdate::Restored(set) => format!("Restored({})", words(&SourceUpdate::Full(set.clone()))),
         SourceUpdate::Failed(why) => format!("Failed({why})"),
         SourceUpdate::Full(set) => {
             let mut parts = vec![names(set).join(" ")];
@@ -151,8 +150,8 @@ impl Disk for FakeDisk {
     }
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {
         for path in self.nodes.lock().unwrap().keys() {
-            if path.parent() == Some(directory) {
-                each(path.file_name().unwrap());
+            if let (Some(name), true) = (path.file_name(), path.parent() == Some(directory)) {
+                each(name);
             }
         }
         match self.get(directory)? {

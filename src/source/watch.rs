@@ -16,6 +16,7 @@ use inotify::{Event, EventMask, Inotify, WatchDescriptor, WatchMask};
 
 use crate::limits;
 use crate::source::hints::{Hints, is_manifest_name};
+use crate::source::signature::SUFFIX;
 
 /// Makes an inotify instance; another one in tests.
 pub type Opener = fn() -> io::Result<Inotify>;
@@ -162,13 +163,15 @@ impl Watch {
             return;
         }
         let Some(name) = event.name.and_then(OsStr::to_str) else { return };
-        let ours = match &target.view {
+        let is_ours = |name: &str| match &target.view {
             View::Directory => is_manifest_name(name),
             View::Parent(only) => only.as_os_str() == OsStr::new(name),
         };
-        if !ours {
-            // `..data` and its like: links to it lead elsewhere now.
-            hints.look |= name.starts_with("..");
+        let signed = name.strip_suffix(SUFFIX).and_then(|n| n.strip_suffix('.'));
+        if !is_ours(name) {
+            // `..data` and its like: links to it lead elsewhere now. A signature is judged with its
+            // manifest.
+            hints.look |= name.starts_with("..") || signed.is_some_and(is_ours);
         } else if event.mask.intersects(EventMask::CLOSE_WRITE | EventMask::MOVED_TO) {
             hints.finished(name);
         } else if event.mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {

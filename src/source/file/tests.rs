@@ -24,15 +24,23 @@ struct Live {
     said: Vec<String>,
 }
 
+/// A store that cannot remember: nothing but a line in the log may come of it.
+fn no_store() -> LastGood {
+    LastGood::new(Path::new("/nonexistent"), None, Source::File)
+}
+
 impl Live {
     fn with(path: &Path, frequency: Duration, open: Opener, settle: Duration) -> Live {
+        Live::storing(path, frequency, open, settle, no_store())
+    }
+    fn storing(path: &Path, frequency: Duration, open: Opener, settle: Duration, store: LastGood) -> Live {
         let (sender, updates) = unbounded();
         let mut scanner = Scanner::new(path.to_owned(), Acceptor::new(Source::File, "node1".into()));
         scanner.acceptor.decode = decode;
         scanner.settle = settle;
         let watch = Watch::new(path.to_owned(), open);
         let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
-        let source = FileSource::spawn(scanner, watch, frequency, sink).unwrap();
+        let source = FileSource::spawn(scanner, watch, frequency, store, sink).unwrap();
         Live { source, updates, said: Vec::new() }
     }
     fn start(path: &Path) -> Live {
@@ -293,7 +301,8 @@ fn the_thread_ends_with_its_handle_or_its_listener() {
     assert!(updates.recv().is_err());
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_err());
-    let source = FileSource::start(dir, NEVER, Acceptor::new(Source::File, "node1".into()), sink).unwrap();
+    let acceptor = Acceptor::new(Source::File, "node1".into());
+    let source = FileSource::start(dir, NEVER, acceptor, no_store(), sink).unwrap();
     assert!(updates.recv().is_ok());
     assert!(updates.recv().is_err());
     drop(source);

@@ -33,6 +33,8 @@ pub(super) fn config() -> Config {
         run_dir: "/run/podkeeper".into(),
         docker: Endpoint::Fake,
         manifest_path: Some("/m".into()),
+        verifier: None,
+        last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
         sync_frequency: Duration::from_secs(60),
         infra_image: None,

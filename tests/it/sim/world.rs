@@ -110,6 +110,8 @@ pub fn config() -> Config {
         run_dir: "/run/podkeeper".into(),
         docker: Endpoint::Fake,
         manifest_path: Some("/m".into()),
+        verifier: None,
+        last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
         sync_frequency: RELIST,
         infra_image: None,

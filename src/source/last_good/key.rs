@@ -1,0 +1,80 @@
+//! The key that remembered manifests are sealed with: one file of 32 random bytes.
+//!
+//! The one below the root directory is made when it is first needed. One that was named by the operator is
+//! never made here: it may be late (unsealed by a TPM, on a file system in memory), and a new one in its
+//! place would lock everything out that was remembered.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::place;
+use super::sealed::{KEY_BYTES, Key};
+
+/// Where the key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyFile {
+    /// Ours: made when it is missing.
+    Own(PathBuf),
+    /// `--last-good-key-file`.
+    Given(PathBuf),
+}
+
+impl KeyFile {
+    /// The key; `None` when there is none yet and it is ours to make.
+    ///
+    /// # Errors
+    /// Why it cannot be had, for the operator.
+    pub fn read(&self) -> Result<Option<Key>, String> {
+        let (KeyFile::Own(path) | KeyFile::Given(path)) = self;
+        let what = |why: String| format!("the key file {}: {why}", path.display());
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match self {
+                KeyFile::Own(_) => return Ok(None),
+                KeyFile::Given(_) => {
+                    let how = "does not exist; make one with: head -c 32 /dev/urandom";
+                    return Err(what(how.to_owned()));
+                }
+            },
+            Err(e) => return Err(what(e.to_string())),
+        };
+        let meta = file.metadata().map_err(|e| what(e.to_string()))?;
+        if !meta.is_file() {
+            return Err(what("is not a regular file".to_owned()));
+        }
+        if meta.permissions().mode() & 0o077 != 0 {
+            log::warn!("{} may be read by others than its owner", path.display());
+        }
+        let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
+        file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|e| what(e.to_string()))?;
+        let key = <&[u8; KEY_BYTES]>::try_from(bytes.as_slice()).ok().and_then(Key::new);
+        match self {
+            _ if key.is_some() => Ok(key),
+            KeyFile::Given(_) => Err(what(format!("must hold exactly {KEY_BYTES} random bytes"))),
+            KeyFile::Own(_) => {
+                let aside = path.with_extension("damaged");
+                fs::rename(path, &aside).map_err(|e| what(e.to_string()))?;
+                log::warn!("{} is damaged; it is {} now", path.display(), aside.display());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes our key.
+    ///
+    /// # Errors
+    /// Why it cannot be made. A given key is never made.
+    pub fn make(&self) -> Result<Key, String> {
+        let KeyFile::Own(path) = self else { return Err("there is no key".to_owned()) };
+        let what =
+            |why: &dyn std::fmt::Display| format!("the key file {} cannot be made: {why}", path.display());
+        let mut bytes = [0_u8; KEY_BYTES];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| what(&"no random numbers"))?;
+        place::write(path, &bytes).map_err(|e| what(&e))?;
+        Key::new(&bytes).ok_or_else(|| what(&"it does not fit"))
+    }
+}

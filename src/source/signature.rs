@@ -1,0 +1,168 @@
+//! Detached signatures of manifests, in minisign's format: who may say what runs here.
+//!
+//! A signature is bound to content alone. It does not say for which node, path or time that content is
+//! meant: whoever holds an old manifest with its signature can put both back, under any name. (minisign's
+//! trusted comment often has a time and a file name; they are not compared, because what a pod is called is
+//! in the signed content itself, and builds sign under other names than nodes use.)
+//!
+//! Never here: looking at content that is not verified.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::from_utf8;
+
+use minisign_verify::{Error, PublicKey, Signature};
+
+use crate::limits;
+
+/// Ending of a signature's file name or URL, behind a dot.
+pub const SUFFIX: &str = "minisig";
+/// What a comment begins with, in files of keys.
+const COMMENT: &str = "untrusted comment:";
+
+/// The keys that are trusted. Never without one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verifier {
+    keys: Vec<(PublicKey, String)>,
+}
+
+/// Why content is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no signature.
+    Missing,
+    /// There is something else.
+    Malformed(&'static str),
+    /// Signed with a key that is not trusted; its id, and those that are.
+    OtherKey(String, String),
+    /// Signed by this key, but not this content.
+    Mismatch(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Missing => write!(f, "is not signed: there is no .{SUFFIX} beside it"),
+            Refusal::Malformed(why) => write!(f, "its signature (.{SUFFIX}) is malformed: {why}"),
+            Refusal::OtherKey(id, ours) => {
+                write!(f, "is signed with key {id}, which is not trusted here (trusted: {ours})")
+            }
+            Refusal::Mismatch(id) => {
+                write!(f, "its signature with key {id} does not match: one of the two was changed")
+            }
+        }
+    }
+}
+
+impl Verifier {
+    /// From the text of a key file: minisign's, or several of them one after the other.
+    ///
+    /// # Errors
+    /// The first line that is no key; no key at all.
+    pub fn parse(text: &str) -> Result<Verifier, String> {
+        let mut keys = Vec::new();
+        for (number, line) in text.lines().enumerate().map(|(n, l)| (n.saturating_add(1), l.trim())) {
+            if line.is_empty() || line.starts_with('#') || line.starts_with(COMMENT) {
+                continue;
+            }
+            let key = PublicKey::from_base64(line)
+                .map_err(|e| format!("line {number} is no minisign public key: {}", reason(&e)))?;
+            keys.push((key, key_id(line)));
+        }
+        match keys.len() {
+            0 => Err("holds no minisign public key".to_owned()),
+            n if n > limits::VERIFY_KEYS => Err(format!("more than {} keys", limits::VERIFY_KEYS)),
+            _ => Ok(Verifier { keys }),
+        }
+    }
+
+    /// Reads key files: all of their keys are trusted.
+    ///
+    /// # Errors
+    /// The first file that cannot be used, with its name.
+    pub fn load(paths: &[PathBuf]) -> Result<Verifier, String> {
+        let mut keys = Vec::new();
+        for path in paths {
+            let wrong = |why: String| format!("{}: {why}", path.display());
+            let mut text = String::new();
+            let limit = u64::try_from(limits::VERIFY_KEYS_BYTES).unwrap_or(u64::MAX);
+            let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+            file.take(limit).read_to_string(&mut text).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+            keys.extend(Verifier::parse(&text).map_err(wrong)?.keys);
+        }
+        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys }) }
+    }
+
+    /// Whether one of the keys signed exactly this content. Both of minisign's forms are taken, and the
+    /// trusted comment must be signed, too.
+    ///
+    /// # Errors
+    /// Why the content is refused.
+    pub fn verify(&self, content: &[u8], signature: Option<&[u8]>) -> Result<(), Refusal> {
+        let signature = signature.ok_or(Refusal::Missing)?;
+        if signature.len() > limits::SIGNATURE_BYTES {
+            return Err(Refusal::Malformed("it is too large"));
+        }
+        let text = from_utf8(signature).map_err(|_| Refusal::Malformed("it is not UTF-8"))?;
+        let id = key_id(text.lines().nth(1).unwrap_or_default());
+        let signature = Signature::decode(text).map_err(|e| Refusal::Malformed(reason(&e)))?;
+        let mut ours = false;
+        for (key, _) in &self.keys {
+            match key.verify(content, &signature, true) {
+                Ok(()) => return Ok(()),
+                Err(Error::UnexpectedKeyId) => {}
+                Err(_) => ours = true,
+            }
+        }
+        if ours {
+            return Err(Refusal::Mismatch(id));
+        }
+        let trusted: Vec<&str> = self.keys.iter().map(|(_, id)| id.as_str()).collect();
+        Err(Refusal::OtherKey(id, trusted.join(", ")))
+    }
+}
+
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::UnsupportedAlgorithm | Error::UnexpectedAlgorithm => "its algorithm is unknown",
+        _ => "it is cut short or not in minisign's format",
+    }
+}
+
+/// Where the signature of a manifest is.
+#[must_use]
+pub fn beside(manifest: &Path) -> PathBuf {
+    let mut path = OsString::from(manifest);
+    path.push(".");
+    path.push(SUFFIX);
+    path.into()
+}
+
+/// The id of a key, as minisign prints it, from the base64 of a key or a signature; `?` when there is none.
+fn key_id(base64: &str) -> String {
+    let mut bits: u128 = 0;
+    // Two bytes of algorithm and eight of the id, the lowest first.
+    for c in base64.bytes().take(14) {
+        let digit = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return "?".to_owned(),
+        };
+        bits = bits << 6 | u128::from(digit);
+    }
+    if base64.len() < 14 {
+        return "?".to_owned();
+    }
+    // 84 bits: 16, 64, and 4 of what follows.
+    let id = u64::try_from(bits >> 4 & u128::from(u64::MAX)).unwrap_or_default();
+    format!("{:X}", id.swap_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Files of the real minisign, and every way to change them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NODE: &str = include_str!("../../../tests/golden/signature/node.pub");
+const OTHER: &str = include_str!("../../../tests/golden/signature/other.pub");
+const V1: &[u8] = include_bytes!("../../../tests/golden/signature/v1.yaml");
+const V2: &[u8] = include_bytes!("../../../tests/golden/signature/v2.yaml");
+const HASHED: &[u8] = include_bytes!("../../../tests/golden/signature/v1.minisig");
+const LEGACY: &[u8] = include_bytes!("../../../tests/golden/signature/v1.legacy.minisig");
+const BY_OTHER: &[u8] = include_bytes!("../../../tests/golden/signature/v1.other.minisig");
+const NODE_ID: &str = "83AAF1322B2B5F58";
+const OTHER_ID: &str = "9A3E3F8DD5E27D1B";
+
+fn verify(content: &[u8], signature: Option<&[u8]>) -> Result<(), Refusal> {
+    Verifier::parse(NODE).unwrap().verify(content, signature)
+}
+
+#[test]
+fn both_forms_are_taken() {
+    assert_eq!(verify(V1, Some(HASHED)), Ok(()));
+    assert_eq!(verify(V1, Some(LEGACY)), Ok(()));
+    let crlf = String::from_utf8(HASHED.to_vec()).unwrap().replace('\n', "\r\n");
+    assert_eq!(verify(V1, Some(crlf.as_bytes())), Ok(()));
+}
+
+#[test]
+fn everything_else_is_refused_with_a_reason() {
+    let check = |content: &[u8], signature: Option<&[u8]>, expected: &str| {
+        assert_eq!(verify(content, signature).unwrap_err().to_string(), expected);
+    };
+    check(V1, None, "is not signed: there is no .minisig beside it");
+    let mismatch = format!("its signature with key {NODE_ID} does not match: one of the two was changed");
+    check(V2, Some(HASHED), &mismatch);
+    check(b"", Some(HASHED), &mismatch);
+    let other = format!("is signed with key {OTHER_ID}, which is not trusted here (trusted: {NODE_ID})");
+    check(V1, Some(BY_OTHER), &other);
+    let cut = "its signature (.minisig) is malformed: it is cut short or not in minisign's format";
+    check(V1, Some(b""), cut);
+    check(V1, Some(V1), cut);
+    check(V1, Some(NODE.as_bytes()), cut);
+    check(V1, Some(&HASHED[..HASHED.len() - 20]), cut);
+    check(V1, Some(b"\xff"), "its signature (.minisig) is malformed: it is not UTF-8");
+    let large = vec![b'a'; limits::SIGNATURE_BYTES + 1];
+    check(V1, Some(&large), "its signature (.minisig) is malformed: it is too large");
+}
+
+#[test]
+fn a_trusted_comment_that_was_changed_is_refused() {
+    let text = String::from_utf8(HASHED.to_vec()).unwrap();
+    let forged = text.replace("file:v1.yaml", "file:v2.yaml");
+    assert_ne!(forged, text);
+    assert_eq!(verify(V1, Some(forged.as_bytes())), Err(Refusal::Mismatch(NODE_ID.into())));
+}
+
+#[test]
+fn keys_are_rotated_by_trusting_both() {
+    let both = Verifier::parse(&format!("# old\n{NODE}\n# new\n{OTHER}")).unwrap();
+    assert_eq!(both.verify(V1, Some(HASHED)), Ok(()));
+    assert_eq!(both.verify(V1, Some(BY_OTHER)), Ok(()));
+    let bare = Verifier::parse(OTHER.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(bare.verify(V1, Some(BY_OTHER)), Ok(()));
+    assert!(bare.verify(V1, Some(HASHED)).is_err());
+}
+
+#[test]
+fn key_files_that_are_none() {
+    let check = |text: &str, expected: &str| assert_eq!(Verifier::parse(text).unwrap_err(), expected);
+    check("", "holds no minisign public key");
+    check("untrusted comment: nothing else\n", "holds no minisign public key");
+    check("RWQ=", "line 1 is no minisign public key: it is cut short or not in minisign's format");
+    let secret = "untrusted comment: minisign encrypted secret key\nRWRTY0IyAAAA\n";
+    check(secret, "line 2 is no minisign public key: it is cut short or not in minisign's format");
+    check(&"#\n".repeat(5), "holds no minisign public key");
+    assert!(
+        Verifier::load(&["/nonexistent/key".into()]).unwrap_err().starts_with("/nonexistent/key: cannot")
+    );
+}
+
+#[test]
+fn ids_are_minisigns() {
+    assert!(NODE.contains(NODE_ID) && OTHER.contains(OTHER_ID));
+    assert_eq!(key_id(NODE.lines().nth(1).unwrap()), NODE_ID);
+    assert_eq!(key_id("RW"), "?");
+    assert_eq!(key_id("RWQ!..............."), "?");
+}
+
+#[test]
+fn the_signature_is_beside_the_manifest() {
+    assert_eq!(beside(Path::new("/m/web.yaml")), Path::new("/m/web.yaml.minisig"));
+}
+
+/// Every bit of the three lines that count. The first line is minisign's untrusted comment: anyone may
+/// write it.
+#[test]
+fn every_flipped_bit_of_a_signature_is_refused() {
+    for signature in [HASHED, LEGACY] {
+        let first = signature.iter().position(|b| *b == b'\n').unwrap();
+        // The newline at the very end says nothing.
+        for at in first..signature.len() - 1 {
+            for bit in 0..8 {
+                let mut flipped = signature.to_vec();
+                flipped[at] ^= 1 << bit;
+                assert!(verify(V1, Some(&flipped)).is_err(), "byte {at}, bit {bit}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_flipped_bit_of_content_is_refused(at in 0..V1.len(), bit in 0..8u8, legacy: bool) {
+        let mut flipped = V1.to_vec();
+        flipped[at] ^= 1 << bit;
+        let signature = if legacy { LEGACY } else { HASHED };
+        prop_assert_eq!(verify(&flipped, Some(signature)), Err(Refusal::Mismatch(NODE_ID.into())));
+        prop_assert!(verify(&V1[..at], Some(signature)).is_err());
+    }
+
+    #[test]
+    fn random_text_is_no_signature(bytes in proptest::collection::vec(any::<u8>(), 0..300), text in "\\PC{0,200}") {
+        prop_assert!(verify(V1, Some(&bytes)).is_err());
+        prop_assert!(verify(V1, Some(text.as_bytes())).is_err());
+        let _ = Verifier::parse(&text);
+    }
+
+    /// The format, with random keys and numbers in it: the arithmetic behind it takes anything.
+    #[test]
+    fn random_numbers_are_no_signature(first: [u8; 32], second: [u8; 32], form: bool) {
+        let text = String::from_utf8(HASHED.to_vec()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let signature = base64(&[&head(form)[..], &first, &second].concat());
+        let forged = format!("{}\n{signature}\n{}\n{}\n", lines[0], lines[2], lines[3]);
+        prop_assert_eq!(verify(V1, Some(forged.as_bytes())), Err(Refusal::Mismatch(NODE_ID.into())));
+    }
+}
+
+/// Algorithm and key id of a signature.
+fn head(hashed: bool) -> Vec<u8> {
+    let id = u64::from_str_radix(NODE_ID, 16).unwrap();
+    [if hashed { b"ED" } else { b"Ed" }.as_slice(), &id.to_le_bytes()].concat()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |b, byte| b << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for n in 0..4 {
+            let digit = digits[(bits >> (18 - 6 * n) & 63) as usize] as char;
+            text.push(if n > chunk.len() { '=' } else { digit });
+        }
+    }
+    text
+}
