@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::merge::Op;
 use crate::manifest::static_pod::CONFIG_HASH;
+use crate::merge::Op;
 use crate::pod::{DesiredPod, Source};
 
 /// Source of the pod: `file`, `http`, `api`.

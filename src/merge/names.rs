@@ -69,9 +69,8 @@ impl Running {
     /// the daemon began. A manifest that only changed its path within one source is a new pod (spec/01
     /// section 6).
     fn is(&self, claim: Claim<'_>) -> bool {
-        let here = |(source, path): &(Source, String)| {
-            *source != claim.source || *path == claim.pod.origin.path
-        };
+        let here =
+            |(source, path): &(Source, String)| *source != claim.source || *path == claim.pod.origin.path;
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
 }
@@ -119,7 +118,8 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
         let pod = claim.pod;
         let Some(holder) = holders.get(&pod.key) else { continue };
         if !Arc::ptr_eq(&holder.raw, pod) {
-            if pod.written.is_some() && pod.written == holder.raw.written && claim.source != holder.pod.source {
+            if pod.written.is_some() && pod.written == holder.raw.written && claim.source != holder.pod.source
+            {
                 let message = format!(
                     "the same pod is in {}, which holds it; this source takes it over when that one lets go",
                     holder.pod.origin
