@@ -131,6 +131,16 @@ pub struct LocalObject {
 pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
 
 impl LocalObject {
+    /// A container's environment finds this key in it: of a ConfigMap in `data` alone, as upstream.
+    #[must_use]
+    pub fn has_key(&self, key: &str) -> bool {
+        match &self.content {
+            Content::ConfigMap { data, .. } => data.contains_key(key),
+            Content::Secret { data, .. } => data.contains_key(key),
+            Content::Claim { .. } => false,
+        }
+    }
+
     /// Bytes of its keys and values together: what bounds are counted in.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -42,26 +42,22 @@ fn built_in(
     path: &Path<'_>,
     report: &mut Report<'_>,
 ) {
+    let has = |key: &&&str| all.contains_key(**key);
+    let is_empty = |key: &str| all.get(key).is_none_or(|v| v.expose().is_empty());
     let mut need = |keys: &[&str]| {
-        for key in keys.iter().filter(|key| !all.contains_key(**key)) {
-            report.error(&path.key(key), required(""));
-        }
+        keys.iter().for_each(|key| report.error(&path.key(key), required("")));
     };
     match type_ {
         "kubernetes.io/dockercfg" => json(".dockercfg", all, path, report),
         "kubernetes.io/dockerconfigjson" => json(".dockerconfigjson", all, path, report),
-        "kubernetes.io/basic-auth" => {
-            // One of the two will do.
-            if !["username", "password"].iter().any(|key| all.contains_key(*key)) {
-                need(&["username", "password"]);
-            }
+        // One of the two will do.
+        "kubernetes.io/basic-auth" if !["username", "password"].iter().any(|key| has(&key)) => {
+            need(&["username", "password"]);
         }
-        "kubernetes.io/ssh-auth" => {
-            if all.get("ssh-privatekey").is_none_or(|v| v.expose().is_empty()) {
-                report.error(&path.key("ssh-privatekey"), required(""));
-            }
+        "kubernetes.io/ssh-auth" if is_empty("ssh-privatekey") => need(&["ssh-privatekey"]),
+        "kubernetes.io/tls" => {
+            ["tls.crt", "tls.key"].iter().filter(|key| !has(key)).for_each(|key| need(&[key]));
         }
-        "kubernetes.io/tls" => need(&["tls.crt", "tls.key"]),
         "kubernetes.io/service-account-token" => {
             let annotations = metadata.and_then(|m| m.annotations.as_ref());
             if annotations.and_then(|all| all.get(SERVICE_ACCOUNT)).is_none_or(String::is_empty) {

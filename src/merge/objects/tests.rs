@@ -184,13 +184,16 @@ fn too_many_bytes_push_out_none_in_force() {
     assert_eq!(problems(&merge).len(), 1);
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Source, Vec<(u8, &'static str, bool, u8)>)>> {
+/// Path, name, immutable, value.
+type Sample = (u8, &'static str, bool, u8);
+
+fn steps() -> impl Strategy<Value = Vec<(Source, Vec<Sample>)>> {
     let source = prop::sample::select(vec![Source::File, Source::Http]);
     let object = (0..3u8, prop::sample::select(vec!["x", "y", "z"]), prop::bool::weighted(0.2), 0..3u8);
     prop::collection::vec((source, prop::collection::vec(object, 0..6)), 1..10)
 }
 
-fn made(source: Source, samples: &[(u8, &'static str, bool, u8)]) -> PodSet {
+fn made(source: Source, samples: &[Sample]) -> PodSet {
     let mut set = PodSet::default();
     for (document, (path, name, immutable, value)) in (0..).zip(samples) {
         let mark = if *immutable { "!" } else { "" };
