@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::rig::{Rig, pod, s};
 use crate::object::testing::{config_map, secret, snapshot};
 use crate::pod::DesiredPod;
@@ -99,6 +101,76 @@ fn one_container_waits_and_the_other_runs() {
     rig.run(&pod("{containers: [{name: app, envFrom: [{secretRef: {name: s}}]}, {name: side}]}"));
     rig.pass(s(5));
     assert_eq!(rig.take_acts(), ["create POD#0", "start POD#0", "create side#0", "start side#0"]);
+}
+
+/// What happens to a pod that needs key `k` of ConfigMap `c`.
+#[derive(Debug, Clone)]
+enum Happening {
+    /// The key has this value, or there is no such object.
+    Give(Option<u8>),
+    Crash,
+    /// The daemon is killed; the next one is told of the same objects.
+    Killed,
+    Pass(u64),
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let one = prop_oneof![
+        prop::option::of(0..3u8).prop_map(Happening::Give),
+        Just(Happening::Crash),
+        Just(Happening::Killed),
+        (0..3000u64).prop_map(Happening::Pass),
+    ];
+    prop::collection::vec(one, 1..12)
+}
+
+fn text(value: Option<u8>) -> String {
+    value.map_or("{apiVersion: v1, kind: List, items: []}".into(), |v| {
+        config_map("c", &format!("{{k: 'v{v}'}}"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn objects_that_come_change_and_vanish_at_any_time(story in happenings(), last in 0..3u8) {
+        let mut rig = Rig::fresh();
+        let mut value = None;
+        rig.run(&reader());
+        for happening in &story {
+            match happening {
+                Happening::Give(new) => {
+                    value = *new;
+                    give(&mut rig, &text(value));
+                }
+                Happening::Crash => {
+                    let app = rig.running().into_iter().find(|name| name.starts_with("app"));
+                    let (id, now) = (app.map(|name| rig.id(&name)), rig.now());
+                    id.iter().for_each(|id| rig.engine.crash(id, 1, now));
+                }
+                Happening::Killed => {
+                    rig = rig.reborn();
+                    give(&mut rig, &text(value));
+                    rig.run(&reader());
+                }
+                Happening::Pass(millis) => rig.pass(super::rig::ms(*millis)),
+            }
+            // Nothing is ever made of nothing.
+            let made = rig.engine.containers().filter(|c| c.name.contains("app"));
+            prop_assert!(made.into_iter().all(|c| c.body.env.len() == 1));
+        }
+        give(&mut rig, &text(Some(last)));
+        rig.pass(s(400));
+        prop_assert_eq!(rig.status(), "Running, app: running", "{:?}", story);
+        // The next start takes the newest value.
+        let app = rig.running().into_iter().find(|name| name.starts_with("app")).unwrap();
+        let (id, now) = (rig.id(&app), rig.now());
+        rig.engine.crash(&id, 1, now);
+        rig.pass(s(400));
+        let app = rig.running().into_iter().find(|name| name.starts_with("app")).unwrap();
+        prop_assert_eq!(env(&rig, &app), [format!("K=v{last}")]);
+    }
 }
 
 #[test]
