@@ -114,3 +114,9 @@ ensure_cargo() {
         rustup -q default stable
     fi
 }
+
+# ensure_fuzz: cargo-fuzz and the C++ compiler that libFuzzer needs.
+ensure_fuzz() {
+    have c++ || install g++
+    cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
+}

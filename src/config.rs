@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::pod::Source;
+use crate::policy::Policy;
 
 /// Where Docker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Config {
     pub host_network_sources: Vec<Source>,
     /// `--allow-privileged`.
     pub allow_privileged: bool,
+    /// `--pod-security`, `--allowed-host-paths`, `--allowed-images`, `--require-image-digest`.
+    pub policy: Policy,
     /// `--image-pull-progress-deadline`.
     pub pull_progress_deadline: Duration,
 }

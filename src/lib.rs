@@ -14,6 +14,7 @@ pub mod merge;
 pub mod object;
 pub mod plan;
 pub mod pod;
+pub mod policy;
 pub mod qos;
 pub mod runtime;
 pub mod source;

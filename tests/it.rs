@@ -77,6 +77,9 @@ mod podman;
 #[path = "it/pods.rs"]
 mod pods;
 #[cfg(test)]
+#[path = "it/policy.rs"]
+mod policy;
+#[cfg(test)]
 #[path = "it/private_engine.rs"]
 mod private_engine;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::manifest::{self, Context};
 use crate::object::refs::{Reference, references};
 use crate::object::{LocalObject, ObjectKey};
 use crate::pod::{PodKey, Source};
+use crate::policy::Policy;
 use crate::source::hints::is_manifest_name;
 use crate::source::{Problem, Severity};
 
@@ -22,7 +23,7 @@ use crate::source::{Problem, Severity};
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let node = options.hostname_override.as_deref().unwrap_or(&host).trim().to_lowercase();
-    let mut report = Report::default();
+    let mut report = Report { policy: options.policy.clone(), ..Report::default() };
     for path in paths {
         report.visit(path, &node);
     }
@@ -52,6 +53,8 @@ fn line(problem: &Problem) -> String {
 
 #[derive(Debug, Default)]
 struct Report {
+    /// What pods may do. With a standard in it, the pods are judged by it although they may not run here.
+    policy: Policy,
     files: usize,
     /// Where each pod was first seen.
     pods: BTreeMap<PodKey, String>,
@@ -114,7 +117,11 @@ impl Report {
     }
 
     fn decode(&mut self, bytes: &[u8], path: &str, node: &str) {
-        let decoded = manifest::decode(bytes, &Context { node_name: node, source: Source::File, path });
+        let context = Context { node_name: node, source: Source::File, path };
+        let lenient = !self.policy.pod_security.is_empty();
+        let decode = if lenient { manifest::decode_leniently } else { manifest::decode };
+        let duplicate = if lenient { Severity::Warning } else { Severity::Error };
+        let decoded = decode(bytes, &context);
         self.problems.extend(decoded.problems);
         for pod in decoded.pods {
             // Problems name pods as written: without the node's suffix.
@@ -122,9 +129,12 @@ impl Report {
             let name = format!("{}/{}", pod.key.namespace, name.unwrap_or(&pod.key.name));
             let needed = references(&pod).into_iter().filter(|r| !r.optional);
             self.wanted.extend(needed.map(|r| (path.to_owned(), name.clone(), r)));
+            for refusal in self.policy.refusals(Source::File, &pod.metadata, &pod.spec) {
+                self.problem(Severity::Error, Path::new(path), Some(name.clone()), refusal.message);
+            }
             if let Some(first) = self.pods.get(&pod.key) {
                 let message = format!("is in {first} too: the one that runs first keeps the name");
-                self.problem(Path::new(path), Some(name), message);
+                self.problem(duplicate, Path::new(path), Some(name), message);
             } else {
                 self.pods.insert(pod.key.clone(), path.to_owned());
             }
@@ -133,7 +143,7 @@ impl Report {
             if let Some(first) = self.objects.get(&object.key) {
                 let message =
                     format!("is in {} too: the one that is read first keeps the name", first.origin.path);
-                self.problem(Path::new(path), Some(object.key.to_string()), message);
+                self.problem(duplicate, Path::new(path), Some(object.key.to_string()), message);
             } else {
                 self.objects.insert(object.key.clone(), object);
             }
@@ -156,12 +166,12 @@ impl Report {
     }
 
     fn error(&mut self, path: &Path, message: String) {
-        self.problem(path, None, message);
+        self.problem(Severity::Error, path, None, message);
     }
 
-    fn problem(&mut self, path: &Path, pod: Option<String>, message: String) {
+    fn problem(&mut self, severity: Severity, path: &Path, pod: Option<String>, message: String) {
         let path = path.to_string_lossy().into_owned();
-        self.problems.push(Problem { severity: Severity::Error, path, at: None, pod, field: None, message });
+        self.problems.push(Problem { severity, path, at: None, pod, field: None, message });
     }
 
     fn count(&self, severity: Severity) -> usize {
@@ -266,6 +276,59 @@ mod tests {
         let found = report(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/examples")]);
         assert_eq!(found.problems, []);
         assert_eq!(found.summary(), "4 files, 4 pods: 0 errors, 0 warnings\n");
+    }
+
+    /// Half of what is in here podkeeper cannot run: with a standard, that is no error, and the standard is.
+    #[test]
+    fn pods_are_judged_by_a_standard() {
+        let strange = concat!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: far, annotations: {a: b}}\nspec:\n",
+            "  os: {name: windows}\n  hostUsers: false\n  serviceAccountName: robot\n  typo: 1\n",
+            "  securityContext: {runAsNonRoot: true, sysctls: [{name: kernel.shm_rmid_forced, value: '0'}]}\n",
+            "  containers:\n  - {name: Not_A_Name, image: x, securityContext: {procMount: Unmasked}}\n",
+            "  ephemeralContainers: [{name: debug, image: y}]\n",
+            "  volumes: [{name: v, csi: {driver: d}}, {name: v, persistentVolumeClaim: {claimName: c}}]\n",
+        );
+        let decode = |standard: &str, text: &str| {
+            let policy =
+                Policy { pod_security: crate::policy::parse_sources(standard).unwrap(), ..Policy::default() };
+            let mut report = Report { policy, ..Report::default() };
+            report.decode(text.as_bytes(), "far.yaml", "node1");
+            report
+        };
+        let good = decode("baseline", strange);
+        assert_eq!(good.count(Severity::Error), 0, "{:?}", good.problems);
+        assert!(good.count(Severity::Warning) > 4 && good.pods.len() == 1, "{:?}", good.problems);
+        let bad = decode("restricted", strange);
+        let errors: Vec<String> =
+            bad.problems.iter().filter(|p| p.severity == Severity::Error).map(line).collect();
+        let says = r#"violates PodSecurity "restricted:latest": procMount (container "Not_A_Name" "#;
+        let says = format!("{says}must not set securityContext.procMount to \"Unmasked\")");
+        assert_eq!(errors, [format!("far.yaml: error: pod default/far: {says}")]);
+        // What is no manifest of pods is an error under every standard.
+        for text in ["a: [", "", "kind: Pod", "apiVersion: v1\nkind: Deployment\n"] {
+            assert_eq!(decode("privileged", text).count(Severity::Error), 1, "{text}");
+        }
+        let misfit = strange.replace("hostUsers: false", "hostUsers: maybe");
+        assert_eq!(decode("privileged", &misfit).count(Severity::Error), 1);
+        assert_eq!(decode("http=restricted", strange).count(Severity::Error), 0);
+    }
+
+    #[test]
+    fn the_lists_of_the_node_hold_for_good_pods() {
+        let policy = Policy { allowed_images: Some(Vec::new()), ..Policy::default() };
+        let mut report = Report { policy, ..Report::default() };
+        let pod =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: b:1}]}\n";
+        report.decode(pod.as_bytes(), "web.yaml", "node1");
+        report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml", "node1");
+        let lines: Vec<String> = report.problems.iter().map(line).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(
+            lines[0],
+            "web.yaml: error: pod default/web: container \"a\": image \"b:1\" is not allowed on this node"
+        );
+        assert!(lines[1].contains("spec.containers[0].name: Invalid value"), "{lines:?}");
     }
 
     #[test]

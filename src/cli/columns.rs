@@ -1,5 +1,6 @@
 //! One pod as one row, in kubectl's words: the API server's pod printer
-//! (`pkg/printers/internalversion/printers.go`), rule by rule. Pure.
+//! (`pkg/printers/internalversion/printers.go`), rule by rule. Pure. One word is ours: `,STALE` after the
+//! status, as kubectl marks a cordoned node.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::human;
 use crate::clock::Timestamp;
 use crate::pod::{ContainerKind, init_kind};
+use crate::status::file;
 
 /// Headings of a list.
 #[must_use]
@@ -46,7 +48,7 @@ impl Row {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             name: pod.metadata.name.clone().unwrap_or_default(),
             ready: format!("{}/{}", counted.ready, counted.total),
-            status: counted.reason,
+            status: if is_stale(pod) { format!("{},STALE", counted.reason) } else { counted.reason },
             restarts: counted.restarts,
             last_restart: counted.last_restart.map(|t| t.0),
             created: created.map(|t| t.0),
@@ -86,6 +88,11 @@ impl Row {
         }
         cells
     }
+}
+
+/// The daemon says that the pod's source holds something newer.
+fn is_stale(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(file::STALE))
 }
 
 /// What is summed up over containers.
@@ -328,6 +335,13 @@ mod tests {
         let side = container("s", false, 1, json!({"running": {}}));
         let app = container("c0", false, 0, waiting("PodInitializing"));
         check(&spec, &status("Pending", &[side], &[app]), ["0/2", "Init:0/1", "1"]);
+    }
+
+    #[test]
+    fn an_older_version_than_the_source_holds() {
+        let old = json!({"name": "p", "annotations": {"podkeeper.dev/stale": "true"}});
+        let app = [container("c0", true, 0, json!({"running": {}}))];
+        check_with(&old, &containers(1), &status("Running", &[], &app), ["1/1", "Running,STALE", "0"]);
     }
 
     #[test]

@@ -55,8 +55,8 @@ impl Verb {
     pub fn synopsis(self) -> &'static str {
         match self {
             Verb::Run => "run --pod-manifest-path PATH [FLAG...]",
-            Verb::Check => "check FILE|DIR|-...",
-            Verb::Get => "get pods [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+            Verb::Check => "check [FLAG...] FILE|DIR|-...",
+            Verb::Get => "get pods|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
@@ -71,7 +71,7 @@ impl Verb {
         match self {
             Verb::Run => "Keep the pods of a manifest directory running on Docker",
             Verb::Check => "Check manifests; nothing is run",
-            Verb::Get => "List the pods of this node",
+            Verb::Get => "List the pods of this node, or where they come from",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
@@ -141,6 +141,10 @@ pub enum Id {
     ImagePullProgressDeadline,
     HostNetworkSources,
     AllowPrivileged,
+    PodSecurity,
+    AllowedHostPaths,
+    AllowedImages,
+    RequireImageDigest,
     RootDir,
     RunDir,
     Verbosity,
@@ -190,6 +194,7 @@ pub struct Flag {
 }
 
 const RUN: &[Verb] = &[Verb::Run];
+const RUN_CHECK: &[Verb] = &[Verb::Run, Verb::Check];
 const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
 const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
 const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec];
@@ -231,6 +236,14 @@ pub const FLAGS: &[Flag] = &[
          "Sources whose pods may use the host's network: file, http, api, or * for all"),
     flag(Id::AllowPrivileged, ("allow-privileged", None), Switch, "false", (Section::Policy, RUN),
          "Let containers ask for privileged mode"),
+    flag(Id::PodSecurity, ("pod-security", None), Value("[SOURCE=]LEVEL[:VERSION],..."), "", (Section::Policy, RUN_CHECK),
+         "Pod Security Standards: privileged, baseline or restricted; privileged when not given"),
+    flag(Id::AllowedHostPaths, ("allowed-host-paths", None), Value("LIST"), "", (Section::Policy, RUN_CHECK),
+         "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given"),
+    flag(Id::AllowedImages, ("allowed-images", None), Value("LIST"), "", (Section::Policy, RUN_CHECK),
+         "Images, or beginnings of images that end with a slash; all when not given"),
+    flag(Id::RequireImageDigest, ("require-image-digest", None), Switch, "false", (Section::Policy, RUN_CHECK),
+         "Every image must be named by its digest"),
     flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, RUN),
          "What outlives a boot, and the lock; also marks our containers"),
     flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),

@@ -1,4 +1,5 @@
-//! `get pods`: the pods of this node, as kubectl lists them.
+//! `get pods`: the pods of this node, as kubectl lists them. One that runs from an older version than its
+//! source holds is marked `STALE`.
 
 use serde_json::{Value, json};
 
@@ -78,7 +79,7 @@ fn object(names: &[String], status: &Status, found: &[usize]) -> Value {
 }
 
 /// kubectl's indent.
-fn four_spaces(value: &Value) -> String {
+pub fn four_spaces(value: &Value) -> String {
     let mut bytes = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);

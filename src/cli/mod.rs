@@ -18,6 +18,7 @@ pub mod options;
 pub mod parse;
 mod pods;
 mod run;
+mod sources;
 mod table;
 mod target;
 mod terminal;
@@ -48,6 +49,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Check(options, paths) => check::run(&options, &paths),
         Command::Get(options, names) => get::run(&options, &names),
+        Command::GetSources(options) => sources::run(&options),
         Command::Describe(options, names) => describe::run(&options, &names),
         Command::Logs(options, pod) => logs::run(&options, &pod),
         Command::Exec(options, pod, command) => exec::run(&options, &pod, command),

@@ -10,6 +10,7 @@ use super::flags::{self, Id};
 use super::value;
 use crate::config::Endpoint;
 use crate::pod::Source;
+use crate::policy::{self, AllowedImage, AllowedPath, Policy};
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +42,7 @@ pub struct Options {
     pub pull_progress_deadline: Duration,
     pub host_network_sources: Vec<Source>,
     pub allow_privileged: bool,
+    pub policy: Policy,
     pub root_dir: PathBuf,
     pub run_dir: PathBuf,
     pub verbosity: u8,
@@ -77,6 +79,7 @@ impl Options {
             pull_progress_deadline: Duration::ZERO,
             host_network_sources: Vec::new(),
             allow_privileged: false,
+            policy: Policy::default(),
             root_dir: PathBuf::new(),
             run_dir: PathBuf::new(),
             verbosity: 0,
@@ -124,6 +127,20 @@ impl Options {
             Id::ImagePullProgressDeadline => o.pull_progress_deadline = duration()?,
             Id::HostNetworkSources => o.host_network_sources = value::sources(utf8()?)?,
             Id::AllowPrivileged => o.allow_privileged = switch()?,
+            Id::PodSecurity => o.policy.pod_security = policy::parse_sources(utf8()?)?,
+            Id::AllowedHostPaths => {
+                let list = o.policy.allowed_host_paths.get_or_insert_default();
+                for word in words(utf8()?) {
+                    list.push(AllowedPath::parse(word)?);
+                }
+            }
+            Id::AllowedImages => {
+                let list = o.policy.allowed_images.get_or_insert_default();
+                for word in words(utf8()?) {
+                    list.push(AllowedImage::parse(word)?);
+                }
+            }
+            Id::RequireImageDigest => o.policy.require_image_digest = switch()?,
             Id::RootDir => o.root_dir = path()?,
             Id::RunDir => o.run_dir = path()?,
             Id::Verbosity => {
@@ -168,6 +185,11 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
         Some(("unix", path)) if path.starts_with('/') => Ok(Endpoint::Unix(PathBuf::from(path))),
         _ => Err("must be unix:///PATH or fake://".to_owned()),
     }
+}
+
+/// Words with commas between.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
 fn output(text: &str) -> Result<Output, String> {

@@ -21,6 +21,8 @@ pub enum Command {
     Check(Box<Options>, Vec<PathBuf>),
     /// `get pods`, all or these.
     Get(Box<Options>, Vec<String>),
+    /// `get sources`.
+    GetSources(Box<Options>),
     /// `describe pod`, all or these.
     Describe(Box<Options>, Vec<String>),
     /// `logs` of this pod.
@@ -165,6 +167,10 @@ fn finish(
             }
             Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
         }
+        Verb::Get if words.first().is_some_and(|w| SOURCES.iter().any(|s| w == s)) => {
+            none_left(words.get(1..).unwrap_or_default())?;
+            Ok(Command::GetSources(options))
+        }
         Verb::Get | Verb::Describe => {
             let names = pod_names(verb, texts(verb, words)?)?;
             if options.all_namespaces && !names.is_empty() {
@@ -246,11 +252,16 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
     words.into_iter().map(text).collect()
 }
 
+/// What is no pod, and can be listed too.
+const SOURCES: &[&str] = &["sources", "source"];
 const KINDS: &[&str] = &["pods", "pod", "po"];
 
 /// `pods a b`, `pod/a pod/b`: the names.
 fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> {
-    let kind_wanted = "you must specify the type of resource: pods is the only one of a node";
+    let kind_wanted = match verb {
+        Verb::Get => "you must specify the type of resource: a node has pods and sources",
+        _ => "you must specify the type of resource: pods is the only one",
+    };
     let Some(first) = words.first() else {
         return usage(verb, kind_wanted);
     };

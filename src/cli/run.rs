@@ -83,6 +83,7 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
         infra_image: options.infra_image.clone(),
         host_network_sources: options.host_network_sources.clone(),
         allow_privileged: options.allow_privileged,
+        policy: options.policy.clone(),
         pull_progress_deadline: options.pull_progress_deadline,
     })
 }

@@ -72,8 +72,26 @@ impl Decoded {
 /// lists of them.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    let mut file =
-        File { context, pods: Vec::new(), objects: Vec::new(), errors: Vec::new(), warnings: Vec::new() };
+    decode_as(bytes, context, false)
+}
+
+/// Decodes a manifest to look at its pods, not to run them: only what is no manifest (syntax, kinds, types)
+/// is an error. What podkeeper does not support, static pods may not do, or the API's validation refuses
+/// is a warning, and its pod is there.
+#[must_use]
+pub fn decode_leniently(bytes: &[u8], context: &Context<'_>) -> Decoded {
+    decode_as(bytes, context, true)
+}
+
+fn decode_as(bytes: &[u8], context: &Context<'_>, lenient: bool) -> Decoded {
+    let mut file = File {
+        context,
+        lenient,
+        pods: Vec::new(),
+        objects: Vec::new(),
+        errors: Vec::new(),
+        warnings: Vec::new(),
+    };
     match yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e))) {
         Ok(documents) if documents.is_empty() => file.error(Some((1, 1)), "no object in the file"),
         Ok(documents) => documents.iter().for_each(|document| file.object(document, None)),
@@ -116,6 +134,8 @@ fn is_known(kind: &str) -> bool {
 /// One file on its way.
 struct File<'c> {
     context: &'c Context<'c>,
+    /// Only syntax and types are errors.
+    lenient: bool,
     pods: Vec<Arc<DesiredPod>>,
     objects: Vec<Arc<LocalObject>>,
     errors: Vec<Problem>,
@@ -225,7 +245,7 @@ impl File<'_> {
         }
         let origin = Origin { path: self.context.path.to_owned(), document };
         let mut report = Report::new(self.context.path, written_name(node), node);
-        let pod = pod(origin, self.context, &mut report);
+        let pod = pod(origin, self.context, self.lenient, &mut report);
         self.report(report);
         self.pods.extend(pod.map(Arc::new));
     }
@@ -242,6 +262,9 @@ impl File<'_> {
         let origin = Origin { path: self.context.path.to_owned(), document };
         let name = written_name(node).map(|name| format!("{} {name}", kind.as_str()));
         let mut report = Report::new(self.context.path, name, node);
+        if self.lenient {
+            report.forgive();
+        }
         let object = object::object(kind, origin, self.context, &mut report);
         self.report(report);
         self.objects.extend(object.map(Arc::new));
@@ -282,10 +305,13 @@ fn written_name(node: &Node) -> Option<String> {
 }
 
 /// One pod, if its types fit; what else is wrong with it is in the report.
-fn pod(origin: Origin, context: &Context<'_>, report: &mut Report<'_>) -> Option<DesiredPod> {
+fn pod(origin: Origin, context: &Context<'_>, lenient: bool, report: &mut Report<'_>) -> Option<DesiredPod> {
     let metadata: Option<ObjectMeta> = types::field("metadata", report);
     let spec: Option<PodSpec> = types::field("spec", report);
     let (mut metadata, mut spec) = (metadata?, spec?);
+    if lenient {
+        report.forgive();
+    }
     unknown_fields(&metadata, &spec, report);
     defaults::apply(&mut spec);
     let (status, written) = static_pod::apply(&mut metadata, &mut spec, context, report);

@@ -86,6 +86,8 @@ pub(crate) struct Report<'a> {
     path: &'a str,
     pod: Option<String>,
     root: &'a Node,
+    /// In the end, errors are warnings.
+    forgiven: bool,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -93,7 +95,7 @@ pub(crate) struct Report<'a> {
 impl<'a> Report<'a> {
     /// An empty report about the pod written at `root` of the file `path`.
     pub(crate) fn new(path: &'a str, pod: Option<String>, root: &'a Node) -> Report<'a> {
-        Report { path, pod, root, errors: Vec::new(), warnings: Vec::new() }
+        Report { path, pod, root, forgiven: false, errors: Vec::new(), warnings: Vec::new() }
     }
 
     /// The pod's text as a tree.
@@ -159,8 +161,16 @@ impl<'a> Report<'a> {
         self.errors.is_empty()
     }
 
+    /// The pod is only looked at: no error keeps it from being taken.
+    pub(crate) fn forgive(&mut self) {
+        self.forgiven = true;
+    }
+
     /// Errors, then warnings.
-    pub(crate) fn into_problems(self) -> impl Iterator<Item = Problem> {
+    pub(crate) fn into_problems(mut self) -> impl Iterator<Item = Problem> {
+        if self.forgiven {
+            self.errors.iter_mut().for_each(|e| e.severity = Severity::Warning);
+        }
         self.errors.into_iter().chain(self.warnings)
     }
 }

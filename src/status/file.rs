@@ -22,6 +22,9 @@ use crate::source::Problem;
 pub const NAME: &str = "status.json";
 /// What a half-written file is called; a killed daemon leaves at most this one behind.
 const TEMPORARY: &str = ".status.json.tmp";
+/// Annotation, in the status file only, of a pod that runs from an older version than its source holds or
+/// from the store of last good versions.
+pub const STALE: &str = "podkeeper.dev/stale";
 /// Format of the file. A reader refuses any other.
 pub const API_VERSION: &str = "podkeeper.dev/v1";
 const KIND: &str = "NodeStatus";
@@ -73,18 +76,19 @@ struct PodOut<'a> {
     status: &'a PodStatus,
 }
 
-/// Metadata as it is, or with a deletion timestamp.
+/// Metadata as it is, or with a deletion timestamp, or marked as stale.
 struct MetadataOut<'a> {
     metadata: &'a ObjectMeta,
     /// Since when it is on its way out, and its own grace period.
     leaving: Option<(Timestamp, i64)>,
+    stale: bool,
 }
 
 impl<'a> PodOut<'a> {
     fn new(view: &'a PodView) -> Self {
         let grace = view.pod.spec.termination_grace_period_seconds;
         let leaving = view.leaving.map(|at| (at, grace.unwrap_or(i64::from(limits::GRACE_DEFAULT))));
-        let metadata = MetadataOut { metadata: &view.pod.metadata, leaving };
+        let metadata = MetadataOut { metadata: &view.pod.metadata, leaving, stale: view.stale };
         let (spec, status) = (&view.pod.spec, &*view.status);
         PodOut { api_version: "v1", kind: "Pod", metadata, spec, status }
     }
@@ -92,14 +96,18 @@ impl<'a> PodOut<'a> {
 
 impl Serialize for MetadataOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.leaving.is_none() && !self.stale {
+            return self.metadata.serialize(serializer);
+        }
+        let mut metadata = self.metadata.clone();
         if let Some((since, grace)) = self.leaving {
-            let mut metadata = self.metadata.clone();
             metadata.deletion_timestamp.get_or_insert(Time(since));
             metadata.deletion_grace_period_seconds.get_or_insert(grace);
-            metadata.serialize(serializer)
-        } else {
-            self.metadata.serialize(serializer)
         }
+        if self.stale {
+            metadata.annotations.get_or_insert_default().insert(STALE.to_owned(), "true".to_owned());
+        }
+        metadata.serialize(serializer)
     }
 }
 

@@ -55,6 +55,7 @@ pub struct DockerView {
 
 /// One source's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SourceView {
     /// `file`, `http`, `api`.
     pub name: String,
@@ -68,7 +69,10 @@ pub struct SourceView {
     /// When it was last read well, wall time. While it has no problem it may be older than the truth: a
     /// source that says the same again writes no status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_well: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
+    /// When the content in force was accepted, wall time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Timestamp>,
     /// Pods it wants.
     pub pods: usize,
     /// Pods and local objects that it holds, also those that another source's ones of the same name keep

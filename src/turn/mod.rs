@@ -154,7 +154,9 @@ struct SourceState {
     /// Of the content in force.
     problems: Vec<Problem>,
     /// When it was last read well, wall time: only for people.
-    read_well: Option<Timestamp>,
+    last_success: Option<Timestamp>,
+    /// When the content in force was accepted, wall time: only for people.
+    accepted: Option<Timestamp>,
     /// What is in force came from the store, and the source itself has not been accepted since.
     restored: bool,
     /// Pods that the policy refuses.

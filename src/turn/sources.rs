@@ -53,6 +53,7 @@ impl Turn {
             }
             SourceUpdate::Full(set) => {
                 state.restored = false;
+                state.accepted = Some(now.wall);
                 self.read_well(source, now);
                 self.take(source, &set);
                 let objects = Arc::clone(self.merge.objects());
@@ -68,7 +69,7 @@ impl Turn {
 
     fn read_well(&mut self, source: Source, now: &Now) {
         let Some(state) = self.sources.get_mut(&source) else { return };
-        state.read_well = Some(now.wall);
+        state.last_success = Some(now.wall);
         if std::mem::take(&mut state.reading).trouble().is_some() {
             self.log(log::Level::Info, format!("source {source} can be read again"));
         }

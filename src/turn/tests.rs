@@ -8,4 +8,5 @@ mod orphans;
 mod ports;
 mod rig;
 mod snapshot;
+mod sources;
 mod workers;

@@ -50,12 +50,38 @@ fn flags_in_every_spelling() {
 }
 
 #[test]
+fn policies_are_read() {
+    let none = run("run --pod-manifest-path /m").policy;
+    assert_eq!(none, crate::policy::Policy::default());
+    let some = run("run --pod-manifest-path /m --pod-security file=baseline,http=restricted:v1.30 \
+         --allowed-host-paths /var/log,/etc:ro --allowed-host-paths=/srv --allowed-images= \
+         --require-image-digest")
+    .policy;
+    let levels: Vec<String> = some.pod_security.iter().map(|(source, at)| format!("{source}={at}")).collect();
+    assert_eq!(levels, ["file=baseline:latest", "http=restricted:v1.30"]);
+    let paths: Vec<String> = some.allowed_host_paths.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(paths, ["/var/log", "/etc:ro", "/srv"]);
+    assert_eq!((some.allowed_images, some.require_image_digest), (Some(vec![]), true));
+    let last = run("run --pod-manifest-path /m --pod-security restricted --pod-security api=baseline").policy;
+    assert_eq!(last.pod_security.len(), 1);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_a_reason() {
     let check = |line: &str, part: &str| {
         let message = refused(line);
         assert!(message.contains(part), "{line}: {message}");
     };
     check("", "no command given");
+    check(
+        "check --pod-security strict a.yaml",
+        "invalid argument \"strict\" for \"--pod-security\" flag: \
+         level \"strict\" must be one of privileged, baseline, restricted",
+    );
+    check("run --pod-security restricted:1.25", "version \"1.25\" must be \"latest\" or \"v1.x\"");
+    check("run --allowed-host-paths var", "\"var\" must be an absolute path");
+    check("check --allowed-images a/* x.yaml", "\"a/*\" is neither an image nor the beginning of one");
+    check("get pods --pod-security baseline", "unknown flag: --pod-security");
     check("rnu", "unknown command \"rnu\" (did you mean run?)");
     check("zzzzzz", "unknown command \"zzzzzz\"");
     check("run", "no source of pods: give --pod-manifest-path DIR");

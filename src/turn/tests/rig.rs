@@ -38,6 +38,7 @@ pub(super) fn config() -> Config {
         infra_image: None,
         host_network_sources: vec![Source::File],
         allow_privileged: false,
+        policy: Default::default(),
         pull_progress_deadline: Duration::from_secs(60),
     }
 }
@@ -141,7 +142,7 @@ impl Rig {
         effects.iter().map(words).collect()
     }
 
-    fn source(&mut self, update: SourceUpdate) -> Vec<String> {
+    pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
         self.handle(Event::Source(FromSource { source: Source::File, update }))
     }
 

@@ -115,6 +115,7 @@ pub fn config() -> Config {
         infra_image: None,
         host_network_sources: vec![Source::File],
         allow_privileged: false,
+        policy: Default::default(),
         pull_progress_deadline: Duration::from_secs(60),
     }
 }

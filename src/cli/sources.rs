@@ -1,0 +1,146 @@
+//! `get sources`: where pods come from, and how that goes.
+
+use serde_json::{Value, json};
+
+use super::exit::Exit;
+use super::get::four_spaces;
+use super::parse::{Options, Output};
+use super::table::List;
+use super::{fail, human, pods, print, say, yaml};
+use crate::clock::{Clock, System, Timestamp};
+use crate::logging::one_line;
+use crate::status::snapshot::{SourceView, StatusFile};
+
+/// Lists the sources.
+pub fn run(options: &Options) -> Exit {
+    if options.watch {
+        return fail("--watch goes with pods");
+    }
+    let status = match pods::load(&options.run_dir) {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    if status.file.sources.is_empty() && matches!(options.output, Output::Table | Output::Wide) {
+        say("No sources: the daemon was started without one");
+    }
+    print(&render(options, &status.file, System::start().now().wall))
+}
+
+/// What goes to standard output.
+fn render(options: &Options, file: &StatusFile, now: Timestamp) -> String {
+    match options.output {
+        Output::Table | Output::Wide => {
+            let wide = options.output == Output::Wide;
+            let mut rows: Vec<_> = file.sources.iter().map(|source| cells(source, wide, now)).collect();
+            if !options.no_headers && !rows.is_empty() {
+                let narrow = ["NAME", "STATE", "LAST SUCCESS", "AGE", "PODS", "OBJECTS", "PROBLEM"];
+                let more: &[&str] = if wide { &["LOCATION"] } else { &[] };
+                rows.insert(0, narrow.iter().chain(more).map(|w| (*w).to_owned()).collect());
+            }
+            List::default().render(&rows)
+        }
+        Output::Name => file.sources.iter().map(|source| format!("source/{}\n", source.name)).collect(),
+        Output::Json => format!("{}\n", four_spaces(&object(file))),
+        Output::Yaml => yaml::emit(&object(file)),
+    }
+}
+
+fn object(file: &StatusFile) -> Value {
+    // Plain data: nothing in it that JSON could not hold.
+    let items = serde_json::to_value(&file.sources).unwrap_or_default();
+    json!({"apiVersion": file.api_version, "kind": "SourceList", "items": items})
+}
+
+/// How a source is doing, in one word.
+fn state(source: &SourceView) -> &'static str {
+    match (&source.problem, source.ready, source.restored) {
+        (Some(_), ..) => "Failing",
+        (None, true, _) => "Ready",
+        (None, false, true) => "Restored",
+        (None, false, false) => "Waiting",
+    }
+}
+
+fn cells(source: &SourceView, wide: bool, now: Timestamp) -> Vec<String> {
+    let since = |then: Option<Timestamp>| match then {
+        Some(then) => human::duration(now.as_second().saturating_sub(then.as_second())),
+        None => "<unknown>".to_owned(),
+    };
+    let last = match (state(source), source.last_success) {
+        ("Ready", _) => "now".to_owned(),
+        (_, None) => "never".to_owned(),
+        (_, then) => format!("{} ago", since(then)),
+    };
+    let none = || "<none>".to_owned();
+    let mut cells = vec![
+        source.name.clone(),
+        state(source).to_owned(),
+        last,
+        since(source.accepted),
+        source.pods.to_string(),
+        source.objects.to_string(),
+        source.problem.as_deref().map_or_else(none, one_line),
+    ];
+    if wide {
+        cells.push(one_line(&source.location));
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    const NOW: i64 = 1_795_000_000;
+
+    fn at(ago: i64) -> Option<Timestamp> {
+        Timestamp::from_second(NOW - ago).ok()
+    }
+
+    fn check(line: &str, name: &str) {
+        let options = match parse(line.split_whitespace().map(Into::into)) {
+            Ok(Command::GetSources(options)) => options,
+            other => panic!("{line}: {other:?}"),
+        };
+        let file = SourceView {
+            name: "file".into(),
+            location: "/etc/podkeeper/manifests".into(),
+            ready: true,
+            restored: false,
+            last_success: at(86_400),
+            accepted: at(86_400),
+            pods: 3,
+            objects: 5,
+            problem: None,
+        };
+        let http = SourceView {
+            name: "http".into(),
+            location: "https://example.com/pods".into(),
+            ready: false,
+            restored: true,
+            last_success: None,
+            accepted: None,
+            pods: 2,
+            objects: 0,
+            problem: Some("https://example.com/pods: no answer\nwithin 10 s".into()),
+        };
+        let failing = SourceView { ready: true, last_success: at(300), accepted: at(9000), ..http.clone() };
+        let quiet = SourceView { problem: None, ..http.clone() };
+        let new = SourceView { restored: false, pods: 0, ..quiet.clone() };
+        let mut status = pods::tests::node().file;
+        status.sources = vec![file, http, failing, quiet, new];
+        let text = render(&options, &status, Timestamp::from_second(NOW).unwrap());
+        crate::cli::golden(&format!("cli/{name}.txt"), &text);
+    }
+
+    #[test]
+    fn sources_in_every_state() {
+        check("get sources", "sources");
+        check("get source -o wide", "sources-wide");
+        check("get sources -o name", "sources-name");
+        check("get sources -o json", "sources-json");
+        check("get sources -o yaml", "sources-yaml");
+        check("get sources --no-headers", "sources-no-headers");
+    }
+}

@@ -1,0 +1,165 @@
+//! What pods of each source may do: a Pod Security Standard, and the node's own lists of what is allowed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::image::{AllowedImage, Reference, is_pinned};
+use super::level::LevelVersion;
+use super::standards::{evaluate, message};
+use super::view::Pod;
+use crate::pod::Source;
+
+/// Components of an absolute path, cleaned as text: links are not followed. `None` for a path that is not
+/// absolute or has a `..`, which goes somewhere else than it says.
+fn components(path: &str) -> Option<Vec<&str>> {
+    let parts: Vec<&str> = path.strip_prefix('/')?.split('/').filter(|p| !matches!(*p, "" | ".")).collect();
+    (!parts.contains(&"..")).then_some(parts)
+}
+
+/// An entry of `--allowed-host-paths`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedPath {
+    /// Absolute and clean.
+    path: String,
+    /// Containers may mount it read-only at most.
+    read_only: bool,
+}
+
+impl AllowedPath {
+    /// Reads `/var/log` or `/etc:ro`.
+    ///
+    /// # Errors
+    /// The path is not absolute, has a `..` or a colon.
+    pub fn parse(text: &str) -> Result<AllowedPath, String> {
+        let (path, read_only) = match text.strip_suffix(":ro") {
+            Some(path) => (path, true),
+            None => (text, false),
+        };
+        let wrong = || format!("{text:?} must be an absolute path without \"..\", and :ro or nothing behind");
+        let parts = components(path).filter(|_| !path.contains(':')).ok_or_else(wrong)?;
+        Ok(AllowedPath { path: format!("/{}", parts.join("/")), read_only })
+    }
+
+    /// The path is this one or lies below it.
+    fn holds(&self, path: &[&str]) -> bool {
+        components(&self.path).is_some_and(|own| path.starts_with(&own))
+    }
+}
+
+impl fmt::Display for AllowedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.path, if self.read_only { ":ro" } else { "" })
+    }
+}
+
+/// Why a pod may not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// `PodSecurity`, `HostPathNotAllowed`, `ImageNotAllowed` or `ImageDigestRequired`.
+    pub reason: String,
+    /// Which containers or volumes, and what of them.
+    pub message: String,
+}
+
+/// What pods may do. The default allows everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// `--pod-security`; a source that is not here may do everything.
+    pub pod_security: BTreeMap<Source, LevelVersion>,
+    /// `--allowed-host-paths`; `None` allows all, an empty list none.
+    pub allowed_host_paths: Option<Vec<AllowedPath>>,
+    /// `--allowed-images`; `None` allows all, an empty list none.
+    pub allowed_images: Option<Vec<AllowedImage>>,
+    /// `--require-image-digest`.
+    pub require_image_digest: bool,
+}
+
+impl Policy {
+    /// Whether a pod of this source may run. `spec` has the API's defaults.
+    ///
+    /// # Errors
+    /// The first of [`Policy::refusals`].
+    pub fn check(&self, source: Source, metadata: &ObjectMeta, spec: &PodSpec) -> Result<(), Refusal> {
+        self.refusals(source, metadata, spec).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Everything that stands against a pod of this source, one entry for each reason.
+    #[must_use]
+    pub fn refusals(&self, source: Source, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        let mut refuse = |reason: &str, message: String| {
+            if !message.is_empty() {
+                refusals.push(Refusal { reason: reason.to_owned(), message });
+            }
+        };
+        if let Some(at) = self.pod_security.get(&source) {
+            let violations = evaluate(at, metadata, spec);
+            if !violations.is_empty() {
+                refuse("PodSecurity", message(at, &violations));
+            }
+        }
+        let pod = Pod::new(metadata, spec);
+        if let Some(allowed) = &self.allowed_host_paths {
+            refuse("HostPathNotAllowed", host_paths(&pod, allowed).join("; "));
+        }
+        let images = images(&pod);
+        if let Some(allowed) = &self.allowed_images {
+            let is_allowed = |image: &str| {
+                Reference::parse(image).is_some_and(|image| allowed.iter().any(|a| a.allows(&image)))
+            };
+            let bad = images.iter().filter(|(_, image)| !is_allowed(image));
+            let bad: Vec<String> = bad
+                .map(|(who, image)| format!("{who}: image {image:?} is not allowed on this node"))
+                .collect();
+            refuse("ImageNotAllowed", bad.join("; "));
+        }
+        if self.require_image_digest {
+            let bad = images.iter().filter(|(_, image)| !is_pinned(image));
+            let say = |(who, image): &(String, &str)| {
+                format!("{who}: image {image:?} must be named by its digest (NAME@sha256:DIGEST)")
+            };
+            refuse("ImageDigestRequired", bad.map(say).collect::<Vec<_>>().join("; "));
+        }
+        refusals
+    }
+}
+
+/// Every image that the pod would have pulled, and who names it.
+fn images<'a>(pod: &Pod<'a>) -> Vec<(String, &'a str)> {
+    let mut all: Vec<(String, &str)> =
+        pod.containers.iter().map(|c| (format!("container {:?}", c.name), c.image)).collect();
+    for volume in pod.spec.volumes.iter().flatten() {
+        if let Some(image) = &volume.image {
+            all.push((format!("volume {:?}", volume.name), image.reference.as_deref().unwrap_or_default()));
+        }
+    }
+    all
+}
+
+/// What is wrong with the pod's hostPath volumes.
+fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for volume in pod.spec.volumes.iter().flatten() {
+        let Some(host) = &volume.host_path else { continue };
+        let parts = components(&host.path);
+        let entries: Vec<&AllowedPath> =
+            parts.iter().flat_map(|parts| allowed.iter().filter(|a| a.holds(parts))).collect();
+        let what = format!("volume {:?}: hostPath {:?}", volume.name, host.path);
+        if entries.is_empty() {
+            wrong.push(format!("{what} is not allowed on this node"));
+        } else if entries.iter().all(|entry| entry.read_only) {
+            let writes = |c: &super::view::Each<'_>| {
+                c.mounts.iter().any(|m| m.name == volume.name && m.read_only != Some(true))
+            };
+            let names = pod.names(&writes);
+            if !names.is_empty() {
+                let who = super::view::containers(&names);
+                wrong.push(format!("{what} is allowed read-only: {who} must mount it with readOnly=true"));
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,143 @@
+//! Levels and versions of the Pod Security Standards, in the grammar of upstream's
+//! `pod-security-admission/api/helpers.go`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::pod::Source;
+
+/// How strict: each level forbids what the one before it forbids, and more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything is allowed.
+    Privileged,
+    /// Known ways out of a container are forbidden.
+    Baseline,
+    /// What good practice leaves to a container.
+    Restricted,
+}
+
+impl Level {
+    /// # Errors
+    /// Any other word; the text is upstream's `ParseLevel`.
+    pub fn parse(text: &str) -> Result<Level, String> {
+        match text {
+            "privileged" => Ok(Level::Privileged),
+            "baseline" => Ok(Level::Baseline),
+            "restricted" => Ok(Level::Restricted),
+            _ => Err("must be one of privileged, baseline, restricted".to_owned()),
+        }
+    }
+    /// The word on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        }
+    }
+}
+
+/// Which minor version's rules hold. `Latest` is newer than every number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// `v1.N`; one that is newer than the newest rule has the newest rules.
+    Minor(u64),
+    /// `latest`.
+    Latest,
+}
+
+impl Version {
+    /// Reads `latest` or `v1.N`, N without leading zeros.
+    ///
+    /// # Errors
+    /// Anything else; the text is upstream's `ParseVersion`.
+    pub fn parse(text: &str) -> Result<Version, String> {
+        if text == "latest" {
+            return Ok(Version::Latest);
+        }
+        let minor = text.strip_prefix("v1.").filter(|n| {
+            n.bytes().all(|b| b.is_ascii_digit()) && (*n == "0" || (!n.is_empty() && !n.starts_with('0')))
+        });
+        // Upstream's number is Go's int.
+        match minor.and_then(|n| n.parse::<u64>().ok()).filter(|n| i64::try_from(*n).is_ok()) {
+            Some(minor) => Ok(Version::Minor(minor)),
+            None => Err("must be \"latest\" or \"v1.x\"".to_owned()),
+        }
+    }
+    /// The minor version to compare with.
+    pub(super) fn minor(self) -> u64 {
+        match self {
+            Version::Minor(minor) => minor,
+            Version::Latest => u64::MAX,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::Minor(minor) => write!(f, "v1.{minor}"),
+            Version::Latest => f.write_str("latest"),
+        }
+    }
+}
+
+/// A level at a version: `restricted:v1.25`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelVersion {
+    /// How strict.
+    pub level: Level,
+    /// By which version's rules.
+    pub version: Version,
+}
+
+impl LevelVersion {
+    /// Reads `LEVEL` (then of version `latest`) or `LEVEL:VERSION`.
+    ///
+    /// # Errors
+    /// Which half is wrong, and what it must be.
+    pub fn parse(text: &str) -> Result<LevelVersion, String> {
+        let (level, version) = text.split_once(':').unwrap_or((text, "latest"));
+        Ok(LevelVersion {
+            level: Level::parse(level).map_err(|why| format!("level {level:?} {why}"))?,
+            version: Version::parse(version).map_err(|why| format!("version {version:?} {why}"))?,
+        })
+    }
+}
+
+impl fmt::Display for LevelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.level.as_str(), self.version)
+    }
+}
+
+/// Reads `--pod-security`: `LEVEL[:VERSION]` for all sources, `SOURCE=LEVEL[:VERSION]` for one, several with
+/// commas between; what is said of one source goes before what is said of all.
+///
+/// # Errors
+/// The first part that makes no sense, or says a second thing of the same sources.
+pub fn parse_sources(text: &str) -> Result<BTreeMap<Source, LevelVersion>, String> {
+    let mut named = BTreeMap::new();
+    let mut all = None;
+    for part in text.split(',').map(str::trim) {
+        let twice = match part.split_once('=') {
+            Some((word, level)) => {
+                let source = Source::parse(word)
+                    .ok_or_else(|| format!("source {word:?} must be one of file, http, api"))?;
+                named.insert(source, LevelVersion::parse(level)?).is_some()
+            }
+            None => all.replace(LevelVersion::parse(part)?).is_some(),
+        };
+        if twice {
+            return Err(format!("{part:?} says a second level for the same sources"));
+        }
+    }
+    if let Some(level) = all {
+        for source in [Source::File, Source::Http, Source::Api] {
+            named.entry(source).or_insert(level);
+        }
+    }
+    Ok(named)
+}

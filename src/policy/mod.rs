@@ -1,0 +1,22 @@
+//! What a pod may do on this node: the Pod Security Standards as Kubernetes has them
+//! (`pod-security-admission/policy`), and the node's own lists of allowed host paths and images.
+//!
+//! Pure: a pod and a policy go in, what is forbidden comes out. Where the standard's page and upstream's code
+//! differ, the code counts: identifiers, versions and texts are those that kubectl's users know. Nothing here
+//! may panic, look at the machine, or change a pod to make it fit.
+
+mod allow;
+mod baseline;
+mod image;
+mod level;
+mod restricted;
+mod standards;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use allow::{AllowedPath, Policy, Refusal};
+pub use image::AllowedImage;
+pub use level::{Level, LevelVersion, Version, parse_sources};
+pub use standards::{Violation, evaluate, message};

@@ -1,0 +1,75 @@
+//! Grammar of levels, versions and sources.
+
+use std::collections::BTreeMap;
+
+use super::super::{Level, Version, parse_sources};
+use super::at;
+use crate::pod::Source;
+
+#[test]
+fn versions_are_read_as_upstream_reads_them() {
+    let check = |text: &str, expected: Option<Version>| {
+        let wrong = "must be \"latest\" or \"v1.x\"".to_owned();
+        assert_eq!(Version::parse(text), expected.ok_or(wrong), "{text:?}");
+    };
+    check("latest", Some(Version::Latest));
+    check("v1.0", Some(Version::Minor(0)));
+    check("v1.9", Some(Version::Minor(9)));
+    check("v1.25", Some(Version::Minor(25)));
+    check("v1.100000", Some(Version::Minor(100_000)));
+    check("v1.9223372036854775807", Some(Version::Minor(i64::MAX as u64)));
+    check("v1.9223372036854775808", None);
+    check("v1.99999999999999999999999", None);
+    for text in [
+        "", "1.25", "v1", "v1.", "v1.01", "v1.00", "v2.0", "v1.+5", "v1.-5", "v1. 5", "v1.25 ", "v1.25.1",
+        "v1.x", "V1.25", "Latest", "v1.²", "v1.1_0", "v0.1",
+    ] {
+        check(text, None);
+    }
+}
+
+#[test]
+fn levels_and_versions_come_back_as_written() {
+    for text in ["privileged:latest", "baseline:v1.0", "restricted:v1.25"] {
+        assert_eq!(at(text).to_string(), text);
+    }
+    assert_eq!(at("restricted").to_string(), "restricted:latest");
+    let wrong = |text: &str| super::LevelVersion::parse(text).unwrap_err();
+    assert_eq!(wrong("strict"), "level \"strict\" must be one of privileged, baseline, restricted");
+    assert_eq!(wrong("Baseline:v1.0"), "level \"Baseline\" must be one of privileged, baseline, restricted");
+    assert_eq!(wrong("baseline:1.0"), "version \"1.0\" must be \"latest\" or \"v1.x\"");
+    assert_eq!(wrong("baseline:"), "version \"\" must be \"latest\" or \"v1.x\"");
+    assert_eq!(wrong(""), "level \"\" must be one of privileged, baseline, restricted");
+}
+
+#[test]
+fn latest_is_newer_than_every_number() {
+    assert!(Version::Latest > Version::Minor(u64::MAX));
+    assert!(Version::Minor(9) < Version::Minor(10));
+    assert!(Level::Privileged < Level::Baseline && Level::Baseline < Level::Restricted);
+}
+
+#[test]
+fn sources_have_levels_of_their_own() {
+    let check = |text: &str, expected: &[(Source, &str)]| {
+        let expected: BTreeMap<_, _> = expected.iter().map(|(source, level)| (*source, at(level))).collect();
+        assert_eq!(parse_sources(text), Ok(expected), "{text}");
+    };
+    use Source::{Api, File, Http};
+    check("baseline", &[(File, "baseline"), (Http, "baseline"), (Api, "baseline")]);
+    check("file=privileged,http=restricted:v1.30", &[(File, "privileged"), (Http, "restricted:v1.30")]);
+    check(
+        "restricted:v1.1, file=baseline",
+        &[(File, "baseline"), (Http, "restricted:v1.1"), (Api, "restricted:v1.1")],
+    );
+    for (text, why) in [
+        ("", "level \"\" must be one of privileged, baseline, restricted"),
+        ("file=baseline,", "level \"\" must be one of privileged, baseline, restricted"),
+        ("dir=baseline", "source \"dir\" must be one of file, http, api"),
+        ("file=baseline,file=baseline", "\"file=baseline\" says a second level for the same sources"),
+        ("baseline,restricted", "\"restricted\" says a second level for the same sources"),
+        ("file=", "level \"\" must be one of privileged, baseline, restricted"),
+    ] {
+        assert_eq!(parse_sources(text), Err(why.to_owned()), "{text}");
+    }
+}
