@@ -64,7 +64,7 @@ fn content_that_is_refused_as_a_whole_keeps_what_runs_and_makes_it_stale() {
     assert_eq!(rig.source(refused()), [""; 0], "told once");
     assert_eq!(stale(&rig), "a STALE");
     let shown = rig.snapshot();
-    assert_eq!(shown.problems, [problem.clone()]);
+    assert_eq!(shown.problems, std::slice::from_ref(&problem));
     assert_eq!(shown.sources[0].problem.as_deref(), Some("the answer is refused"));
     // The old content is back, word for word.
     assert_eq!(rig.source(SourceUpdate::Same), ["INFO: source file can be read again"]);
