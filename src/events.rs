@@ -24,7 +24,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread `pk-events`. `connected` is called after each successful list.
+    /// Starts the thread `pk-events`. `connected` is called after each successful list,
+    /// before the list is told.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -88,11 +89,13 @@ impl Body {
             Err(error) => return Ok(error.to_string()),
         };
         loop {
-            match self.list(&filter) {
-                Ok(list) => self.tell(list)?,
+            let list = match self.list(&filter) {
+                Ok(list) => list,
                 Err(error) => return Ok(error.to_string()),
-            }
+            };
+            // First, so that whoever hears the list finds done what the connect does.
             connected();
+            self.tell(list)?;
             let listed = Instant::now();
             loop {
                 let left = self.relist.saturating_sub(listed.elapsed());

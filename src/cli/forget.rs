@@ -30,10 +30,7 @@ pub fn run(options: &Options, source: Source) -> Exit {
     };
     let contents = if count == 1 { "1 content" } else { &format!("{count} contents") };
     let said = format!("forgotten of source {source}: {contents}\n");
-    match print(&(said + &tell(root_dir, source))) {
-        Exit::Ok => Exit::Ok,
-        other => other,
-    }
+    print(&(said + &tell(root_dir, source)))
 }
 
 /// Tells the daemon and waits until it knows; the answer is for the user.

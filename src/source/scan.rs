@@ -328,7 +328,7 @@ impl Scanner {
         let signed = self.acceptor.wants_signature();
         let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
         let trust = match () {
-            () if signed && !(quiet && !self.primed) => Trust::Proof,
+            () if signed && (!quiet || self.primed) => Trust::Proof,
             () if hints.written.contains(name) => Trust::Finished,
             () if !self.primed => Trust::FirstLook,
             () => Trust::Found,
