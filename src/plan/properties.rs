@@ -95,9 +95,9 @@ proptest! {
     // The worlds here include some that nobody can bring about, in which a property may fail once in many
     // thousand cases; so a test run always sees the same ones. A look for more: another seed, more cases.
     #![proptest_config(ProptestConfig {
-        cases: 1000,
+        cases: std::env::var("PROP_CASES").map_or(1000, |s| s.parse().unwrap()),
         failure_persistence: None,
-        rng_seed: RngSeed::Fixed(20),
+        rng_seed: std::env::var("PROP_SEED").map_or(RngSeed::Fixed(20), |s| RngSeed::Fixed(s.parse().unwrap())),
         ..ProptestConfig::default()
     })]
 

@@ -11,7 +11,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
 ///
 /// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
-/// one of all while it is made and not yet started; the newest sandbox. Plain init containers of earlier
+/// one of all while it is made and not yet started; the newest sandbox, unless it never ran and does not serve. Plain init containers of earlier
 /// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
 /// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
 #[must_use]
@@ -31,12 +31,14 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
 
 /// What has to stay of the wanted UID besides what runs.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
-    let mut keep: BTreeSet<&str> =
-        observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()).into_iter().collect();
     let current = match sandbox_change(pod, observed) {
         SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
         SandboxChange::New { .. } => None,
     };
+    // One that never ran and does not serve tells nothing.
+    let newest = observed.sandboxes(&pod.uid).into_iter().next();
+    let newest = newest.filter(|s| s.state != RunState::Created || Some(s.id.as_str()) == current);
+    let mut keep: BTreeSet<&str> = newest.map(|s| s.id.as_str()).into_iter().collect();
     let mut by_name: BTreeMap<&str, Vec<&Owned>> = BTreeMap::new();
     for owned in observed.all.iter().filter(|c| c.uid == pod.uid) {
         if let Some(name) = owned.container_name() {

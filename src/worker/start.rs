@@ -153,16 +153,17 @@ impl Machine {
         if self.making(Some(name)) {
             return true;
         }
+        let newest = self.seen.newest(&pod.uid, name);
+        if self.seen.instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
+            // Being killed; its end brings us here again. Not only the newest: an older one, whose start
+            // came late, may run beside one that is made already.
+            return true;
+        }
         if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
             let id = made.id.clone();
             if up {
                 self.start(&id, now);
             }
-            return true;
-        }
-        let newest = self.seen.newest(&pod.uid, name);
-        if newest.is_some_and(|c| c.state.is_running()) {
-            // Being killed; its end brings us here again.
             return true;
         }
         let died = newest.and_then(|c| match &c.state {
@@ -210,15 +211,15 @@ impl Machine {
     }
 
     /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
-    /// and would count as its attempts; and what was made for another life and never started, for a start
-    /// that a dead daemon sent may still be on its way. One that cannot be removed holds up nothing.
+    /// and would count as its attempts; and what was made and never started, and will not be (of another
+    /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
+    /// One that cannot be removed holds up nothing.
     fn is_in_the_way(&self, pod: &DesiredPod) -> bool {
-        let newest = self.seen.sandboxes(&pod.uid).first().map(|s| s.id.as_str());
+        let surplus = plan::surplus(Some(pod), &self.seen);
         let of_this_name =
             |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
         let never_started = |c: &&Owned| {
-            let stray = c.uid != pod.uid || (c.is_sandbox() && Some(c.id.as_str()) != newest);
-            c.state == RunState::Created && stray
+            c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id))
         };
         let old = self.old.all.iter().filter(of_this_name);
         let made = self.all_seen().filter(never_started);
