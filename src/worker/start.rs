@@ -215,12 +215,14 @@ impl Machine {
     /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
     /// One that cannot be removed holds up nothing.
     fn is_in_the_way(&self, pod: &DesiredPod) -> bool {
+        if self.old.all.is_empty() && !self.seen.all.iter().any(|c| c.state == RunState::Created) {
+            return false;
+        }
         let surplus = plan::surplus(Some(pod), &self.seen);
         let of_this_name =
             |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
-        let never_started = |c: &&Owned| {
-            c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id))
-        };
+        let never_started =
+            |c: &&Owned| c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id));
         let old = self.old.all.iter().filter(of_this_name);
         let made = self.all_seen().filter(never_started);
         old.chain(made).any(|c| !self.removals.contains_key(&c.id))

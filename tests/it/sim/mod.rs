@@ -1,6 +1,7 @@
 //! The seeded simulation of the whole loop: sources' sets, the turn, the pod machines and an in-memory
 //! Docker, with faults and a clock of its own. A seed that fails fails again: `SIM_SEED=17 cargo test sim`.
 
+mod rules;
 mod scenes;
 mod world;
 

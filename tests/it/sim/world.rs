@@ -493,7 +493,8 @@ impl World {
     /// Counts, and notes which calls take down what runs.
     fn judge(&mut self, call: &Call) {
         self.counts.calls += 1;
-        self.counts.apps += u64::from(matches!(call, Call::Create { name, .. } if name.starts_with("k8s_app_")));
+        self.counts.apps +=
+            u64::from(matches!(call, Call::Create { name, .. } if name.starts_with("k8s_app_")));
         let victim = match call {
             Call::Kill { id, .. } | Call::Remove { id, force: true } => self.engine.get(id),
             _ => None,
