@@ -11,7 +11,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
 ///
 /// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
-/// one of all while it is made and not yet started; the newest sandbox, unless it never ran and does not serve. Plain init containers of earlier
+/// one of all while it is made and not yet started; the newest sandbox. Plain init containers of earlier
 /// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
 /// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
 #[must_use]
@@ -31,14 +31,12 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
 
 /// What has to stay of the wanted UID besides what runs.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
+    let mut keep: BTreeSet<&str> =
+        observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()).into_iter().collect();
     let current = match sandbox_change(pod, observed) {
         SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
         SandboxChange::New { .. } => None,
     };
-    // One that never ran and does not serve tells nothing.
-    let newest = observed.sandboxes(&pod.uid).into_iter().next();
-    let newest = newest.filter(|s| s.state != RunState::Created || Some(s.id.as_str()) == current);
-    let mut keep: BTreeSet<&str> = newest.map(|s| s.id.as_str()).into_iter().collect();
     let mut by_name: BTreeMap<&str, Vec<&Owned>> = BTreeMap::new();
     for owned in observed.all.iter().filter(|c| c.uid == pod.uid) {
         if let Some(name) = owned.container_name() {
@@ -51,12 +49,12 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created);
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
-        // Docker is taking it away already; until it is gone it is what the plan judges by.
-        let ran = instances.iter().find(|c| c.state != RunState::Created);
-        let leaving = ran.filter(|c| c.state == RunState::Removing);
-        keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
         // A plain init container runs again in each new sandbox: only this one's instances tell anything.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
+        // Docker is taking it away already; until it is gone it is what the plan judges by.
+        let ran = instances.iter().find(|c| c.state != RunState::Created && tells(c));
+        let leaving = ran.filter(|c| c.state == RunState::Removing);
+        keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
         let ended = instances.iter().find(|c| matches!(c.state, RunState::Exited(_)) && tells(c));
         keep.extend(ended.map(|c| c.id.as_str()));
     }

@@ -62,8 +62,8 @@ fn an_edit_during_the_sandbox_create_does_not_start_it() {
     rig.run(&pod("{hostNetwork: true, containers: [{name: app}]}"));
     rig.pass(s(30));
     let acts = rig.take_acts();
-    assert_eq!(acts[..3], ["create POD#0", "remove POD#0", "create POD#0"], "{acts:?}");
-    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
+    assert_eq!(acts[..4], ["create POD#0", "create POD#1", "remove POD#0", "start POD#1"], "{acts:?}");
+    assert_eq!(rig.running(), ["POD#1".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
 }
 
 /// A container of a life that is over is started by somebody (or by a call that Docker carries out late).

@@ -246,7 +246,7 @@ fn an_hour_of_trouble_is_told_in_few_lines() {
         w.run_until(end);
         let lines = w.counts.logged - before;
         w.note(|| format!("{lines} lines"));
-        assert!(lines <= if faults { 400 } else { 10 }, "{lines} lines");
+        assert!(lines <= if faults { 200 } else { 10 }, "{lines} lines");
         w.engine.set_down(false);
         w.pass(seconds(1500));
         w.check_at_rest();
