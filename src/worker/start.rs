@@ -27,7 +27,7 @@ impl Machine {
         if self.stop_the_risen(pod, now) {
             return;
         }
-        if self.is_in_the_way(pod) {
+        if self.is_in_the_way(pod, now) {
             self.remove_surplus(Some(pod), now);
             return;
         }
@@ -213,8 +213,8 @@ impl Machine {
     /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
     /// and would count as its attempts; and what was made and never started, and will not be (of another
     /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
-    /// One that cannot be removed holds up nothing.
-    fn is_in_the_way(&self, pod: &DesiredPod) -> bool {
+    /// One that cannot be removed holds up nothing, unless a start of it may still come.
+    fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {
         if self.old.all.is_empty() && !self.seen.all.iter().any(|c| c.state == RunState::Created) {
             return false;
         }
@@ -225,7 +225,9 @@ impl Machine {
             |c: &&Owned| c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id));
         let old = self.old.all.iter().filter(of_this_name);
         let made = self.all_seen().filter(never_started);
-        old.chain(made).any(|c| !self.removals.contains_key(&c.id))
+        let may_come = |id: &str| self.late_starts.get(id).is_some_and(|until| now.mono < *until);
+        let made = made.map(|c| (c, may_come(&c.id)));
+        old.map(|c| (c, false)).chain(made).any(|(c, late)| late || !self.removals.contains_key(&c.id))
     }
 
     /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.

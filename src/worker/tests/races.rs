@@ -172,6 +172,33 @@ fn a_start_that_may_come_late_gets_no_successor() {
     }
 }
 
+/// What a dead daemon made of another life, and may have started, holds up its successor until it is gone,
+/// also when it is not removed at once.
+#[test]
+fn what_may_be_started_late_is_gone_before_another_life_begins() {
+    let one = pod_with("uid-0", "{containers: [{name: app}]}");
+    let mut rig = Rig::fresh();
+    rig.hurt("start uid-0/POD#0", 1, Hurt::Says(super::rig::timeout()));
+    rig.run(&one);
+    rig.pass_until("start uid-0/POD#0");
+    rig.pass(ms(1));
+    let mut rig = rig.reborn();
+    rig.hurt("remove uid-0/POD#0", 3, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(30));
+    let (gone, made) = (rig.times("remove uid-0/POD#0"), rig.times("create POD#0"));
+    assert!(gone.len() == 4 && made.len() == 1 && gone[3] < made[0], "{:?}", rig.calls);
+    // Without end it is not waited for.
+    let mut rig = Rig::fresh();
+    rig.run(&one);
+    rig.pass_until("start uid-0/POD#0");
+    let mut rig = rig.reborn();
+    rig.hurt("remove uid-0/POD#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(150));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
+}
+
 /// Such a start is not waited for without end.
 #[test]
 fn a_start_that_never_comes_is_given_up() {

@@ -57,7 +57,7 @@ impl World {
 /// takes its place.
 #[test]
 fn a_host_port_has_one_holder() {
-    seeds(200, |w| {
+    seeds(60, |w| {
         let path = |n: u64| format!("/m/port{n}.yaml");
         let text = |n: u64, port: u64, version: u64| {
             let ports = format!("    ports: [{{containerPort: 80, hostPort: {port}}}]\n");
@@ -97,7 +97,7 @@ fn a_host_port_has_one_holder() {
 /// Pods with policy Never and OnFailure that have ended stay ended, whoever restarts.
 #[test]
 fn what_has_ended_stays_ended() {
-    seeds(200, |w| {
+    seeds(60, |w| {
         let code = i64::from(w.seed % 2 == 1);
         w.engine.behave("app", Behaviour::exits(code, Duration::from_millis(400)));
         // One that fails is tried again under OnFailure, so it is not among these.
@@ -133,7 +133,7 @@ fn what_has_ended_stays_ended() {
 /// the other's pod runs.
 #[test]
 fn of_two_files_that_claim_one_pod_one_runs() {
-    seeds(200, |w| {
+    seeds(60, |w| {
         let text = |who: u64| pod("twin", "", "", &format!("    command: [sleep, '20000{who}']\n"));
         // Their order changes: the same content under names that sort before and after.
         let path = |who: u64, early: bool| format!("/m/{}{who}.yaml", if early { "a" } else { "z" });
@@ -179,7 +179,7 @@ fn of_two_files_that_claim_one_pod_one_runs() {
 /// The network mode changes by edits, with the same UID and with another one, while calls fail.
 #[test]
 fn an_edit_of_the_network_mode_gives_one_sandbox_in_the_new_mode() {
-    seeds(200, |w| {
+    seeds(60, |w| {
         let chance = [0, 300][usize::try_from(w.seed % 2).unwrap()];
         w.engine.faults = FaultPlan::all(w.seed, chance, Mono(seconds(60)));
         w.start_daemon();
@@ -208,7 +208,7 @@ fn an_edit_of_the_network_mode_gives_one_sandbox_in_the_new_mode() {
 /// Invariant 6: an hour in which nothing happens costs the safety net's lists and nothing else.
 #[test]
 fn an_hour_of_peace_is_silent() {
-    seeds(200, |w| {
+    seeds(60, |w| {
         let files = 1 + w.seed % 6;
         w.some_files(files);
         w.start_daemon();
@@ -231,7 +231,7 @@ fn an_hour_of_peace_is_silent() {
 /// An hour without Docker, and an hour in which every call may fail: few words.
 #[test]
 fn an_hour_of_trouble_is_told_in_few_lines() {
-    seeds(40, |w| {
+    seeds(10, |w| {
         w.some_files(6);
         w.start_daemon();
         w.pass(seconds(60));
