@@ -27,7 +27,10 @@ fn seeds(default: u64, scene: impl Fn(&mut World) + Sync) {
     if let Some(seed) = variable("SIM_SEED").and_then(|v| v.parse().ok()) {
         let (story, failed) = run(seed, true, &scene);
         println!("{story}");
-        return failed.into_iter().for_each(|panic| std::panic::resume_unwind(panic));
+        if let Some(panic) = failed {
+            std::panic::resume_unwind(panic);
+        }
+        return;
     }
     let asked = variable("SIM_SEEDS").map(|v| {
         let (from, to) = v.split_once("..").unwrap_or(("0", &v));
