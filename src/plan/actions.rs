@@ -170,7 +170,8 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     let ever_ran = pod.containers().any(|(_, container)| {
         observed.instances(&pod.uid, &container.name).iter().any(|c| c.state != RunState::Created)
     });
-    if pod.restart_policy() == RestartPolicy::Never && attempt != 0 && ever_ran {
+    // The kubelet asks whether there was a sandbox before; that may be gone while what ran in it is not.
+    if pod.restart_policy() == RestartPolicy::Never && ever_ran {
         return finish;
     }
     // The phase is Failed (spec/04 section 2, rule 1): a new sandbox would only run it once more.

@@ -91,13 +91,17 @@ pub(crate) fn see(pod: &DesiredPod, words: &[String]) -> Observed {
     seen
 }
 
+fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 proptest! {
     // The worlds here include some that nobody can bring about, in which a property may fail once in many
-    // thousand cases; so a test run always sees the same ones. A look for more: another seed, more cases.
+    // thousand cases; so a test run always sees the same ones. A look for more: `PROP_SEED`, `PROP_CASES`.
     #![proptest_config(ProptestConfig {
-        cases: 1000,
+        cases: number("PROP_CASES").unwrap_or(1000),
         failure_persistence: None,
-        rng_seed: RngSeed::Fixed(20),
+        rng_seed: RngSeed::Fixed(number("PROP_SEED").unwrap_or(20)),
         ..ProptestConfig::default()
     })]
 

@@ -49,12 +49,12 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created);
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
-        // Docker is taking it away already; until it is gone it is what the plan judges by.
-        let ran = instances.iter().find(|c| c.state != RunState::Created);
-        let leaving = ran.filter(|c| c.state == RunState::Removing);
-        keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
         // A plain init container runs again in each new sandbox: only this one's instances tell anything.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
+        // Docker is taking it away already; until it is gone it is what the plan judges by.
+        let ran = instances.iter().find(|c| c.state != RunState::Created && tells(c));
+        let leaving = ran.filter(|c| c.state == RunState::Removing);
+        keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
         let ended = instances.iter().find(|c| matches!(c.state, RunState::Exited(_)) && tells(c));
         keep.extend(ended.map(|c| c.id.as_str()));
     }

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::limits;
 use crate::merge::{Merge, Notification, Running};
 use crate::object::Objects;
-use crate::plan::Owned;
+use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, observe};
 use crate::source::{FromSource, Problem, Refused};
@@ -304,7 +304,7 @@ impl Turn {
             self.found.entry(owned.key.clone()).or_default().push(owned);
         }
         if self.listed {
-            self.compare_with_workers(containers, back);
+            self.compare_with_workers(back);
         } else {
             self.listed = true;
             self.first_list(now);
@@ -330,18 +330,10 @@ impl Turn {
     }
 
     /// The safety net: a worker whose idea of Docker differs from the list looks for itself.
-    fn compare_with_workers(&mut self, containers: &[ContainerSummary], back: bool) {
-        let root = self.config.root_dir.to_string_lossy().into_owned();
-        let mut listed: BTreeMap<PodKey, BTreeMap<String, DockerState>> = BTreeMap::new();
-        for c in containers {
-            if let Some(owned) = observe::from_summary(c, &root) {
-                listed.entry(owned.key).or_default().insert(c.id.clone(), c.state);
-            }
-        }
-        let nothing = BTreeMap::new();
+    fn compare_with_workers(&mut self, back: bool) {
         let differing = self.entries.iter().filter_map(|(key, entry)| {
             let worker = entry.worker.as_ref()?;
-            let listed = listed.get(key).unwrap_or(&nothing);
+            let listed = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
             (back || !agree(&worker.seen, listed)).then(|| Effect::Hint(key.clone(), Hint::All))
         });
         let differing: Vec<Effect> = differing.collect();
@@ -400,11 +392,14 @@ impl Turn {
 
 /// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
 /// and `exited` with some: it does not run either way.
-fn agree(seen: &BTreeMap<String, DockerState>, listed: &BTreeMap<String, DockerState>) -> bool {
-    let coarse = |state: &DockerState| match state {
-        DockerState::Created => DockerState::Exited,
-        other => *other,
+fn agree(seen: &BTreeMap<String, DockerState>, listed: &[Owned]) -> bool {
+    let same = |seen: &DockerState, listed: &RunState| match seen {
+        DockerState::Created | DockerState::Exited => {
+            matches!(listed, RunState::Created | RunState::Exited(_))
+        }
+        DockerState::Running => listed.is_running(),
+        DockerState::Removing => *listed == RunState::Removing,
     };
     seen.len() == listed.len()
-        && seen.iter().zip(listed).all(|((a, x), (b, y))| a == b && coarse(x) == coarse(y))
+        && listed.iter().all(|c| seen.get(&c.id).is_some_and(|state| same(state, &c.state)))
 }

@@ -193,6 +193,7 @@ impl Machine {
         self.removals.retain(|id, _| ids.contains(id));
         self.cannot_run.retain(|id, _| ids.contains(id));
         self.start_retry.retain(|id, _| ids.contains(id));
+        self.late_starts.retain(|id, _| ids.contains(id));
         self.sandbox_started.retain(|id, _| ids.contains(id));
     }
 
@@ -201,6 +202,11 @@ impl Machine {
         if let (RunState::Created, Some(message)) = (&new.state, self.cannot_run.get(&new.id)) {
             // Some engines leave no trace of a failed start; ours is remembered here.
             new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
+        }
+        let known = self.all_seen().find(|c| c.id == new.id);
+        if known.is_none() && new.state == RunState::Created {
+            // Whoever made it may have sent its start too.
+            self.late_starts.insert(new.id.clone(), now.mono.after(limits::LATE_START));
         }
         let known = self.all_seen().find(|c| c.id == new.id);
         if let RunState::Exited(exit) = &mut new.state {

@@ -69,6 +69,9 @@ pub struct Machine {
     pub(super) create_retry: BTreeMap<String, Retry>,
     /// Starts that Docker contradicted itself about, by id.
     pub(super) start_retry: BTreeMap<String, Retry>,
+    /// Made containers whose start may still be on its way, by id, and until when: a call without an answer,
+    /// or one of a daemon that died.
+    pub(super) late_starts: BTreeMap<String, Mono>,
     /// A name nobody can be found to hold: create with a suffix instead.
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
@@ -121,6 +124,7 @@ impl Machine {
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
             start_retry: BTreeMap::new(),
+            late_starts: BTreeMap::new(),
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
@@ -472,6 +476,7 @@ impl Machine {
             self.missing.len(),
             self.create_retry.len(),
             self.start_retry.len(),
+            self.late_starts.len(),
             self.suffixed.len(),
             self.sandbox_started.len(),
             self.waiting.len(),

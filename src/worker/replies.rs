@@ -87,14 +87,14 @@ impl Machine {
         match (job, error) {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
-                self.undo(job);
+                self.undo(job, now);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
             // One inspect, image look-up or removal that gets no answer is that container's trouble alone.
             (Job::Inspect { .. } | Job::ImageInspect { .. } | Job::Remove { .. }, _) => false,
             (_, DockerError::Timeout(_) | DockerError::Lost(_) | DockerError::BadAnswer(_)) => {
-                self.undo(job);
+                self.undo(job, now);
                 self.docker_trouble(error.to_string(), now);
                 true
             }
@@ -102,9 +102,12 @@ impl Machine {
     }
 
     /// A signal that may not have arrived is sent again once the container is seen to run still, and what
-    /// was asked is asked again.
-    fn undo(&mut self, job: &Job) {
+    /// was asked is asked again. A start may have arrived, and be carried out at any time from now on.
+    fn undo(&mut self, job: &Job, now: &Now) {
         match job {
+            Job::Start { id } => {
+                self.late_starts.insert(id.clone(), now.mono.after(limits::LATE_START));
+            }
             Job::Kill { id, .. } => {
                 if let Some(stop) = self.stops.get_mut(id) {
                     stop.sent = None;
@@ -238,6 +241,7 @@ impl Machine {
                 let attempt = container.attempt;
                 self.stale.insert(id.to_owned());
                 self.start_retry.remove(id);
+                self.late_starts.remove(id);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
@@ -271,10 +275,24 @@ impl Machine {
             }
             return;
         }
+        let may_come = self.late_starts.get(id).is_some_and(|until| now.mono < *until);
+        if may_come && error.refusal() != Some(&RefusalKind::CannotRun) {
+            // An earlier start of it may yet be carried out: a successor would run beside it. So it is this
+            // one that is started again.
+            let retry = self.start_retry.entry(id.to_owned()).or_default();
+            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            self.start_problem(name, error);
+            return;
+        }
         self.cannot_run.insert(id.to_owned(), error.to_string());
         if let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) {
             container.state = RunState::Exited(cannot_run(error.to_string(), now.mono));
         }
+        self.start_problem(name, error);
+    }
+
+    /// The start of a container, or (`None`) of the sandbox, was refused.
+    fn start_problem(&mut self, name: Option<String>, error: &DockerError) {
         match name {
             Some(name) => self.wait_for(&name, "RunContainerError", error.to_string()),
             None => {

@@ -30,7 +30,7 @@ impl Machine {
         if self.stop_the_risen(pod, now) {
             return;
         }
-        if self.is_in_the_way(pod) {
+        if self.is_in_the_way(pod, now) {
             self.remove_surplus(Some(pod), now);
             return;
         }
@@ -156,16 +156,17 @@ impl Machine {
         if self.making(Some(name)) {
             return true;
         }
+        let newest = self.seen.newest(&pod.uid, name);
+        if self.seen.instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
+            // Being killed; its end brings us here again. Not only the newest: an older one, whose start
+            // came late, may run beside one that is made already.
+            return true;
+        }
         if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
             let id = made.id.clone();
             if up {
                 self.start(&id, now);
             }
-            return true;
-        }
-        let newest = self.seen.newest(&pod.uid, name);
-        if newest.is_some_and(|c| c.state.is_running()) {
-            // Being killed; its end brings us here again.
             return true;
         }
         let died = newest.and_then(|c| match &c.state {
@@ -223,19 +224,23 @@ impl Machine {
     }
 
     /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
-    /// and would count as its attempts; and what was made for another life and never started, for a start
-    /// that a dead daemon sent may still be on its way. One that cannot be removed holds up nothing.
-    fn is_in_the_way(&self, pod: &DesiredPod) -> bool {
-        let newest = self.seen.sandboxes(&pod.uid).first().map(|s| s.id.as_str());
+    /// and would count as its attempts; and what was made and never started, and will not be (of another
+    /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
+    /// One that cannot be removed holds up nothing, unless a start of it may still come.
+    fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {
+        if self.old.all.is_empty() && !self.seen.all.iter().any(|c| c.state == RunState::Created) {
+            return false;
+        }
+        let surplus = plan::surplus(Some(pod), &self.seen);
         let of_this_name =
             |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
-        let never_started = |c: &&Owned| {
-            let stray = c.uid != pod.uid || (c.is_sandbox() && Some(c.id.as_str()) != newest);
-            c.state == RunState::Created && stray
-        };
+        let never_started =
+            |c: &&Owned| c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id));
         let old = self.old.all.iter().filter(of_this_name);
         let made = self.all_seen().filter(never_started);
-        old.chain(made).any(|c| !self.removals.contains_key(&c.id))
+        let may_come = |id: &str| self.late_starts.get(id).is_some_and(|until| now.mono < *until);
+        let made = made.map(|c| (c, may_come(&c.id)));
+        old.map(|c| (c, false)).chain(made).any(|(c, late)| late || !self.removals.contains_key(&c.id))
     }
 
     /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.

@@ -118,6 +118,7 @@ pub struct State {
     pub(super) dropped: BTreeSet<Field>,
     pub(super) behaviours: BTreeMap<String, Behaviour>,
     pub(super) down: bool,
+    ups: u64,
     ids: Rng,
     next_ip: u16,
     pub(super) timers: BTreeMap<(Mono, u64), Timer>,
@@ -141,6 +142,7 @@ impl State {
             dropped: BTreeSet::new(),
             behaviours: BTreeMap::new(),
             down: false,
+            ups: 0,
             ids: Rng::new(seed),
             next_ip: 2,
             timers: BTreeMap::new(),
@@ -223,6 +225,12 @@ impl State {
         self.containers.iter()
     }
 
+    /// How often any container came up: while this stays, none runs that did not.
+    #[must_use]
+    pub fn ups(&self) -> u64 {
+        self.ups
+    }
+
     /// By id, name, or unique beginning of an id.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Container> {
@@ -285,6 +293,7 @@ impl State {
         c.behaviour = behaviour;
         let event = c.event("start", &[]);
         let (id, starts) = (c.id.clone(), c.starts);
+        self.ups = self.ups.saturating_add(1);
         self.publish(event, now);
         if let Some((after, code, oom)) = end {
             self.later(now.mono.after(after), Timer::Death { id, starts, code, oom });

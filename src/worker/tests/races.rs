@@ -1,5 +1,7 @@
 //! What happens between a question and its answer must not be forgotten.
 
+use log::Level;
+
 use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
 use crate::runtime::Call;
 use crate::runtime::fake::Behaviour;
@@ -46,8 +48,8 @@ fn an_edit_during_a_create_starts_nothing_of_the_old_wish() {
     rig.run(&pod("{containers: [{name: app, image: other}]}"));
     rig.pass(s(30));
     let acts = rig.take_acts();
-    assert!(!acts.contains(&"start app#0".to_owned()), "{acts:?}");
-    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{acts:?}");
+    assert_eq!(acts[3..], ["remove app#0", "create app#0", "start app#0"], "{acts:?}");
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
 }
 
 /// The network mode changes (same UID) while the sandbox of the old one is being made.
@@ -60,7 +62,7 @@ fn an_edit_during_the_sandbox_create_does_not_start_it() {
     rig.run(&pod("{hostNetwork: true, containers: [{name: app}]}"));
     rig.pass(s(30));
     let acts = rig.take_acts();
-    assert!(!acts.contains(&"start POD#0".to_owned()), "{acts:?}");
+    assert_eq!(acts[..4], ["create POD#0", "create POD#1", "remove POD#0", "start POD#1"], "{acts:?}");
     assert_eq!(rig.running(), ["POD#1".to_owned(), "app#0".to_owned()].into(), "{acts:?}");
 }
 
@@ -137,6 +139,103 @@ fn a_start_that_comes_late_into_a_stop_is_undone() {
         assert!(rig.is("terminated"), "{late} ms");
         assert_eq!(rig.engine.containers().count(), 0, "{late} ms");
     }
+}
+
+/// A start got no answer, and the next one is refused: the first may still be carried out, so no successor
+/// is made beside it. Of a container and of a sandbox, by this daemon or by one that died.
+#[test]
+fn a_start_that_may_come_late_gets_no_successor() {
+    for (what, reborn) in [("app#0", false), ("app#0", true), ("POD#0", false), ("POD#0", true)] {
+        for late in [50, 900, 5000, 40_000] {
+            let start = format!("start {what}");
+            let mut rig = Rig::fresh();
+            rig.hurt(&start, 1, Hurt::Says(super::rig::timeout()));
+            rig.run(&app());
+            rig.pass_until(&start);
+            if reborn {
+                rig.pass(ms(1));
+                rig = rig.reborn();
+                rig.run(&app());
+            } else {
+                rig.pass(s(11));
+            }
+            rig.hurt(&start, 3, Hurt::Says(super::rig::no_space()));
+            rig.pass(ms(late));
+            let id = rig.id(what);
+            let now = rig.now();
+            drop(rig.engine.perform(&Call::Start { id }, now));
+            rig.pass(s(60));
+            let story = format!("{what}, reborn {reborn}, {late} ms: {:?}", rig.calls);
+            assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{story}");
+            assert!(rig.engine.containers().all(|c| c.starts == 1), "{story}");
+        }
+    }
+}
+
+/// What a dead daemon made of another life, and may have started, holds up its successor until it is gone,
+/// also when it is not removed at once.
+#[test]
+fn what_may_be_started_late_is_gone_before_another_life_begins() {
+    let one = pod_with("uid-0", "{containers: [{name: app}]}");
+    let mut rig = Rig::fresh();
+    rig.hurt("start uid-0/POD#0", 1, Hurt::Says(super::rig::timeout()));
+    rig.run(&one);
+    rig.pass_until("start uid-0/POD#0");
+    rig.pass(ms(1));
+    let mut rig = rig.reborn();
+    rig.hurt("remove uid-0/POD#0", 3, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(30));
+    let (gone, made) = (rig.times("remove uid-0/POD#0"), rig.times("create POD#0"));
+    assert!(gone.len() == 4 && made.len() == 1 && gone[3] < made[0], "{:?}", rig.calls);
+    // Without end it is not waited for.
+    let mut rig = Rig::fresh();
+    rig.run(&one);
+    rig.pass_until("start uid-0/POD#0");
+    let mut rig = rig.reborn();
+    rig.hurt("remove uid-0/POD#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(150));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
+}
+
+/// Such a start is not waited for without end.
+#[test]
+fn a_start_that_never_comes_is_given_up() {
+    let mut rig = Rig::fresh();
+    rig.hurt("start app#0", 1, Hurt::Says(super::rig::timeout()));
+    rig.hurt("start app#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&app());
+    rig.pass(s(180));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
+    let tries = rig.times("start app#0").len();
+    assert!((4..12).contains(&tries), "{tries} tries");
+    assert_eq!(rig.logged(Level::Warn).len(), 2, "{:?}", rig.logged(Level::Warn));
+}
+
+/// An older instance runs (its start came late) beside a newer one that is made: first the one is stopped.
+#[test]
+fn what_is_made_waits_for_the_end_of_an_older_instance() {
+    let pod = pod("{terminationGracePeriodSeconds: 5, containers: [{name: app}]}");
+    let mut rig = Rig::up(&pod);
+    let (labels, id) = (rig.engine.get(&rig.id("app#0")).unwrap().body.labels.clone(), rig.id("app#0"));
+    rig.engine.behave("app", Behaviour::ignores_term());
+    let now = rig.now();
+    rig.engine.crash(&id, 1, now);
+    rig.by_hand(&Call::Start { id });
+    // The next attempt, made by a daemon that died.
+    let mut labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    labels.retain(|(key, _)| *key != crate::runtime::labels::RESTART_COUNT);
+    labels.push((crate::runtime::labels::RESTART_COUNT, "1"));
+    let now = rig.now();
+    rig.engine.plant("k8s_app_web-node_default_uid-1_1", &labels, false, now);
+    let mut rig = rig.reborn();
+    rig.run(&pod);
+    rig.pass(s(20));
+    let end = rig.times("kill app#0 SIGKILL");
+    let start = rig.times("start app#1");
+    assert!(end.len() == 1 && start.len() == 1 && end < start, "{:?}", rig.calls);
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
 }
 
 /// Without any event: what the machine does itself is enough for it to go on.

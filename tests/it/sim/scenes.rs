@@ -73,13 +73,9 @@ impl World {
             let wanted = if i == 2 { DockerState::Created } else { DockerState::Running };
             // A foreign container that ran may only have ended with the engine itself.
             let fine = state == Some(wanted)
-                || (i < 2 && state == Some(DockerState::Exited) && self.engine_restarted());
-            assert!(fine, "foreign container {i} is {state:?}:\n{}", self.tail(40));
+                || (i < 2 && state == Some(DockerState::Exited) && self.engine_restarted);
+            assert!(fine, "foreign container {i} is {state:?}");
         }
-    }
-
-    fn engine_restarted(&self) -> bool {
-        self.trace.iter().any(|l| l.contains("mischief: engine"))
     }
 
     /// One thing goes wrong, or somebody does something.
@@ -100,20 +96,20 @@ impl World {
             0..15 => self.edit(),
             15..30 => {
                 if let Some(id) = victim {
-                    self.say("crash");
+                    self.note(|| "mischief: crash".into());
                     let code = [0, 1, 137, 143][usize::try_from(self.below(4)).unwrap()];
                     self.engine.crash(&id, code, now);
                 }
             }
             30..35 => {
                 if let Some(id) = victim {
-                    self.say("oom");
+                    self.note(|| "mischief: oom".into());
                     self.engine.oom(&id, now);
                 }
             }
             35..42 => {
                 if let Some(id) = victim {
-                    self.say("removal behind our back");
+                    self.note(|| "mischief: removal behind our back".into());
                     self.engine.remove_behind_our_back(&id, now);
                 }
             }
@@ -128,12 +124,13 @@ impl World {
                 self.start_daemon();
             }
             60..65 => {
-                self.say("engine restarts");
+                self.note(|| "mischief: engine restarts".into());
+                self.engine_restarted = true;
                 let how = if self.below(2) == 0 { Restart::Orderly } else { Restart::PowerCut };
                 self.engine.restart_engine(how, now);
             }
             65..70 => {
-                self.say("engine is down");
+                self.note(|| "mischief: engine is down".into());
                 self.engine.set_down(true);
                 let until = self.now.after(std::time::Duration::from_millis(200 + self.below(9000)));
                 self.run_until(until);
@@ -148,7 +145,7 @@ impl World {
             85..92 => {
                 // Delete and re-create at once, or nearly.
                 if let Some((path, text)) = self.files.pop_first() {
-                    self.say("delete and re-create");
+                    self.note(|| "mischief: delete and re-create".into());
                     self.hint_files();
                     let pause = [0, 1, 300, 1000, 5000][usize::try_from(self.below(5)).unwrap()];
                     let until = self.now.after(std::time::Duration::from_millis(pause));
@@ -167,30 +164,18 @@ impl World {
         }
     }
 
-    fn say(&mut self, what: &str) {
-        let at = self.now.0.as_secs_f64();
-        self.trace.push(format!("{at:>10.3} mischief: {what}"));
-    }
-
     fn edit(&mut self) {
         let (n, version, shape) = (self.below(6), self.below(3), self.below(60));
         let path = Self::path(n);
         if self.below(3) == 0 {
-            self.say(&format!("remove {path}"));
+            self.note(|| format!("mischief: remove {path}"));
             self.files.remove(&path);
         } else {
-            self.say(&format!("write {path}"));
+            self.note(|| format!("mischief: write {path}"));
             self.files.insert(path, manifest(&format!("pod{n}"), version, shape));
         }
         if self.below(4) > 0 {
             self.hint_files();
-        }
-    }
-
-    /// With `SIM_TRACE` the whole story is printed.
-    pub fn tell_if_asked(&self) {
-        if std::env::var_os("SIM_TRACE").is_some() {
-            println!("{}", self.tail(usize::MAX));
         }
     }
 
@@ -205,7 +190,7 @@ impl World {
         if self.daemon.is_none() {
             self.start_daemon();
         }
-        self.say("peace");
+        self.note(|| "mischief: peace".into());
         self.hint_files();
     }
 }

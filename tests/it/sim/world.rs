@@ -1,8 +1,9 @@
 //! The simulated world: one engine, one daemon at a time (the turn and the machines, without threads),
 //! and a clock that only this file moves. Everything follows from the seed.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use podkeeper::clock::{Mono, Now, Timestamp};
@@ -20,9 +21,12 @@ pub const ROOT: &str = "/var/lib/podkeeper";
 pub const NODE: &str = "node1";
 /// How long a call that gets no answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
-const RELIST: Duration = Duration::from_secs(60);
+pub const RELIST: Duration = Duration::from_secs(60);
+/// What the image of sandboxes is called: it is made anew at each call.
+static SANDBOX_IMAGE: LazyLock<String> = LazyLock::new(sandbox_image::image_name);
 
 pub struct World {
+    pub seed: u64,
     pub rng: Rng,
     pub now: Mono,
     /// Seconds the wall clock is off; jumps.
@@ -37,9 +41,28 @@ pub struct World {
     next: u64,
     /// Counts daemons, so that nothing of a dead one reaches its successor.
     generation: u64,
-    pub trace: Vec<String>,
+    /// The story so far; `None` unless somebody wants to read it.
+    trace: Option<Vec<String>>,
     /// Calls that stopped something that ran, with the time.
     pub kills: Vec<(Mono, String)>,
+    pub counts: Counts,
+    /// The engine was restarted, with all that ran in it.
+    pub engine_restarted: bool,
+    /// [`Engine::ups`] when all that ran was last looked at.
+    checked: u64,
+}
+
+/// What happened how often.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Counts {
+    /// Calls of workers.
+    pub calls: u64,
+    /// Among them: to create a container `app`.
+    pub apps: u64,
+    /// Lists of the event thread.
+    pub lists: u64,
+    /// Lines of the daemon's log.
+    pub logged: u64,
 }
 
 /// Something that will happen at a known time.
@@ -123,10 +146,11 @@ pub fn config() -> Config {
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    pub fn new(seed: u64, traced: bool) -> World {
         let mut engine = Engine::new(seed);
         engine.add_image("busybox:static", true);
         World {
+            seed,
             rng: Rng::new(seed ^ 0x5eed),
             now: Mono::default(),
             wall_offset: 0,
@@ -137,8 +161,11 @@ impl World {
             agenda: BTreeMap::new(),
             next: 0,
             generation: 0,
-            trace: Vec::new(),
+            trace: traced.then(Vec::new),
             kills: Vec::new(),
+            counts: Counts::default(),
+            engine_restarted: false,
+            checked: 0,
         }
     }
 
@@ -152,9 +179,11 @@ impl World {
         Now { mono: self.now, wall: Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH) }
     }
 
-    fn note(&mut self, line: String) {
-        let at = self.now.0.as_secs_f64();
-        self.trace.push(format!("{at:>10.3} {line}"));
+    /// Adds a line to the story, if there is one.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>10.3} {}", self.now.0.as_secs_f64(), line()));
+        }
     }
 
     fn later(&mut self, after: Duration, job: Job) {
@@ -171,7 +200,7 @@ impl World {
             map: MapConfig {
                 root_dir: ROOT.into(),
                 oom_floor: 0,
-                infra_image: sandbox_image::image_name(),
+                infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
             },
             builtin_sandbox: true,
@@ -184,14 +213,14 @@ impl World {
             last_files: None,
             settings,
         });
-        self.note("daemon starts".into());
+        self.note(|| "daemon starts".into());
         self.later(Duration::ZERO, Job::Stream { generation });
         self.later(Duration::ZERO, Job::Scan { generation });
     }
 
     /// kill -9: everything in memory is gone; calls on their way may or may not still be carried out.
     pub fn kill_daemon(&mut self) {
-        self.note("daemon dies".into());
+        self.note(|| "daemon dies".into());
         self.daemon = None;
         self.generation += 1;
         let on_their_way: Vec<_> =
@@ -212,10 +241,7 @@ impl World {
     pub fn desired(&self) -> Vec<Arc<DesiredPod>> {
         let mut pods = Vec::new();
         for (path, text) in &self.files {
-            let context = Context { node_name: NODE, source: Source::File, path };
-            let decoded = manifest::decode(text.as_bytes(), &context);
-            assert!(decoded.is_good(), "{:?}", decoded.problems);
-            pods.extend(decoded.pods);
+            pods.push(decoded(path, text));
         }
         pods
     }
@@ -261,8 +287,13 @@ impl World {
             }
             Effect::Retire(key) => _ = daemon.workers.remove(&key),
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
-            Effect::Log(level, line) => self.note(format!("{level} {line}")),
+            Effect::Log(level, line) => self.log(level, &line),
         }
+    }
+
+    fn log(&mut self, level: log::Level, line: &str) {
+        self.counts.logged += 1;
+        self.note(|| format!("{level} {line}"));
     }
 
     fn step_worker(&mut self, key: &PodKey, answer: Option<(Token, Result<Reply, DockerError>)>) {
@@ -290,7 +321,7 @@ impl World {
                     self.later(delay, Job::PullEnds { generation, key: key.clone(), request });
                 }
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
-                Output::Log(level, line) => self.note(format!("{level} {line}")),
+                Output::Log(level, line) => self.log(level, &line),
             }
         }
     }
@@ -313,8 +344,13 @@ impl World {
                 self.happen(job);
                 self.drain_events();
             }
+            // Also what is carried out late, behind everybody's back.
+            if self.engine.ups() != self.checked {
+                self.checked = self.engine.ups();
+                self.check_always();
+            }
             steps += 1;
-            assert!(steps < 400_000, "the world does not come to rest:\n{}", self.tail(60));
+            assert!(steps < 400_000, "the world does not come to rest");
         }
         self.now = self.now.max(until);
         let now = self.now();
@@ -327,10 +363,7 @@ impl World {
                 let now = self.now();
                 self.judge(&call);
                 let result = self.engine.perform(&call, now);
-                self.note(format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
-                if matches!(call, Call::Start { .. } | Call::Create { .. }) {
-                    self.check_always();
-                }
+                self.note(|| format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
                 if generation != self.generation {
                     return;
                 }
@@ -356,7 +389,7 @@ impl World {
                     Ok(()) => PullOutcome::Done,
                     Err(error) => PullOutcome::Failed(error.to_string()),
                 };
-                self.note(format!("pull {} -> {outcome:?}", request.image));
+                self.note(|| format!("pull {} -> {outcome:?}", request.image));
                 let pulled = Pulled { image: request.image, outcome };
                 if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(&key)) {
                     worker.slot.pulled(pulled);
@@ -417,6 +450,7 @@ impl World {
             }
         }
         let call = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
+        self.counts.lists += 1;
         match self.engine.perform(&call, now) {
             Ok(Reply::Containers(containers)) => {
                 self.daemon.as_mut().unwrap().listed_at = now.mono;
@@ -458,15 +492,18 @@ impl World {
                         continue;
                     };
                     let key = PodKey { namespace, name };
-                    self.note(format!("event {} {}", event.action, short(&event.id)));
+                    self.note(|| format!("event {} {}", event.action, short(&event.id)));
                     self.event(Event::Runtime(RuntimeEvent::Changed { key, hint }));
                 }
             }
         }
     }
 
-    /// Notes which calls take down what runs.
+    /// Counts, and notes which calls take down what runs.
     fn judge(&mut self, call: &Call) {
+        self.counts.calls += 1;
+        self.counts.apps +=
+            u64::from(matches!(call, Call::Create { name, .. } if name.starts_with("k8s_app_")));
         let victim = match call {
             Call::Kill { id, .. } | Call::Remove { id, force: true } => self.engine.get(id),
             _ => None,
@@ -490,10 +527,10 @@ impl World {
             }
             let key = (label(labels::POD_NAMESPACE), label(labels::POD_NAME));
             let name = (key.0, key.1, label(labels::CONTAINER_NAME));
-            assert!(names.insert(name), "two of {name:?} run at once:\n{}", self.tail(80));
+            assert!(names.insert(name), "two of {name:?} run at once");
             let uid = label(labels::POD_UID);
             let other = uids.insert(key, uid);
-            assert!(other.is_none_or(|o| o == uid), "two lives of {key:?} at once:\n{}", self.tail(80));
+            assert!(other.is_none_or(|o| o == uid), "two lives of {key:?} at once");
         }
     }
 
@@ -506,7 +543,7 @@ impl World {
     }
 
     /// At rest: exactly what the files name runs, and the dead are few.
-    pub fn check_at_rest(&self, context: &str) {
+    pub fn check_at_rest(&self) {
         let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
         let mut taken: BTreeSet<PodKey> = BTreeSet::new();
         for pod in self.desired() {
@@ -537,15 +574,32 @@ impl World {
                 _ => {}
             }
         }
-        assert_eq!(wanted, running, "{context}:\n{}", self.tail(120));
+        assert_eq!(wanted, running, "what is wanted, and what runs");
         let crowd = dead.iter().find(|(_, n)| **n > 1);
-        assert!(crowd.is_none(), "{context}: too many dead {crowd:?}:\n{}", self.tail(120));
+        assert!(crowd.is_none(), "too many dead {crowd:?}");
     }
 
-    pub fn tail(&self, lines: usize) -> String {
-        let skip = self.trace.len().saturating_sub(lines);
-        self.trace.iter().skip(skip).cloned().collect::<Vec<_>>().join("\n")
+    /// The story, if it was written.
+    pub fn story(&self) -> String {
+        self.trace.as_deref().unwrap_or_default().join("\n")
     }
+}
+
+/// The pod of a manifest. The same few manifests are read again and again: decoded once.
+fn decoded(path: &str, text: &str) -> Arc<DesiredPod> {
+    thread_local! {
+        static DECODED: RefCell<BTreeMap<String, Arc<DesiredPod>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    let both = format!("{path}\n{text}");
+    DECODED.with_borrow_mut(|all| {
+        let pod = all.entry(both).or_insert_with(|| {
+            let context = Context { node_name: NODE, source: Source::File, path };
+            let decoded = manifest::decode(text.as_bytes(), &context);
+            assert!(decoded.is_good(), "{:?}", decoded.problems);
+            decoded.pods.into_iter().next().expect("a pod in each manifest")
+        });
+        Arc::clone(pod)
+    })
 }
 
 fn short(id: &str) -> &str {
