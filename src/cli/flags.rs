@@ -54,7 +54,7 @@ impl Verb {
     #[must_use]
     pub fn synopsis(self) -> &'static str {
         match self {
-            Verb::Run => "run --pod-manifest-path PATH [FLAG...]",
+            Verb::Run => "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
             Verb::Check => "check FILE|DIR|-...",
             Verb::Get => "get pods [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
@@ -69,7 +69,7 @@ impl Verb {
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
-            Verb::Run => "Keep the pods of a manifest directory running on Docker",
+            Verb::Run => "Keep the pods of a manifest directory or a URL running on Docker",
             Verb::Check => "Check manifests; nothing is run",
             Verb::Get => "List the pods of this node",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
@@ -133,6 +133,14 @@ impl Section {
 pub enum Id {
     PodManifestPath,
     FileCheckFrequency,
+    ManifestUrl,
+    ManifestUrlHeader,
+    HttpCheckFrequency,
+    ManifestUrlCaFile,
+    ManifestUrlCertFile,
+    ManifestUrlKeyFile,
+    ManifestUrlAllowInsecure,
+    ManifestUrlMaxSize,
     SyncFrequency,
     HostnameOverride,
     NodeLabels,
@@ -215,6 +223,22 @@ pub const FLAGS: &[Flag] = &[
          "Directory of manifests (.yaml, .yml, .json), or one file"),
     flag(Id::FileCheckFrequency, ("file-check-frequency", None), Value("DURATION"), "20s", (Section::Sources, RUN),
          "Longest time between two looks at the manifests; changes are seen at once anyway"),
+    flag(Id::ManifestUrl, ("manifest-url", None), Value("URL"), "", (Section::Sources, RUN),
+         "URL of manifests; https, or http to loopback"),
+    flag(Id::ManifestUrlHeader, ("manifest-url-header", None), Value("NAME:VALUE,..."), "", (Section::Sources, RUN),
+         "Headers of the requests to the URL; may be repeated"),
+    flag(Id::HttpCheckFrequency, ("http-check-frequency", None), Value("DURATION"), "20s", (Section::Sources, RUN),
+         "Time between two requests to the URL, a tenth more or less"),
+    flag(Id::ManifestUrlCaFile, ("manifest-url-ca-file", None), Value("FILE"), "", (Section::Sources, RUN),
+         "Certificate authorities of the URL's server, PEM; the system's when not given"),
+    flag(Id::ManifestUrlCertFile, ("manifest-url-cert-file", None), Value("FILE"), "", (Section::Sources, RUN),
+         "Client certificate for the URL's server, PEM"),
+    flag(Id::ManifestUrlKeyFile, ("manifest-url-key-file", None), Value("FILE"), "", (Section::Sources, RUN),
+         "Key of the client certificate, PEM"),
+    flag(Id::ManifestUrlAllowInsecure, ("manifest-url-allow-insecure", None), Switch, "false", (Section::Sources, RUN),
+         "Allow http to other machines: whoever can change the answer is root on this node"),
+    flag(Id::ManifestUrlMaxSize, ("manifest-url-max-size", None), Value("BYTES"), "1048576", (Section::Sources, RUN),
+         "Largest answer of the URL"),
     flag(Id::SyncFrequency, ("sync-frequency", None), Value("DURATION"), "1m", (Section::Sources, RUN),
          "Longest time between two comparisons of all pods with Docker"),
     flag(Id::HostnameOverride, ("hostname-override", None), Value("NAME"), "", (Section::Node, &[Verb::Run, Verb::Check]),

@@ -16,6 +16,7 @@ use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
+use crate::source::http;
 use crate::{logging, sync};
 
 /// Name of the lock file in the root directory and in the run directory.
@@ -79,12 +80,35 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
         docker: options.docker.clone(),
         manifest_path: options.manifest_path.as_deref().map(full).transpose()?,
         file_check_frequency: options.file_check_frequency,
+        manifest_url: manifest_url(options, &full)?,
         sync_frequency: options.sync_frequency,
         infra_image: options.infra_image.clone(),
         host_network_sources: options.host_network_sources.clone(),
         allow_privileged: options.allow_privileged,
         pull_progress_deadline: options.pull_progress_deadline,
     })
+}
+
+/// The settings of the URL source; paths become absolute by `full`.
+fn manifest_url(
+    o: &Options,
+    full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
+) -> Result<Option<http::Settings>, UsageError> {
+    let Some(url) = o.manifest_url.clone() else { return Ok(None) };
+    let client = match (&o.manifest_url_cert_file, &o.manifest_url_key_file) {
+        (Some(certificate), Some(key)) => {
+            Some(http::tls::ClientFiles { certificate: full(certificate)?, key: full(key)? })
+        }
+        _ => None,
+    };
+    Ok(Some(http::Settings {
+        headers: o.manifest_url_headers.clone(),
+        frequency: o.http_check_frequency,
+        ca_file: o.manifest_url_ca_file.as_deref().map(full).transpose()?,
+        client,
+        max_bytes: o.manifest_url_max_size,
+        ..http::Settings::new(url)
+    }))
 }
 
 /// Kubernetes' word for a processor (Go's `GOARCH`).

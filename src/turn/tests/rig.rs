@@ -34,6 +34,7 @@ pub(super) fn config() -> Config {
         docker: Endpoint::Fake,
         manifest_path: Some("/m".into()),
         file_check_frequency: Duration::from_secs(20),
+        manifest_url: None,
         sync_frequency: Duration::from_secs(60),
         infra_image: None,
         host_network_sources: vec![Source::File],

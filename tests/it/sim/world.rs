@@ -111,6 +111,7 @@ pub fn config() -> Config {
         docker: Endpoint::Fake,
         manifest_path: Some("/m".into()),
         file_check_frequency: Duration::from_secs(20),
+        manifest_url: None,
         sync_frequency: RELIST,
         infra_image: None,
         host_network_sources: vec![Source::File],
