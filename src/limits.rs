@@ -98,10 +98,10 @@ pub const URL_WHOLE: Duration = Duration::from_secs(30);
 pub const URL_REDIRECTS: usize = 5;
 /// Most addresses of a name that are tried.
 pub const URL_ADDRESSES: usize = 16;
-/// Longest answer head, bytes.
-pub const URL_HEAD: usize = 32 * 1024;
+/// Longest answer head, bytes; less than [`URL_BUFFER`].
+pub const URL_HEAD: usize = 16 * 1024;
 /// Bytes of a connection's buffer, each way. They last as long as the poll.
-pub const URL_BUFFER: usize = 16 * 1024;
+pub const URL_BUFFER: usize = 32 * 1024;
 /// Largest value of `--manifest-url-max-size`, bytes.
 pub const URL_BODY_MAX: usize = 64 * 1024 * 1024;
 /// Largest detached signature, bytes.
