@@ -205,6 +205,17 @@ impl Authority {
         }
     }
 
+    /// Its own certificate, for a server that mistakes it for one.
+    pub fn own(&self) -> Certified {
+        let key = self.issuer.key();
+        Certified {
+            certificate: self.pem.clone(),
+            key: key.serialize_pem(),
+            certificate_der: self.der.clone(),
+            key_der: key.serialize_der(),
+        }
+    }
+
     /// A server that shows this certificate, and wants one of ours from its clients if `client` says so.
     pub fn server(&self, shown: &Certified, client: bool) -> ServerConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());

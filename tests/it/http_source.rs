@@ -428,6 +428,11 @@ fn a_server_must_show_a_certificate_for_its_name_from_a_trusted_authority() {
     check(&ours, "elsewhere.example.com", 2100, "certificate is not accepted: it is for another name");
     check(&ours, "localhost", 2001, "certificate is not accepted: it has expired");
     check(&other, "localhost", 2100, "no certificate authority that podkeeper trusts has signed it");
+    // The authority's own certificate is none for a server.
+    let server = Server::tls(ours.server(&ours.own(), false));
+    let url = format!("https://localhost:{}/", server.address.port());
+    let told = Rig::start(Settings { ca_file: Some(ca.clone()), ..settings(&url) }).next();
+    assert!(told.ends_with("it breaks a rule: CaUsedAsEndEntity"), "{told}");
     // The system's authorities do not know it either, or there are none.
     let server = Server::tls(ours.server(&ours.certify("127.0.0.1", 2100), false));
     server.send(ok("", POD_A));

@@ -45,7 +45,7 @@ fn what_runs_stays_whatever_the_server_does() {
     let address = server.address;
     drop(server);
     wait_problem(&node, "no connection: Connection refused");
-    assert_eq!(node.running("web", "app"), [web.clone()]);
+    assert_eq!(node.running("web", "app"), std::slice::from_ref(&web));
     let server = Server::at(address);
     server.send(list(&[Pod::new("web"), Pod::new("more")]));
     node.wait_running("more", "app");

@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(rig.get("rubbish", "1"), refused);
         assert_eq!(decoded(), before);
         assert_eq!(rig.get("pod a", "1"), "full a, remember over []");
-        assert_eq!(rig.get("rubbish\nrubbish", "1").contains("(and 1 more)"), true);
+        assert!(rig.get("rubbish\nrubbish", "1").contains("(and 1 more)"));
         assert_eq!(rig.take(Answer::Unchanged), "same");
         assert_eq!(rig.fail("x"), "failed https://a/pods: x");
         assert_eq!(rig.get("pod a", "1"), "same");

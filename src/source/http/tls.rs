@@ -122,9 +122,11 @@ pub fn words(error: &rustls::Error) -> String {
     what.to_owned()
 }
 
-fn reason(error: &CertificateError) -> &'static str {
+fn reason(error: &CertificateError) -> String {
     use CertificateError as C;
-    match error {
+    let words = match error {
+        // `CaUsedAsEndEntity` and such, without numbers.
+        C::Other(rule) => return format!("it breaks a rule: {rule}"),
         C::Expired | C::ExpiredContext { .. } => "it has expired (or this node's clock is wrong)",
         C::NotValidYet | C::NotValidYetContext { .. } => {
             "it is not valid yet (or this node's clock is wrong)"
@@ -138,7 +140,8 @@ fn reason(error: &CertificateError) -> &'static str {
         C::BadSignature => "its signature is wrong",
         C::InvalidPurpose | C::InvalidPurposeContext { .. } => "it is not for servers",
         _ => "it breaks a rule",
-    }
+    };
+    words.to_owned()
 }
 
 fn refused_by_server(alert: AlertDescription) -> String {
