@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pod::Source;
+use crate::source::http;
 use crate::policy::Policy;
 use crate::source::signature::Verifier;
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub last_good_key_file: Option<PathBuf>,
     /// `--file-check-frequency`.
     pub file_check_frequency: Duration,
+    /// `--manifest-url` and all that belongs to it.
+    pub manifest_url: Option<http::Settings>,
     /// `--sync-frequency`: the safety net's period.
     pub sync_frequency: Duration,
     /// `--pod-infra-container-image`; `None` for the built-in one.
@@ -59,15 +62,17 @@ impl Config {
     #[must_use]
     pub fn sources(&self) -> Vec<Source> {
         let file = self.manifest_path.as_ref().map(|_| Source::File);
-        file.into_iter().collect()
+        let http = self.manifest_url.as_ref().map(|_| Source::Http);
+        file.into_iter().chain(http).collect()
     }
 
-    /// Path or URL of a source.
+    /// Path or URL of a source; a URL without its query, which may hold a secret.
     #[must_use]
     pub fn location(&self, source: Source) -> String {
         match source {
             Source::File => self.manifest_path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
-            Source::Http | Source::Api => String::new(),
+            Source::Http => self.manifest_url.as_ref().map(|s| s.url.to_string()).unwrap_or_default(),
+            Source::Api => String::new(),
         }
     }
 }

@@ -110,6 +110,41 @@ pub const FORGET_LOOK: Duration = Duration::from_millis(20);
 /// Updates waiting between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 
+// --- The manifest URL ----------------------------------------------------------------------------
+
+/// A source has this long to answer before what is remembered of it is restored.
+pub const RESTORE_HEAD_START: Duration = Duration::from_millis(500);
+/// Finding the server's addresses, and connecting to one of them: each may take this long.
+pub const URL_CONNECT: Duration = Duration::from_secs(5);
+/// The TLS handshake, and the answer's head after the request: each may take this long.
+pub const URL_FIRST_BYTE: Duration = Duration::from_secs(10);
+/// One poll from the first connection to the last byte, redirects and signature included.
+pub const URL_WHOLE: Duration = Duration::from_secs(30);
+/// Most redirects of one request, all to the same server.
+pub const URL_REDIRECTS: usize = 5;
+/// Most addresses of a name that are tried.
+pub const URL_ADDRESSES: usize = 16;
+/// Longest answer head, bytes; less than [`URL_BUFFER`].
+pub const URL_HEAD: usize = 16 * 1024;
+/// Bytes of a connection's buffer, each way. They last as long as the poll.
+pub const URL_BUFFER: usize = 32 * 1024;
+/// Largest value of `--manifest-url-max-size`, bytes.
+pub const URL_BODY_MAX: usize = 64 * 1024 * 1024;
+/// Largest detached signature, bytes.
+pub const URL_SIGNATURE: usize = 16 * 1024;
+/// Longest `ETag` and `Last-Modified` that are kept, bytes.
+pub const URL_VALIDATOR: usize = 1024;
+/// Largest file of certificates or keys, bytes.
+pub const PEM_FILE: usize = 8 * 1024 * 1024;
+/// After a failure the URL is polled again after the check frequency, but not earlier than this.
+pub const URL_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait after failures, unless the check frequency is longer.
+pub const URL_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Stack of the thread that does one poll, bytes: a TLS handshake, and a manifest of the greatest depth.
+pub const URL_STACK: usize = 512 * 1024;
+/// How long the end of the daemon waits for the thread of the URL source.
+pub const URL_END: Duration = Duration::from_millis(200);
+
 /// Longest command argument, or environment entry, in bytes: what Linux hands to a program
 /// (`MAX_ARG_STRLEN`).
 pub const ARGUMENT_BYTES: usize = 128 * 1024;

@@ -30,6 +30,10 @@ pub fn init(verbosity: u8) {
         Ok(filters) if !filters.is_empty() => builder.parse_filters(&filters),
         _ => builder.filter_level(level(verbosity)),
     };
+    // What these say at their lower levels holds URLs with their queries.
+    for library in ["ureq", "ureq_proto", "rustls"] {
+        builder.filter_module(library, LevelFilter::Warn);
+    }
     builder.format(move |out, record| {
         let thread = std::thread::current();
         let line = line(style, clock.now().wall, thread.name().unwrap_or("pk"), record);

@@ -20,6 +20,8 @@ use crate::runtime::sandbox_image;
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::last_good::LastGood;
+use crate::source::http::HttpSource;
+use crate::source::http::memory::Forgetful;
 use crate::status::writer::Writer;
 use crate::sys;
 use crate::turn::{Effect, Event, Turn};
@@ -79,12 +81,24 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
             Some(started.map_err(cannot("the file source could not be started"))?)
         }
     };
+    let http = match &config.manifest_url {
+        None => None,
+        Some(settings) => {
+            let out = events_in.clone();
+            let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
+            let mut acceptor = Acceptor::new(Source::Http, config.node_name.clone());
+            acceptor.max_bytes = settings.max_bytes;
+            let started = HttpSource::start(settings.clone(), acceptor, Box::new(Forgetful), send);
+            Some(started.map_err(cannot("the URL source could not be started"))?)
+        }
+    };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
     let tools = Tools { settings, docker, clock, pulls, gate: Gate::default(), reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),
         file,
+        http,
         writer,
         tools,
         failed: Vec::new(),
@@ -146,6 +160,7 @@ struct Main {
     turn: Turn,
     workers: BTreeMap<PodKey, Worker>,
     file: Option<FileSource>,
+    http: Option<HttpSource>,
     writer: Writer,
     tools: Tools,
     /// Workers whose thread could not be started in this round.
@@ -225,6 +240,9 @@ impl Main {
             Effect::Rescan => {
                 if let Some(file) = &self.file {
                     file.rescan();
+                }
+                if let Some(http) = &self.http {
+                    http.rescan();
                 }
             }
             Effect::Log(level, line) => log::log!(level, "{line}"),

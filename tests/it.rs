@@ -35,6 +35,15 @@ mod harness;
 #[path = "it/history.rs"]
 mod history;
 #[cfg(test)]
+#[path = "it/hostile.rs"]
+mod hostile;
+#[cfg(test)]
+#[path = "it/http_source.rs"]
+mod http_source;
+#[cfg(test)]
+#[path = "it/http_source_node.rs"]
+mod http_source_node;
+#[cfg(test)]
 #[path = "it/inotify.rs"]
 mod inotify;
 #[cfg(test)]

@@ -9,8 +9,11 @@ use std::time::Duration;
 use super::flags::{self, Id};
 use super::value;
 use crate::config::Endpoint;
+use crate::limits;
 use crate::pod::Source;
 use crate::policy::{self, AllowedImage, AllowedPath, Policy};
+use crate::source::http::headers::{self, Header};
+use crate::source::http::url::ManifestUrl;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +40,15 @@ pub struct Options {
     pub last_good_key_file: Option<PathBuf>,
     pub source: Option<Source>,
     pub file_check_frequency: Duration,
+    pub manifest_url: Option<ManifestUrl>,
+    pub manifest_url_headers: Vec<Header>,
+    pub http_check_frequency: Duration,
+    pub manifest_url_ca_file: Option<PathBuf>,
+    pub manifest_url_cert_file: Option<PathBuf>,
+    pub manifest_url_key_file: Option<PathBuf>,
+    pub manifest_url_allow_insecure: bool,
+    /// Bytes.
+    pub manifest_url_max_size: usize,
     pub sync_frequency: Duration,
     pub hostname_override: Option<String>,
     pub node_labels: BTreeMap<String, String>,
@@ -77,6 +89,14 @@ impl Options {
             last_good_key_file: None,
             source: None,
             file_check_frequency: Duration::ZERO,
+            manifest_url: None,
+            manifest_url_headers: Vec::new(),
+            http_check_frequency: Duration::ZERO,
+            manifest_url_ca_file: None,
+            manifest_url_cert_file: None,
+            manifest_url_key_file: None,
+            manifest_url_allow_insecure: false,
+            manifest_url_max_size: 0,
             sync_frequency: Duration::ZERO,
             hostname_override: None,
             node_labels: BTreeMap::new(),
@@ -128,6 +148,19 @@ impl Options {
             Id::LastGoodKeyFile => o.last_good_key_file = Some(path()?),
             Id::Source => o.source = Some(source(utf8()?)?),
             Id::FileCheckFrequency => o.file_check_frequency = duration()?,
+            Id::ManifestUrl => o.manifest_url = word()?.map(|text| ManifestUrl::parse(&text)).transpose()?,
+            Id::ManifestUrlHeader => headers::parse(utf8()?, &mut o.manifest_url_headers)?,
+            Id::HttpCheckFrequency => o.http_check_frequency = duration()?,
+            Id::ManifestUrlCaFile => o.manifest_url_ca_file = Some(path()?),
+            Id::ManifestUrlCertFile => o.manifest_url_cert_file = Some(path()?),
+            Id::ManifestUrlKeyFile => o.manifest_url_key_file = Some(path()?),
+            Id::ManifestUrlAllowInsecure => o.manifest_url_allow_insecure = switch()?,
+            Id::ManifestUrlMaxSize => {
+                let size = value::number(utf8()?)?;
+                let size = usize::try_from(size).ok().filter(|s| (1..=limits::URL_BODY_MAX).contains(s));
+                let bounds = || format!("must be between 1 and {}, inclusive", limits::URL_BODY_MAX);
+                o.manifest_url_max_size = size.ok_or_else(bounds)?;
+            }
             Id::SyncFrequency => o.sync_frequency = duration()?,
             Id::HostnameOverride => o.hostname_override = word()?,
             Id::NodeLabels => value::labels(utf8()?, &mut o.node_labels)?,

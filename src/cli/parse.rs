@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lexopt::Arg;
 
-use super::flags::{self, Flag, Takes, Verb};
+use super::flags::{self, Flag, Id, Takes, Verb};
 pub use super::options::{Options, Output};
 use super::value;
 use crate::pod::Source;
@@ -123,7 +123,9 @@ fn read(verb: Verb, arguments: Vec<OsString>) -> Result<Option<(Options, Vec<OsS
             },
         };
         options.set(flag.id, &text).or_else(|why| {
-            let text = text.to_string_lossy();
+            // These may hold a password, and what is printed may be kept.
+            let secret = matches!(flag.id, Id::ManifestUrl | Id::ManifestUrlHeader);
+            let text = if secret { "...".into() } else { text.to_string_lossy() };
             usage(verb, format!("invalid argument {text:?} for \"--{}\" flag: {why}", flag.name))
         })?;
     }
@@ -226,6 +228,7 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
     let mut wrong = Vec::new();
     let periods = [
         ("fileCheckFrequency", "file-check-frequency", o.file_check_frequency),
+        ("httpCheckFrequency", "http-check-frequency", o.http_check_frequency),
         ("syncFrequency", "sync-frequency", o.sync_frequency),
         ("imagePullProgressDeadline", "image-pull-progress-deadline", o.pull_progress_deadline),
     ];
@@ -239,13 +242,25 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
     {
         wrong.push(format!("hostnameOverride (--hostname-override) {name:?} must be an RFC 1123 subdomain"));
     }
+    if let Some(url) = &o.manifest_url
+        && !(url.is_https() || url.is_loopback() || o.manifest_url_allow_insecure)
+    {
+        wrong.push(format!(
+            "manifestURL (--manifest-url) {url} is plain http to another machine: whoever can change the \
+             answer is root on this node; use https, or give --manifest-url-allow-insecure"
+        ));
+    }
+    if o.manifest_url_cert_file.is_some() != o.manifest_url_key_file.is_some() {
+        wrong.push("--manifest-url-cert-file and --manifest-url-key-file go together".to_owned());
+    }
     if !wrong.is_empty() {
         return usage(Verb::Run, format!("invalid configuration: {}", wrong.join(", ")));
     }
-    if o.manifest_path.is_none() {
+    if o.manifest_path.is_none() && o.manifest_url.is_none() {
         return usage(
             Verb::Run,
-            "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file)",
+            "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file), \
+             or --manifest-url URL",
         );
     }
     Ok(())

@@ -16,6 +16,7 @@ use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
+use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::{logging, sync};
 
@@ -83,6 +84,7 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
             .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?,
         last_good_key_file: options.last_good_key_file.as_deref().map(full).transpose()?,
         file_check_frequency: options.file_check_frequency,
+        manifest_url: manifest_url(options, &full)?,
         sync_frequency: options.sync_frequency,
         infra_image: options.infra_image.clone(),
         host_network_sources: options.host_network_sources.clone(),
@@ -95,6 +97,28 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
 /// The keys that manifests must be signed with; `None` when no key file is given.
 pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Arc<Verifier>>, String> {
     if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(|v| Some(Arc::new(v))) }
+}
+
+/// The settings of the URL source; paths become absolute by `full`.
+fn manifest_url(
+    o: &Options,
+    full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
+) -> Result<Option<http::Settings>, UsageError> {
+    let Some(url) = o.manifest_url.clone() else { return Ok(None) };
+    let client = match (&o.manifest_url_cert_file, &o.manifest_url_key_file) {
+        (Some(certificate), Some(key)) => {
+            Some(http::tls::ClientFiles { certificate: full(certificate)?, key: full(key)? })
+        }
+        _ => None,
+    };
+    Ok(Some(http::Settings {
+        headers: o.manifest_url_headers.clone(),
+        frequency: o.http_check_frequency,
+        ca_file: o.manifest_url_ca_file.as_deref().map(full).transpose()?,
+        client,
+        max_bytes: o.manifest_url_max_size,
+        ..http::Settings::new(url)
+    }))
 }
 
 /// Kubernetes' word for a processor (Go's `GOARCH`).

@@ -6,6 +6,7 @@ mod disk;
 mod entry;
 pub mod file;
 pub mod hints;
+pub mod http;
 pub mod in_force;
 pub mod last_good;
 pub mod scan;

@@ -28,6 +28,8 @@ fn one_flag_is_enough_for_run() {
     assert_eq!(o.file_check_frequency, Duration::from_secs(20));
     assert_eq!(o.sync_frequency, Duration::from_secs(60));
     assert_eq!(o.pull_progress_deadline, Duration::from_secs(60));
+    assert_eq!((o.http_check_frequency, o.manifest_url_max_size), (Duration::from_secs(20), 1024 * 1024));
+    assert_eq!((o.manifest_url, o.manifest_url_headers.len()), (None, 0));
     assert_eq!(o.root_dir, PathBuf::from("/var/lib/podkeeper"));
     assert_eq!(o.run_dir, PathBuf::from("/run/podkeeper"));
     assert_eq!(o.docker, Endpoint::Unix("/var/run/docker.sock".into()));
@@ -47,6 +49,33 @@ fn flags_in_every_spelling() {
     let o = run("run --pod-manifest-path /m --node-labels a=b,c=d --node-labels e= --host-network-sources=");
     assert_eq!(o.node_labels.len(), 3);
     assert_eq!(o.host_network_sources, vec![]);
+}
+
+#[test]
+fn the_urls_flags_have_rules_and_keep_secrets() {
+    let o = run("run --manifest-url https://a/b?c --manifest-url-header a:1,b:2 --manifest-url-header a:3");
+    assert_eq!(o.manifest_url.unwrap().full(), "https://a/b?c");
+    let headers: Vec<_> =
+        o.manifest_url_headers.iter().map(|h| (h.name.as_str(), h.value.as_str())).collect();
+    assert_eq!(headers, [("a", "1"), ("b", "2"), ("a", "3")]);
+    run("run --manifest-url http://127.0.0.1/");
+    run("run --manifest-url http://a/ --manifest-url-allow-insecure");
+    run("run --manifest-url https://a/ --manifest-url-cert-file c --manifest-url-key-file k");
+    let check = |flags: &str, part: &str| {
+        let message = refused(&format!("run {flags}"));
+        assert!(message.contains(part) && !message.contains("secret"), "{flags}: {message}");
+    };
+    check("--manifest-url=", "no source of pods");
+    check("--manifest-url ftp://secret", "must be https://HOST/PATH");
+    check("--manifest-url https://u:secret@a/", "must not hold a user or a password");
+    check("--manifest-url https://a/ --manifest-url-header secret", "malformed pair, expect string:string");
+    check("--manifest-url http://a/?secret", "http://a/ is plain http to another machine");
+    check("--manifest-url http://localhost.a/", "is plain http to another machine");
+    check("--manifest-url https://a/ --manifest-url-cert-file c", "go together");
+    check("--manifest-url https://a/ --manifest-url-key-file k", "go together");
+    check("--manifest-url https://a/ --manifest-url-max-size 0", "must be between 1 and 67108864");
+    check("--manifest-url https://a/ --manifest-url-max-size 99999999", "must be between 1 and");
+    check("--manifest-url https://a/ --http-check-frequency 1ms", "(--http-check-frequency) 1ms must be");
 }
 
 #[test]

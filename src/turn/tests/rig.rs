@@ -36,6 +36,7 @@ pub(super) fn config() -> Config {
         verifier: None,
         last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
+        manifest_url: None,
         sync_frequency: Duration::from_secs(60),
         infra_image: None,
         host_network_sources: vec![Source::File],

@@ -136,6 +136,7 @@ pub fn config() -> Config {
         verifier: None,
         last_good_key_file: None,
         file_check_frequency: Duration::from_secs(20),
+        manifest_url: None,
         sync_frequency: RELIST,
         infra_image: None,
         host_network_sources: vec![Source::File],

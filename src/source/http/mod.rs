@@ -1,0 +1,368 @@
+//! The URL source: asks a server for manifests now and then, and tells the loop what it made of the answer.
+//!
+//! The handle is public, the actor private. The actor (`pk-http`) waits, decides when to ask, and holds what
+//! is believed ([`state`]); each poll is a thread of its own (`pk-http-poll`) that ends with its answer, so
+//! that nothing of TLS, buffers or stack stays between polls, and a server or a resolver that hangs holds up
+//! neither the end of the daemon nor what is remembered. At most one poll is under way.
+//!
+//! Whatever fails is [`SourceUpdate::Failed`]: never an empty set (invariant 2; the kubelet's source takes an
+//! empty body for "no pods").
+
+pub mod dial;
+pub mod fetch;
+pub mod headers;
+pub mod memory;
+pub mod pace;
+pub mod state;
+pub mod tls;
+pub mod url;
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
+
+use self::dial::Names;
+use self::fetch::{Fetched, Server};
+use self::headers::Header;
+use self::memory::{Memory, Remembered, Validators};
+use self::pace::Pace;
+use self::state::{Answer, Digest, State};
+use self::tls::ClientFiles;
+use self::url::ManifestUrl;
+use crate::limits;
+use crate::pod::Source;
+use crate::source::accept::Acceptor;
+use crate::source::file::Sink;
+use crate::source::{FromSource, PodSet, SourceUpdate};
+
+/// How long each phase of a poll may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patience {
+    /// Looking the name up, and connecting: each.
+    pub connect: Duration,
+    /// The TLS handshake, and the answer's head: each.
+    pub first_byte: Duration,
+    /// All requests of a poll, from the first connection to the last byte.
+    pub whole: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            connect: limits::URL_CONNECT,
+            first_byte: limits::URL_FIRST_BYTE,
+            whole: limits::URL_WHOLE,
+        }
+    }
+}
+
+/// What to poll, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `--manifest-url`.
+    pub url: ManifestUrl,
+    /// `--manifest-url-header`.
+    pub headers: Vec<Header>,
+    /// `--http-check-frequency`: from the end of a poll to the next one.
+    pub frequency: Duration,
+    /// `--manifest-url-ca-file`; the system's authorities when not given.
+    pub ca_file: Option<PathBuf>,
+    /// `--manifest-url-cert-file`, `--manifest-url-key-file`.
+    pub client: Option<ClientFiles>,
+    /// `--manifest-url-max-size`, bytes.
+    pub max_bytes: usize,
+    /// The signature beside the content is asked for too.
+    pub signed: bool,
+    /// Of each phase.
+    pub patience: Patience,
+}
+
+impl Settings {
+    /// The usual ones for a URL.
+    #[must_use]
+    pub fn new(url: ManifestUrl) -> Settings {
+        Settings {
+            url,
+            headers: Vec::new(),
+            frequency: Duration::from_secs(20),
+            ca_file: None,
+            client: None,
+            max_bytes: limits::MANIFEST_BYTES,
+            signed: false,
+            patience: Patience::default(),
+        }
+    }
+}
+
+/// A running URL source. Dropping it ends the thread, and waits a moment for that ([`limits::URL_END`]); a
+/// poll that is under way is left to itself. Whoever receives from the sink must be gone, or still
+/// receiving, when it is dropped.
+#[derive(Debug)]
+pub struct HttpSource {
+    /// A word in it means "poll"; its end means "stop".
+    wake: Option<Sender<()>>,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpSource {
+    /// Starts to poll, at once for the first time. What `memory` holds is judged by `acceptor` like an
+    /// answer, and sent as [`SourceUpdate::Restored`] when the server has not given a good one within
+    /// [`limits::RESTORE_HEAD_START`].
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(
+        settings: Settings,
+        acceptor: Acceptor,
+        memory: Box<dyn Memory>,
+        out: Sink,
+    ) -> io::Result<HttpSource> {
+        let (wake, woken) = bounded(1);
+        let (alive, ended) = bounded(0);
+        let actor = Actor {
+            job: Arc::new(Job { settings, acceptor, names: Names::default() }),
+            memory,
+            out,
+            woken,
+            state: State::default(),
+            pace: Pace::default(),
+            luck: RandomState::new(),
+            polls: 0,
+        };
+        let thread = thread::Builder::new().name("pk-http".into()).stack_size(limits::WORKER_STACK);
+        let thread = thread.spawn(move || {
+            let _alive = alive;
+            actor.run();
+        })?;
+        Ok(HttpSource { wake: Some(wake), ended, thread: Some(thread) })
+    }
+
+    /// Asks for a poll now (SIGHUP). Never blocks.
+    pub fn rescan(&self) {
+        if let Some(wake) = &self.wake {
+            // A full channel holds the same wish.
+            let _full = wake.try_send(());
+        }
+    }
+}
+
+impl Drop for HttpSource {
+    fn drop(&mut self) {
+        self.wake = None;
+        // It may be writing to a slow disk.
+        let ended = self.ended.recv_timeout(limits::URL_END);
+        if ended == Err(crossbeam_channel::RecvTimeoutError::Disconnected)
+            && let Some(thread) = self.thread.take()
+        {
+            // A panic there has aborted the process.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// The handle is gone, or nobody listens.
+struct Stopped;
+
+struct Actor {
+    job: Arc<Job>,
+    memory: Box<dyn Memory>,
+    out: Sink,
+    woken: Receiver<()>,
+    state: State,
+    pace: Pace,
+    luck: RandomState,
+    polls: u64,
+}
+
+impl Actor {
+    fn run(mut self) {
+        // Its end has one meaning, whatever the reason.
+        let Err(Stopped) = self.work();
+    }
+
+    fn work(&mut self) -> Result<std::convert::Infallible, Stopped> {
+        let head_start = Instant::now() + limits::RESTORE_HEAD_START;
+        let mut restored = self.restore()?;
+        loop {
+            let job = Arc::clone(&self.job);
+            let (validators, known) = (self.state.validators(), self.state.known());
+            let poll = spawn("pk-http-poll", move || job.poll(&validators, &known));
+            let (answer, mut again) = self.wait_for_answer(poll, head_start, &mut restored)?;
+            let answered = !matches!(answer, Answer::Failed(_));
+            let shown = self.job.settings.url.to_string();
+            let (update, remember) = self.state.take(answer, &shown);
+            if let Some(remember) = remember {
+                self.memory.remember(&remember.newest, &remember.still);
+            }
+            if let Some(update) = update {
+                // What was remembered goes before bad news, and is not needed after good ones.
+                let set = restored.take().filter(|_| !matches!(update, SourceUpdate::Full(_)));
+                if let Some(set) = set {
+                    self.send(SourceUpdate::Restored(set))?;
+                }
+                self.send(update)?;
+            }
+            self.polls = self.polls.wrapping_add(1);
+            let wait = self.pace.next(answered, self.job.settings.frequency, self.luck.hash_one(self.polls));
+            if !again {
+                select_biased! {
+                    recv(self.woken) -> word => again = word.is_ok(),
+                    recv(crossbeam_channel::after(wait)) -> _ => again = true,
+                }
+            }
+            if !again {
+                return Err(Stopped);
+            }
+        }
+    }
+
+    /// Judges what is remembered, away from this small stack.
+    fn restore(&mut self) -> Result<Option<PodSet>, Stopped> {
+        let remembered = self.memory.restore();
+        if remembered.is_empty() {
+            return Ok(None);
+        }
+        let job = Arc::clone(&self.job);
+        let judged = spawn("pk-http-poll", move || {
+            let judge = |r: Remembered| (digest(&r), r.validators.clone(), job.accept(&r));
+            remembered.into_iter().map(judge).collect::<Vec<_>>()
+        });
+        match judged {
+            Ok(judged) => loop {
+                select_biased! {
+                    recv(self.woken) -> word => word.map_err(|_| Stopped)?,
+                    recv(judged) -> judged => {
+                        return Ok(judged.ok().and_then(|judged| self.state.restore(judged)));
+                    }
+                }
+            },
+            Err(error) => {
+                log::error!("no thread could be started to restore what was last accepted: {error}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The answer, and whether another poll was asked for meanwhile.
+    fn wait_for_answer(
+        &self,
+        poll: io::Result<Receiver<Answer>>,
+        head_start: Instant,
+        restored: &mut Option<PodSet>,
+    ) -> Result<(Answer, bool), Stopped> {
+        let poll = match poll {
+            Ok(poll) => poll,
+            Err(error) => return Ok((Answer::Failed(format!("no thread could be started: {error}")), false)),
+        };
+        let mut again = false;
+        loop {
+            let head_start = if restored.is_some() { at(head_start) } else { never() };
+            select_biased! {
+                recv(self.woken) -> word => match word {
+                    Ok(()) => again = true,
+                    Err(_) => return Err(Stopped),
+                },
+                recv(poll) -> answer => {
+                    let answer = answer.unwrap_or_else(|_| Answer::Failed("the poll ended early".to_owned()));
+                    return Ok((answer, again));
+                }
+                recv(head_start) -> _ => {
+                    if let Some(set) = restored.take() {
+                        self.send(SourceUpdate::Restored(set))?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&self, update: SourceUpdate) -> Result<(), Stopped> {
+        let heard = (self.out)(FromSource { source: Source::Http, update });
+        if heard { Ok(()) } else { Err(Stopped) }
+    }
+}
+
+/// Does work in a thread of its own that ends with it.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
+    let (out, done) = bounded(1);
+    let thread = thread::Builder::new().name(name.to_owned()).stack_size(limits::URL_STACK);
+    // A result that nobody waits for any more is lost.
+    thread.spawn(move || _ = out.send(work()))?;
+    Ok(done)
+}
+
+/// What a poll needs.
+#[derive(Debug)]
+struct Job {
+    settings: Settings,
+    acceptor: Acceptor,
+    names: Names,
+}
+
+impl Job {
+    fn poll(&self, validators: &Validators, known: &[Digest]) -> Answer {
+        match self.try_poll(validators, known) {
+            Ok(answer) => answer,
+            Err(why) => Answer::Failed(why),
+        }
+    }
+
+    fn try_poll(&self, validators: &Validators, known: &[Digest]) -> Result<Answer, String> {
+        let settings = &self.settings;
+        let server = Server::find(settings, &self.names)?;
+        let (bytes, validators) = match server.get(&settings.url, settings.max_bytes, validators)? {
+            Fetched::Unchanged => return Ok(Answer::Unchanged),
+            Fetched::Missing(status) => return Err(fetch::answered(status)),
+            Fetched::Body { bytes, validators } => (bytes, validators),
+        };
+        let start = bytes.trim_ascii_start();
+        if start.is_empty() {
+            let instead =
+                "no pods at all are said with {\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}";
+            return Err(format!("the server's answer is empty; {instead}"));
+        }
+        if start.starts_with(b"<") {
+            return Err(fetch::WEB_PAGE.to_owned());
+        }
+        let signature = if settings.signed { self.signature(&server)? } else { None };
+        let content = Remembered { bytes, signature, validators };
+        let digest = digest(&content);
+        let decoded = (!known.contains(&digest)).then(|| self.accept(&content));
+        Ok(Answer::Content { digest, content, decoded })
+    }
+
+    /// The detached signature; `None` when there is none, which is for the acceptor to judge.
+    fn signature(&self, server: &Server<'_>) -> Result<Option<Vec<u8>>, String> {
+        let url = self.settings.url.signature();
+        let none = Validators::default();
+        match server.get(&url, limits::URL_SIGNATURE, &none).map_err(|why| format!("its signature: {why}"))? {
+            Fetched::Body { bytes, .. } => Ok(Some(bytes)),
+            Fetched::Missing(_) | Fetched::Unchanged => Ok(None),
+        }
+    }
+
+    fn accept(&self, content: &Remembered) -> crate::manifest::Decoded {
+        let shown = self.settings.url.to_string();
+        self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref())
+    }
+}
+
+/// Of a body and its signature: the same body with another signature is something else.
+fn digest(content: &Remembered) -> Digest {
+    let mut hash = hmac_sha256::Hash::new();
+    hash.update(hmac_sha256::Hash::hash(&content.bytes));
+    if let Some(signature) = &content.signature {
+        hash.update(b"signed");
+        hash.update(signature);
+    }
+    hash.finalize()
+}

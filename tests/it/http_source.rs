@@ -1,0 +1,583 @@
+//! The URL source's thread against real servers on loopback: good answers, and what every other answer
+//! becomes.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use podkeeper::pod::Source;
+use podkeeper::source::accept::Acceptor;
+use podkeeper::source::http::memory::{Forgetful, Memory, Remembered, Validators};
+use podkeeper::source::http::tls::ClientFiles;
+use podkeeper::source::http::url::ManifestUrl;
+use podkeeper::source::http::{HttpSource, Patience, Settings, headers};
+use podkeeper::source::{PodSet, SourceUpdate};
+
+use super::harness::PATIENCE;
+use super::hostile::{self, Authority, Server, drip, ok, redirect, silence, status};
+
+const POD_A: &str =
+    "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}";
+const POD_B: &str =
+    "{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: [{name: c, image: i}]}}";
+
+/// A source that is polled when the test says so.
+struct Rig {
+    source: HttpSource,
+    updates: Receiver<SourceUpdate>,
+}
+
+impl Rig {
+    fn start(settings: Settings) -> Rig {
+        Rig::with_memory(settings, Box::new(Forgetful))
+    }
+
+    fn with_memory(settings: Settings, memory: Box<dyn Memory>) -> Rig {
+        let (out, updates) = unbounded();
+        let mut acceptor = Acceptor::new(Source::Http, "n".to_owned());
+        acceptor.max_bytes = settings.max_bytes;
+        let send = Box::new(move |update: podkeeper::source::FromSource| {
+            assert_eq!(update.source, Source::Http);
+            out.send(update.update).is_ok()
+        });
+        Rig { source: HttpSource::start(settings, acceptor, memory, send).unwrap(), updates }
+    }
+
+    /// The next update, in short: `full a b`, `same`, `failed WHY`, `refused WHY`, `restored a`.
+    fn next(&self) -> String {
+        let names = |set: &PodSet| {
+            set.pods.iter().map(|p| format!(" {}", p.key.name.trim_end_matches("-n"))).collect::<String>()
+        };
+        match self.updates.recv_timeout(PATIENCE).expect("an update") {
+            SourceUpdate::Full(set) => format!("full{}", names(&set)),
+            SourceUpdate::Same => "same".to_owned(),
+            SourceUpdate::Restored(set) => format!("restored{}", names(&set)),
+            SourceUpdate::Failed(why) => format!("failed {why}"),
+            SourceUpdate::Refused { why, problems } => {
+                assert!(!problems.is_empty());
+                format!("refused {why}")
+            }
+        }
+    }
+
+    /// As [`Rig::next`], after a poll that is asked for.
+    fn poll(&self) -> String {
+        self.source.rescan();
+        self.next()
+    }
+}
+
+/// Polled only when asked.
+fn settings(url: &str) -> Settings {
+    Settings { frequency: Duration::from_secs(3600), ..Settings::new(ManifestUrl::parse(url).unwrap()) }
+}
+
+/// For servers that waste time.
+fn hasty(url: &str) -> Settings {
+    let patience = Patience {
+        connect: Duration::from_secs(5),
+        first_byte: Duration::from_millis(700),
+        whole: Duration::from_millis(1500),
+    };
+    Settings { patience, ..settings(url) }
+}
+
+fn scratch() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("podkeeper-http-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn header<'h>(head: &'h str, name: &str) -> Vec<&'h str> {
+    let pairs = head.lines().filter_map(|line| line.split_once(": "));
+    pairs.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+}
+
+#[test]
+fn a_version_that_is_known_is_not_sent_again() {
+    let server = Server::start();
+    let time = "Sat, 21 Nov 2026 00:00:00 GMT";
+    server.send(ok(&format!("ETag: \"1\"\r\nLast-Modified: {time}\r\n"), POD_A));
+    let rig = Rig::start(settings(&server.url()));
+    assert_eq!(rig.next(), "full a");
+    server.send(status("304 Not Modified"));
+    assert_eq!(rig.poll(), "same");
+    // Another tag and the same content.
+    server.send(ok("ETag: W/\"2\"\r\n", POD_A));
+    assert_eq!(rig.poll(), "same");
+    // What is refused is not what is asked with.
+    server.send(ok("ETag: \"3\"\r\n", "rubbish"));
+    assert!(rig.poll().starts_with("refused its content is not accepted: http://127.0.0.1:"));
+    server.send(ok("", &format!("{POD_A}\n---\n{POD_B}")));
+    assert_eq!(rig.poll(), "full a b");
+    server.send(ok("", "{apiVersion: v1, kind: PodList, items: []}"));
+    assert_eq!(rig.poll(), "full");
+    let heads = server.heads();
+    let asked: Vec<_> =
+        heads.iter().map(|h| (header(h, "if-none-match"), header(h, "if-modified-since"))).collect();
+    let nothing = (vec![], vec![]);
+    let second = (vec!["W/\"2\""], vec![]);
+    assert_eq!(
+        asked,
+        [
+            nothing.clone(),
+            (vec!["\"1\""], vec![time]),
+            (vec!["\"1\""], vec![time]),
+            second.clone(),
+            second,
+            nothing
+        ]
+    );
+    assert!(heads[0].starts_with("GET /pods.yaml HTTP/1.1\r\n"), "{}", heads[0]);
+    assert_eq!(header(&heads[0], "accept-encoding"), ["identity"]);
+    assert_eq!(header(&heads[0], "host"), [server.address.to_string()]);
+}
+
+#[test]
+fn the_operators_headers_are_sent() {
+    let server = Server::start();
+    server.send(ok("", POD_A));
+    let mut settings = settings(&format!("{}?token=s3cret", server.url()));
+    headers::parse("X-A:1,x-b:2,X-A:0", &mut settings.headers).unwrap();
+    headers::parse("Host:pods.example.com,Authorization:Basic abc", &mut settings.headers).unwrap();
+    let rig = Rig::start(settings);
+    assert_eq!(rig.next(), "full a");
+    let head = server.heads().remove(0);
+    assert!(head.starts_with("GET /pods.yaml?token=s3cret "), "{head}");
+    assert_eq!(header(&head, "x-a"), ["1", "0"]);
+    assert_eq!(header(&head, "x-b"), ["2"]);
+    assert_eq!(header(&head, "host"), ["pods.example.com"]);
+    assert_eq!(header(&head, "authorization"), ["Basic abc"]);
+}
+
+#[test]
+fn what_is_no_usable_answer_fails_and_changes_nothing() {
+    let server = Server::start();
+    let rig = Rig::start(Settings { max_bytes: 1000, ..settings(&format!("{}?token=s3cret", server.url())) });
+    let shown = server.url();
+    assert_eq!(rig.next(), format!("failed {shown}: the server answers 404 Not Found"));
+    let good = ok("ETag: \"1\"\r\n", POD_A);
+    server.send(good.clone());
+    assert_eq!(rig.poll(), "full a");
+    let check = |answer: Vec<u8>, part: &str| {
+        server.send(answer);
+        let told = rig.poll();
+        assert!(told.starts_with(&format!("failed {shown}: ")), "{told}");
+        assert!(told.contains(part) && !told.contains("s3cret"), "{told}");
+        server.send(good.clone());
+        assert_eq!(rig.poll(), "same");
+    };
+    let head = "HTTP/1.1 200 OK\r\n";
+    let raw = |rest: &str| format!("{head}{rest}").into_bytes();
+    check(status("500 Internal Server Error"), "the server answers 500 Internal Server Error");
+    check(status("401 Unauthorized"), "the server answers 401 Unauthorized");
+    check(status("204 No Content"), "the server answers 204 No Content");
+    check(status("206 Partial Content"), "the server answers 206 Partial Content");
+    check(status("599"), "the server answers 599");
+    check(ok("", ""), "the server's answer is empty; no pods at all are said with");
+    check(ok("", " \n\t"), "the server's answer is empty");
+    check(ok("Content-Type: text/HTML; charset=utf-8\r\n", POD_A), "a web page (HTML)");
+    check(ok("", "\n <!DOCTYPE html><html></html>"), "a web page (HTML)");
+    check(ok("Content-Encoding: gzip\r\n", "\u{1f}"), "an encoded (compressed) answer");
+    check(raw(&format!("Content-Length: 5000000\r\n\r\n{POD_A}")), "larger than 1000 bytes");
+    check(ok("", &"#".repeat(1001)), "larger than 1000 bytes");
+    check(raw(&format!("Content-Length: 999\r\n\r\n{POD_A}")), "ended before the answer was whole");
+    check(
+        raw(&format!("Transfer-Encoding: chunked\r\n\r\n200\r\n{POD_A}")),
+        "ended before the answer was whole",
+    );
+    check(raw(&format!("\r\n{POD_A}")), "neither a length nor chunks");
+    check(raw("Content-Le"), "ended before the answer was whole");
+    check(Vec::new(), "ended before the answer was whole");
+    check(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "breaks the rules of HTTP");
+    check(raw(&format!("X: {}\r\n\r\n", "x".repeat(100_000))), "head is larger than 16384 bytes");
+    check(raw("Content-Length: banana\r\n\r\nx"), "");
+    check(redirect("https://127.0.0.1/s3cret"), "a redirect to another server (https://127.0.0.1)");
+    check(redirect("http://169.254.169.254/latest"), "another server (http://169.254.169.254)");
+    check(redirect(&shown), "redirects more than 5 times");
+    check(redirect(""), "a redirect that names no place");
+    // A chunked answer is as good as one with a length.
+    server.send(raw(&format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{POD_B}\r\n0\r\n\r\n", POD_B.len())));
+    assert_eq!(rig.poll(), "full b");
+}
+
+/// Answers with a few bytes changed, cut out or put in, by a seed.
+fn spoiled(seed: u64) -> Vec<u8> {
+    const WHOLE: &[&str] = &[
+        "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nT: 1\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 302 Found\r\nLocation: /x\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nxx",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+    ];
+    const PIECES: &[&[u8]] = &[
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b":",
+        b" ",
+        b"\0",
+        b"\xff",
+        b"0",
+        b"ffffffffffffffff",
+        b"-1",
+        b"101",
+        b"chunked",
+    ];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % bound
+    };
+    let mut bytes = WHOLE[next(WHOLE.len())].as_bytes().to_vec();
+    for _ in 0..=next(3) {
+        let at = next(bytes.len());
+        let end = bytes.len().min(at + next(4));
+        match next(3) {
+            0 => _ = bytes.splice(at..end, PIECES[next(PIECES.len())].iter().copied()),
+            1 => bytes.truncate(at.max(1)),
+            _ => bytes[at] = u8::try_from(next(256)).unwrap(),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn no_answer_breaks_the_source() {
+    let server = Server::start();
+    server.send(ok("", POD_A));
+    let rig = Rig::start(hasty(&server.url()));
+    assert_eq!(rig.next(), "full a");
+    for seed in 0..400 {
+        server.send(spoiled(seed));
+        let seen = server.heads().len();
+        rig.source.rescan();
+        while server.heads().len() == seen {
+            std::thread::yield_now();
+        }
+    }
+    server.send(ok("", POD_A));
+    // Everything that was said in between, up to the good answer.
+    let mut told = vec![rig.poll()];
+    while told.last().is_some_and(|told| told != "same") {
+        told.push(rig.next());
+    }
+    assert!(told.len() > 5, "{told:?}");
+    assert!(
+        !told.iter().any(|told| told.contains("the poll ended early") || told.starts_with("full")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_redirect_on_the_same_server_is_followed() {
+    let server = Server::start();
+    server.answer(|head, pipe| {
+        let answer = match head.split(' ').nth(1) {
+            Some("/pods.yaml") => redirect("/v2/pods"),
+            Some("/v2/pods") => redirect("pods.json?x=1#y"),
+            Some("/v2/pods.json?x=1") => ok("", POD_A),
+            other => panic!("{other:?}"),
+        };
+        pipe.write_all(&answer)
+    });
+    assert_eq!(Rig::start(settings(&server.url())).next(), "full a");
+}
+
+#[test]
+fn who_wastes_time_is_given_up() {
+    let server = Server::start();
+    server.send(ok("", POD_A));
+    let rig = Rig::start(hasty(&server.url()));
+    assert_eq!(rig.next(), "full a");
+    let slow_head = |pipe: &mut dyn hostile::Pipe| {
+        pipe.write_all(b"HTTP/1.1 200 OK\r\nX: ")?;
+        drip(pipe, b'x')
+    };
+    server.answer(move |_, pipe| slow_head(pipe));
+    assert!(rig.poll().ends_with("no answer within 700ms"));
+    server.answer(|_, pipe| {
+        pipe.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
+        drip(pipe, b' ')
+    });
+    assert!(rig.poll().ends_with("the answer was not whole within 1.5s"));
+    server.answer(|_, pipe| silence(pipe));
+    assert!(rig.poll().ends_with("no answer within 700ms"));
+    // Nothing that grows without end is read to its end.
+    server.answer(|_, pipe| {
+        pipe.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        loop {
+            pipe.write_all(b"400\r\n")?;
+            pipe.write_all(&[b'x'; 0x400])?;
+            pipe.write_all(b"\r\n")?;
+        }
+    });
+    assert!(rig.poll().contains("larger than 1048576 bytes"));
+    server.send(ok("", POD_A));
+    assert_eq!(rig.poll(), "same");
+}
+
+#[test]
+fn one_bad_item_refuses_the_list_and_is_told_once() {
+    let server = Server::start();
+    let list = |items: &str| format!("{{apiVersion: v1, kind: List, items: [{items}]}}");
+    server.send(ok("", &list(POD_A)));
+    let rig = Rig::start(settings(&server.url()));
+    assert_eq!(rig.next(), "full a");
+    let nameless = POD_B.replace("name: b", "");
+    server.send(ok("", &list(&format!("{POD_A}, {nameless}"))));
+    let refused = rig.poll();
+    assert!(refused.starts_with("refused its content is not accepted: "), "{refused}");
+    assert!(refused.contains("name is needed for the pod"), "{refused}");
+    let seen = server.heads().len();
+    while server.heads().len() < seen + 3 {
+        rig.source.rescan();
+    }
+    server.send(status("503 Service Unavailable"));
+    assert!(rig.poll().ends_with("the server answers 503 Service Unavailable"));
+    server.send(ok("", &list(&format!("{POD_A}, {nameless}"))));
+    assert_eq!(rig.poll(), refused);
+    server.send(ok("", &list(&format!("{POD_A}, {POD_B}"))));
+    assert_eq!(rig.poll(), "full a b");
+}
+
+#[test]
+fn the_deepest_manifest_fits_the_threads_stack() {
+    let server = Server::start();
+    for depth in [99, 200_000] {
+        let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        server.send(ok("", &POD_A.replace("{name: a}", &format!("{{name: a, annotations: {{x: {deep}}}}}"))));
+        assert!(Rig::start(settings(&server.url())).next().starts_with("refused "));
+        server.send(ok("", &deep));
+        assert!(Rig::start(settings(&server.url())).next().starts_with("refused "));
+    }
+}
+
+#[test]
+fn names_and_places_where_nobody_listens() {
+    let server = Server::start();
+    server.send(ok("", POD_A));
+    let port = server.address.port();
+    assert_eq!(Rig::start(settings(&format!("http://localhost:{port}/"))).next(), "full a");
+    drop(server);
+    let told = Rig::start(settings(&format!("http://127.0.0.1:{port}/"))).next();
+    assert!(told.contains("no connection: Connection refused"), "{told}");
+    let mut nowhere = settings("https://podkeeper.invalid/?s3cret");
+    nowhere.patience.connect = Duration::from_millis(300);
+    let told = Rig::start(nowhere).next();
+    assert!(told.starts_with("failed https://podkeeper.invalid/: the name podkeeper.invalid c"), "{told}");
+}
+
+#[test]
+fn the_end_waits_for_no_server() {
+    let server = Server::start();
+    server.answer(|_, pipe| silence(pipe));
+    let rig = Rig::start(settings(&server.url()));
+    while server.heads().is_empty() {
+        std::thread::yield_now();
+    }
+    let begun = Instant::now();
+    drop(rig);
+    // The server would be waited for for ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_signature_beside_the_content_is_fetched() {
+    let server = Server::start();
+    server.answer(|head, pipe| match head.split(' ').nth(1) {
+        Some("/pods.yaml.minisig") => pipe.write_all(&ok("", "signature")),
+        _ => pipe.write_all(&ok("", POD_A)),
+    });
+    let rig = Rig::start(Settings { signed: true, ..settings(&server.url()) });
+    assert_eq!(rig.next(), "full a");
+    assert!(server.heads().iter().any(|h| h.starts_with("GET /pods.yaml.minisig ")));
+    server.answer(|head, pipe| match head.split(' ').nth(1) {
+        Some("/pods.yaml.minisig") => pipe.write_all(&status("500 Internal Server Error")),
+        _ => pipe.write_all(&ok("", POD_B)),
+    });
+    assert!(rig.poll().ends_with(": its signature: the server answers 500 Internal Server Error"));
+}
+
+// --- What is remembered --------------------------------------------------------------------------
+
+/// Remembers in the test's own memory.
+struct Notes {
+    held: VecDeque<Remembered>,
+    written: Arc<Mutex<Vec<Remembered>>>,
+}
+
+impl Memory for Notes {
+    fn restore(&mut self) -> Vec<Remembered> {
+        self.held.drain(..).collect()
+    }
+
+    fn remember(&mut self, newest: &Remembered, still: &[usize]) {
+        assert_eq!(still, [0_usize; 0]);
+        self.written.lock().unwrap().push(newest.clone());
+    }
+}
+
+fn remembering(body: &str, etag: &str) -> (Box<Notes>, Arc<Mutex<Vec<Remembered>>>) {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let validators = Validators { etag: Some(etag.to_owned()), last_modified: None };
+    let content = Remembered { bytes: body.into(), signature: None, validators };
+    (Box::new(Notes { held: VecDeque::from([content]), written: Arc::clone(&written) }), written)
+}
+
+#[test]
+fn what_was_accepted_is_restored_while_the_server_says_nothing() {
+    let server = Server::start();
+    server.answer(|_, pipe| silence(pipe));
+    let (memory, written) = remembering(POD_A, "\"7\"");
+    let rig = Rig::with_memory(hasty(&server.url()), memory);
+    assert_eq!(rig.next(), "restored a");
+    assert!(rig.next().ends_with("no answer within 700ms"));
+    server.send(status("304 Not Modified"));
+    assert_eq!(rig.poll(), "full a");
+    assert!(server.heads().iter().all(|head| header(head, "if-none-match") == ["\"7\""]));
+    server.send(ok("ETag: \"8\"\r\n", POD_A));
+    assert_eq!(rig.poll(), "same");
+    assert_eq!(*written.lock().unwrap(), []);
+    server.send(ok("ETag: \"9\"\r\n", POD_B));
+    assert_eq!(rig.poll(), "full b");
+    let written = written.lock().unwrap();
+    assert_eq!(written.len(), 1);
+    assert_eq!(
+        (written[0].bytes.as_slice(), written[0].validators.etag.as_deref()),
+        (POD_B.as_bytes(), Some("\"9\""))
+    );
+}
+
+#[test]
+fn what_was_accepted_is_restored_at_once_when_the_server_is_gone() {
+    let url = Server::start().url();
+    let rig = Rig::with_memory(settings(&url), remembering(POD_A, "1").0);
+    assert_eq!(rig.next(), "restored a");
+    assert!(rig.next().contains("Connection refused"));
+}
+
+#[test]
+fn a_quick_answer_needs_no_restoring_and_what_is_not_accepted_any_more_is_not_restored() {
+    let server = Server::start();
+    server.send(ok("", POD_B));
+    let rig = Rig::with_memory(settings(&server.url()), remembering(POD_A, "1").0);
+    let first = rig.next();
+    // On a machine that is very busy the head start may pass before the answer is there.
+    assert_eq!(if first == "restored a" { rig.next() } else { first }, "full b");
+    let rig = Rig::with_memory(settings(&server.url()), remembering("rubbish", "1").0);
+    assert_eq!(rig.next(), "full b");
+    assert_eq!(header(server.heads().last().unwrap(), "if-none-match"), [""; 0]);
+}
+
+// --- TLS -----------------------------------------------------------------------------------------
+
+#[test]
+fn a_server_must_show_a_certificate_for_its_name_from_a_trusted_authority() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let dir = scratch();
+    let ca = dir.join("ca.pem");
+    fs::write(&ca, &ours.pem).unwrap();
+    let check = |authority: &Authority, name: &str, until: i32, part: &str| {
+        let server = Server::tls(authority.server(&authority.certify(name, until), false));
+        server.send(ok("", POD_A));
+        let url = format!("https://localhost:{}/", server.address.port());
+        let told = Rig::start(Settings { ca_file: Some(ca.clone()), ..settings(&url) }).next();
+        assert!(told.contains(part), "{told}");
+        assert_eq!(server.heads().is_empty(), part != "full a", "{told}");
+    };
+    check(&ours, "localhost", 2100, "full a");
+    check(&ours, "elsewhere.example.com", 2100, "certificate is not accepted: it is for another name");
+    check(&ours, "localhost", 2001, "certificate is not accepted: it has expired");
+    check(&other, "localhost", 2100, "no certificate authority that podkeeper trusts has signed it");
+    // The authority's own certificate is none for a server.
+    let server = Server::tls(ours.server(&ours.own(), false));
+    let url = format!("https://localhost:{}/", server.address.port());
+    let told = Rig::start(Settings { ca_file: Some(ca.clone()), ..settings(&url) }).next();
+    assert!(told.ends_with("it breaks a rule: CaUsedAsEndEntity"), "{told}");
+    // The system's authorities do not know it either, or there are none.
+    let server = Server::tls(ours.server(&ours.certify("127.0.0.1", 2100), false));
+    server.send(ok("", POD_A));
+    let url = format!("https://{}/", server.address);
+    let told = Rig::start(settings(&url)).next();
+    assert!(told.contains("authorit"), "{told}");
+    // By its address, and with the authority's file put in place while the source runs.
+    let late = dir.join("late.pem");
+    let rig = Rig::start(Settings { ca_file: Some(late.clone()), ..settings(&url) });
+    assert!(rig.next().contains("late.pem cannot be read: No such file"));
+    fs::write(&late, "nothing").unwrap();
+    assert!(rig.poll().ends_with(&format!("no certificate in {}", late.display())));
+    fs::write(&late, &ours.pem).unwrap();
+    assert_eq!(rig.poll(), "full a");
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_server_that_spoils_the_handshake() {
+    let plain = Server::start();
+    let dir = scratch();
+    let ca = dir.join("ca.pem");
+    let authority = Authority::new();
+    fs::write(&ca, &authority.pem).unwrap();
+    let told = |port: u16| {
+        let settings = hasty(&format!("https://127.0.0.1:{port}/"));
+        Rig::start(Settings { ca_file: Some(ca.clone()), ..settings }).next()
+    };
+    // It waits for the end of a request's head, which never comes.
+    assert!(told(plain.address.port()).ends_with("no TLS handshake within 700ms"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for (turn, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            match turn {
+                0 => std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap(),
+                // A record of TLS, promised long and sent slowly.
+                1 => {
+                    let _ = std::io::Write::write_all(&mut stream, &[22, 3, 3, 0x3f, 0xff, 2, 0, 0x3f, 0xfb]);
+                    let _ = drip(&mut stream, 0);
+                }
+                _ => return,
+            }
+        }
+    });
+    let first = told(port);
+    assert!(first.contains("does not speak TLS") || first.contains("in the TLS handshake"), "{first}");
+    assert!(told(port).ends_with("no TLS handshake within 700ms"));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_client_certificate_is_shown_and_may_rotate() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let dir = scratch();
+    let [ca, certificate, key] = ["ca.pem", "cert.pem", "key.pem"].map(|name| dir.join(name));
+    fs::write(&ca, &authority.pem).unwrap();
+    let server = Server::tls(authority.server(&authority.certify("localhost", 2100), true));
+    server.send(ok("", POD_A));
+    let url = format!("https://localhost:{}/", server.address.port());
+    let with_ca = Settings { ca_file: Some(ca), ..settings(&url) };
+    let told = Rig::start(with_ca.clone()).next();
+    assert!(told.contains("CertificateRequired; see --manifest-url-cert-file"), "{told}");
+    let client = ClientFiles { certificate: certificate.clone(), key: key.clone() };
+    let rig = Rig::start(Settings { client: Some(client), ..with_ca });
+    assert!(rig.next().contains("cert.pem cannot be read"));
+    let (foreign, mine) = (other.certify("client", 2100), authority.certify("client", 2100));
+    fs::write(&certificate, &mine.certificate).unwrap();
+    fs::write(&key, &foreign.key).unwrap();
+    // Half way through a rotation: an error, and no end of the daemon.
+    assert!(rig.poll().contains("key.pem is not usable, or not that of the certificate in"));
+    fs::write(&key, &mine.key).unwrap();
+    assert_eq!(rig.poll(), "full a");
+    fs::write(&certificate, &foreign.certificate).unwrap();
+    fs::write(&key, &foreign.key).unwrap();
+    let told = rig.poll();
+    assert!(told.contains("the server ends the TLS connection: "), "{told}");
+    fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,81 @@
+//! A node whose pods come from a URL: what runs stays, whatever the server does.
+
+use podkeeper::status::snapshot::SourceView;
+
+use super::harness::{Node, Options};
+use super::hostile::{Server, ok, status};
+use super::pods::Pod;
+
+const SECRET: &str = "c4n4ry-0f-4-h34d3r-4nd-4-qu3ry";
+
+fn node(server: &Server) -> Node {
+    let url = format!("--manifest-url={}?token={SECRET}", server.url());
+    let header = format!("--manifest-url-header=x-token:{SECRET}");
+    Node::with(Options::flags(&[&url, &header, "--http-check-frequency=200ms", "-v=4"]))
+}
+
+fn list(pods: &[Pod]) -> Vec<u8> {
+    let items: Vec<String> = pods.iter().map(Pod::text).collect();
+    ok("", &format!("{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[{}]}}", items.join(",")))
+}
+
+fn source(node: &Node) -> SourceView {
+    let status = node.status().unwrap();
+    status.sources.into_iter().find(|s| s.name == "http").unwrap()
+}
+
+fn wait_problem(node: &Node, part: &str) {
+    node.wait_until(&format!("the source says: {part}"), || {
+        source(node).problem.is_some_and(|problem| problem.contains(part))
+    });
+}
+
+#[test]
+fn what_runs_stays_whatever_the_server_does() {
+    let server = Server::start();
+    server.send(list(&[Pod::new("web")]));
+    let node = node(&server);
+    let web = node.wait_running("web", "app");
+    node.wait_until("the source is ready", || source(&node).ready);
+    server.send(status("404 Not Found"));
+    wait_problem(&node, "the server answers 404 Not Found");
+    let bad = Pod::new("bad").set("/spec/containers/0/image", "");
+    server.send(list(&[Pod::new("web"), bad]));
+    wait_problem(&node, "its content is not accepted");
+    let address = server.address;
+    drop(server);
+    wait_problem(&node, "no connection: Connection refused");
+    assert_eq!(node.running("web", "app"), std::slice::from_ref(&web));
+    let server = Server::at(address);
+    server.send(list(&[Pod::new("web"), Pod::new("more")]));
+    node.wait_running("more", "app");
+    node.wait_until("nothing is wrong any more", || source(&node).problem.is_none());
+    assert_eq!(node.running("web", "app"), [web]);
+    server.send(list(&[Pod::new("more")]));
+    node.wait_gone("web");
+    assert_eq!(source(&node).location, server.url());
+    // The secrets of the request are shown nowhere.
+    let status = std::fs::read_to_string(node.run_dir().join("status.json")).unwrap();
+    let more = node.inspect(&node.wait_running("more", "app").id).to_string();
+    assert!(server.heads().iter().all(|head| head.matches(SECRET).count() == 2));
+    for text in [node.log(), status, more] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[test]
+fn k4441_a_daemon_that_starts_while_the_server_is_down_touches_nothing() {
+    let server = Server::start();
+    server.send(list(&[Pod::new("web")]));
+    let node = node(&server);
+    let web = node.wait_running("web", "app");
+    drop(server);
+    node.restart();
+    wait_problem(&node, "no connection: Connection refused");
+    // A pod of the other source comes and goes: so it was not only late.
+    node.write("probe.yaml", Pod::new("probe").text());
+    node.wait_phase("probe", "Running");
+    node.remove("probe.yaml");
+    node.wait_gone("probe");
+    assert_eq!(node.running("web", "app"), [web]);
+}
