@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pod::Source;
-use crate::source::http;
 use crate::policy::Policy;
+use crate::source::http;
 use crate::source::signature::Verifier;
 
 /// Where Docker is.

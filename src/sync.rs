@@ -19,9 +19,8 @@ use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
-use crate::source::last_good::LastGood;
 use crate::source::http::HttpSource;
-use crate::source::http::memory::Forgetful;
+use crate::source::last_good::LastGood;
 use crate::status::writer::Writer;
 use crate::sys;
 use crate::turn::{Effect, Event, Turn};
@@ -86,9 +85,9 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         Some(settings) => {
             let out = events_in.clone();
             let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
-            let mut acceptor = Acceptor::new(Source::Http, config.node_name.clone());
-            acceptor.max_bytes = settings.max_bytes;
-            let started = HttpSource::start(settings.clone(), acceptor, Box::new(Forgetful), send);
+            let acceptor = Acceptor { max_bytes: settings.max_bytes, ..acceptor(Source::Http, &config) };
+            let store = LastGood::new(&config.root_dir, config.last_good_key_file.as_deref(), Source::Http);
+            let started = HttpSource::start(settings.clone(), acceptor, store, send);
             Some(started.map_err(cannot("the URL source could not be started"))?)
         }
     };

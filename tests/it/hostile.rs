@@ -141,8 +141,10 @@ pub fn redirect(location: &str) -> Vec<u8> {
 }
 
 /// 200 with a body and further header lines, each ended by CR LF.
-pub fn ok(headers: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len()).into_bytes()
+pub fn ok(headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    let body = body.as_ref();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+    [head.as_bytes(), body].concat()
 }
 
 /// Says nothing until the client has gone.

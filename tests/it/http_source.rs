@@ -1,20 +1,20 @@
 //! The URL source's thread against real servers on loopback: good answers, and what every other answer
 //! becomes.
 
-use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use podkeeper::pod::Source;
 use podkeeper::source::accept::Acceptor;
-use podkeeper::source::http::memory::{Forgetful, Memory, Remembered, Validators};
 use podkeeper::source::http::tls::ClientFiles;
 use podkeeper::source::http::url::ManifestUrl;
 use podkeeper::source::http::{HttpSource, Patience, Settings, headers};
+use podkeeper::source::last_good::{LastGood, Remembered, directory, forget};
+use podkeeper::source::signature::Verifier;
 use podkeeper::source::{PodSet, SourceUpdate};
 
 use super::harness::PATIENCE;
@@ -27,24 +27,43 @@ const POD_B: &str =
 
 /// A source that is polled when the test says so.
 struct Rig {
-    source: HttpSource,
+    source: Option<HttpSource>,
     updates: Receiver<SourceUpdate>,
+    /// Root directory that goes with it.
+    own: Option<PathBuf>,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // Its thread writes there.
+        self.source = None;
+        if let Some(root) = &self.own {
+            fs::remove_dir_all(root).unwrap();
+        }
+    }
 }
 
 impl Rig {
     fn start(settings: Settings) -> Rig {
-        Rig::with_memory(settings, Box::new(Forgetful))
+        let root = scratch();
+        let mut rig = Rig::with(settings, &root, None);
+        rig.own = Some(root);
+        rig
     }
 
-    fn with_memory(settings: Settings, memory: Box<dyn Memory>) -> Rig {
+    /// A source with this root directory, and these keys for its manifests.
+    fn with(settings: Settings, root: &Path, verifier: Option<Verifier>) -> Rig {
         let (out, updates) = unbounded();
         let mut acceptor = Acceptor::new(Source::Http, "n".to_owned());
         acceptor.max_bytes = settings.max_bytes;
+        acceptor.verifier = verifier.map(Arc::new);
         let send = Box::new(move |update: podkeeper::source::FromSource| {
             assert_eq!(update.source, Source::Http);
             out.send(update.update).is_ok()
         });
-        Rig { source: HttpSource::start(settings, acceptor, memory, send).unwrap(), updates }
+        let store = LastGood::new(root, None, Source::Http);
+        let source = HttpSource::start(settings, acceptor, store, send).unwrap();
+        Rig { source: Some(source), updates, own: None }
     }
 
     /// The next update, in short: `full a b`, `same`, `failed WHY`, `refused WHY`, `restored a`.
@@ -64,9 +83,13 @@ impl Rig {
         }
     }
 
+    fn rescan(&self) {
+        self.source.as_ref().unwrap().rescan();
+    }
+
     /// As [`Rig::next`], after a poll that is asked for.
     fn poll(&self) -> String {
-        self.source.rescan();
+        self.rescan();
         self.next()
     }
 }
@@ -114,7 +137,7 @@ fn a_version_that_is_known_is_not_sent_again() {
     // What is refused is not what is asked with.
     server.send(ok("ETag: \"3\"\r\n", "rubbish"));
     assert!(rig.poll().starts_with("refused its content is not accepted: http://127.0.0.1:"));
-    server.send(ok("", &format!("{POD_A}\n---\n{POD_B}")));
+    server.send(ok("", format!("{POD_A}\n---\n{POD_B}")));
     assert_eq!(rig.poll(), "full a b");
     server.send(ok("", "{apiVersion: v1, kind: PodList, items: []}"));
     assert_eq!(rig.poll(), "full");
@@ -186,7 +209,7 @@ fn what_is_no_usable_answer_fails_and_changes_nothing() {
     check(ok("", "\n <!DOCTYPE html><html></html>"), "a web page (HTML)");
     check(ok("Content-Encoding: gzip\r\n", "\u{1f}"), "an encoded (compressed) answer");
     check(raw(&format!("Content-Length: 5000000\r\n\r\n{POD_A}")), "larger than 1000 bytes");
-    check(ok("", &"#".repeat(1001)), "larger than 1000 bytes");
+    check(ok("", "#".repeat(1001)), "larger than 1000 bytes");
     check(raw(&format!("Content-Length: 999\r\n\r\n{POD_A}")), "ended before the answer was whole");
     check(
         raw(&format!("Transfer-Encoding: chunked\r\n\r\n200\r\n{POD_A}")),
@@ -257,7 +280,7 @@ fn no_answer_breaks_the_source() {
     for seed in 0..400 {
         server.send(spoiled(seed));
         let seen = server.heads().len();
-        rig.source.rescan();
+        rig.rescan();
         while server.heads().len() == seen {
             std::thread::yield_now();
         }
@@ -327,23 +350,23 @@ fn who_wastes_time_is_given_up() {
 fn one_bad_item_refuses_the_list_and_is_told_once() {
     let server = Server::start();
     let list = |items: &str| format!("{{apiVersion: v1, kind: List, items: [{items}]}}");
-    server.send(ok("", &list(POD_A)));
+    server.send(ok("", list(POD_A)));
     let rig = Rig::start(settings(&server.url()));
     assert_eq!(rig.next(), "full a");
     let nameless = POD_B.replace("name: b", "");
-    server.send(ok("", &list(&format!("{POD_A}, {nameless}"))));
+    server.send(ok("", list(&format!("{POD_A}, {nameless}"))));
     let refused = rig.poll();
     assert!(refused.starts_with("refused its content is not accepted: "), "{refused}");
     assert!(refused.contains("name is needed for the pod"), "{refused}");
     let seen = server.heads().len();
     while server.heads().len() < seen + 3 {
-        rig.source.rescan();
+        rig.rescan();
     }
     server.send(status("503 Service Unavailable"));
     assert!(rig.poll().ends_with("the server answers 503 Service Unavailable"));
-    server.send(ok("", &list(&format!("{POD_A}, {nameless}"))));
+    server.send(ok("", list(&format!("{POD_A}, {nameless}"))));
     assert_eq!(rig.poll(), refused);
-    server.send(ok("", &list(&format!("{POD_A}, {POD_B}"))));
+    server.send(ok("", list(&format!("{POD_A}, {POD_B}"))));
     assert_eq!(rig.poll(), "full a b");
 }
 
@@ -352,7 +375,7 @@ fn the_deepest_manifest_fits_the_threads_stack() {
     let server = Server::start();
     for depth in [99, 200_000] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        server.send(ok("", &POD_A.replace("{name: a}", &format!("{{name: a, annotations: {{x: {deep}}}}}"))));
+        server.send(ok("", POD_A.replace("{name: a}", &format!("{{name: a, annotations: {{x: {deep}}}}}"))));
         assert!(Rig::start(settings(&server.url())).next().starts_with("refused "));
         server.send(ok("", &deep));
         assert!(Rig::start(settings(&server.url())).next().starts_with("refused "));
@@ -389,54 +412,94 @@ fn the_end_waits_for_no_server() {
 }
 
 #[test]
-fn the_signature_beside_the_content_is_fetched() {
+fn only_what_a_trusted_key_has_signed_is_looked_at() {
+    let golden = |name: &str| {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature");
+        fs::read(directory.join(name)).unwrap()
+    };
     let server = Server::start();
-    server.answer(|head, pipe| match head.split(' ').nth(1) {
-        Some("/pods.yaml.minisig") => pipe.write_all(&ok("", "signature")),
-        _ => pipe.write_all(&ok("", POD_A)),
-    });
-    let rig = Rig::start(Settings { signed: true, ..settings(&server.url()) });
-    assert_eq!(rig.next(), "full a");
+    let serve = |body: &[u8], signature: Option<Vec<u8>>| {
+        let body = ok("", body);
+        let signature = match signature {
+            Some(signature) => ok("", signature),
+            None => status("404 Not Found"),
+        };
+        server.answer(move |head, pipe| match head.split(' ').nth(1) {
+            Some("/pods.yaml.minisig") => pipe.write_all(&signature),
+            _ => pipe.write_all(&body),
+        });
+    };
+    serve(&golden("v1.yaml"), Some(golden("v1.minisig")));
+    let root = scratch();
+    let key = Verifier::parse(&String::from_utf8(golden("node.pub")).unwrap()).unwrap();
+    let rig = Rig::with(settings(&server.url()), &root, Some(key.clone()));
+    assert_eq!(rig.next(), "full signed");
     assert!(server.heads().iter().any(|h| h.starts_with("GET /pods.yaml.minisig ")));
+    let refused = |body: &[u8], signature: Option<Vec<u8>>, part: &str| {
+        serve(body, signature);
+        let told = rig.poll();
+        assert!(told.starts_with("refused ") && told.contains(part), "{part}: {told}");
+    };
+    let v2 = golden("v2.yaml");
+    refused(&v2, None, "is not signed");
+    refused(&v2, Some(golden("v1.minisig")), "signature");
+    refused(&golden("v1.yaml"), Some(golden("v1.other.minisig")), "is signed with key");
+    for (place, bit) in [(0, 1), (v2.len() / 2, 0x20), (v2.len() - 1, 0x80)] {
+        let mut flipped = v2.clone();
+        flipped[place] ^= bit;
+        refused(&flipped, Some(golden("v2.minisig")), "signature");
+    }
     server.answer(|head, pipe| match head.split(' ').nth(1) {
         Some("/pods.yaml.minisig") => pipe.write_all(&status("500 Internal Server Error")),
         _ => pipe.write_all(&ok("", POD_B)),
     });
     assert!(rig.poll().ends_with(": its signature: the server answers 500 Internal Server Error"));
+    // What is remembered is remembered as it was signed, and judged by the keys of the next start.
+    drop(rig);
+    server.answer(|_, pipe| silence(pipe));
+    let again = |key: &Verifier| {
+        let rig = Rig::with(hasty(&server.url()), &root, Some(key.clone()));
+        rig.next()
+    };
+    assert_eq!(again(&key), "restored signed");
+    let other = Verifier::parse(&String::from_utf8(golden("other.pub")).unwrap()).unwrap();
+    assert!(again(&other).ends_with("no answer within 700ms"));
+    assert_eq!(again(&key), "restored signed");
+    fs::remove_dir_all(&root).unwrap();
 }
 
 // --- What is remembered --------------------------------------------------------------------------
 
-/// Remembers in the test's own memory.
-struct Notes {
-    held: VecDeque<Remembered>,
-    written: Arc<Mutex<Vec<Remembered>>>,
+/// A root directory in which a daemon has remembered this answer of the URL.
+fn remembering(url: &str, body: &str, etag: &str) -> PathBuf {
+    let root = scratch();
+    let mut store = LastGood::new(&root, None, Source::Http);
+    store.load();
+    let content = Remembered {
+        path: ManifestUrl::parse(url).unwrap().identity(),
+        version: 1,
+        bytes: body.into(),
+        etag: Some(etag.to_owned()),
+        ..Remembered::default()
+    };
+    store.remember(content, &[1]);
+    store.save_some();
+    assert!(!store.is_behind());
+    root
 }
 
-impl Memory for Notes {
-    fn restore(&mut self) -> Vec<Remembered> {
-        self.held.drain(..).collect()
-    }
-
-    fn remember(&mut self, newest: &Remembered, still: &[usize]) {
-        assert_eq!(still, [0_usize; 0]);
-        self.written.lock().unwrap().push(newest.clone());
-    }
-}
-
-fn remembering(body: &str, etag: &str) -> (Box<Notes>, Arc<Mutex<Vec<Remembered>>>) {
-    let written = Arc::new(Mutex::new(Vec::new()));
-    let validators = Validators { etag: Some(etag.to_owned()), last_modified: None };
-    let content = Remembered { bytes: body.into(), signature: None, validators };
-    (Box::new(Notes { held: VecDeque::from([content]), written: Arc::clone(&written) }), written)
+/// What is remembered now: bodies and entity tags.
+fn remembered(root: &Path) -> Vec<(String, Option<String>)> {
+    let contents = LastGood::new(root, None, Source::Http).load();
+    contents.into_iter().map(|c| (String::from_utf8(c.bytes).unwrap(), c.etag)).collect()
 }
 
 #[test]
 fn what_was_accepted_is_restored_while_the_server_says_nothing() {
     let server = Server::start();
     server.answer(|_, pipe| silence(pipe));
-    let (memory, written) = remembering(POD_A, "\"7\"");
-    let rig = Rig::with_memory(hasty(&server.url()), memory);
+    let root = remembering(&server.url(), POD_A, "\"7\"");
+    let rig = Rig::with(hasty(&server.url()), &root, None);
     assert_eq!(rig.next(), "restored a");
     assert!(rig.next().ends_with("no answer within 700ms"));
     server.send(status("304 Not Modified"));
@@ -444,21 +507,19 @@ fn what_was_accepted_is_restored_while_the_server_says_nothing() {
     assert!(server.heads().iter().all(|head| header(head, "if-none-match") == ["\"7\""]));
     server.send(ok("ETag: \"8\"\r\n", POD_A));
     assert_eq!(rig.poll(), "same");
-    assert_eq!(*written.lock().unwrap(), []);
+    // A new entity tag alone is nothing to write.
+    assert_eq!(remembered(&root), [(POD_A.to_owned(), Some("\"7\"".to_owned()))]);
     server.send(ok("ETag: \"9\"\r\n", POD_B));
     assert_eq!(rig.poll(), "full b");
-    let written = written.lock().unwrap();
-    assert_eq!(written.len(), 1);
-    assert_eq!(
-        (written[0].bytes.as_slice(), written[0].validators.etag.as_deref()),
-        (POD_B.as_bytes(), Some("\"9\""))
-    );
+    drop(rig);
+    assert_eq!(remembered(&root), [(POD_B.to_owned(), Some("\"9\"".to_owned()))]);
+    fs::remove_dir_all(&root).unwrap();
 }
 
 #[test]
 fn what_was_accepted_is_restored_at_once_when_the_server_is_gone() {
     let url = Server::start().url();
-    let rig = Rig::with_memory(settings(&url), remembering(POD_A, "1").0);
+    let rig = Rig::with(settings(&url), &remembering(&url, POD_A, "1"), None);
     assert_eq!(rig.next(), "restored a");
     assert!(rig.next().contains("Connection refused"));
 }
@@ -467,13 +528,59 @@ fn what_was_accepted_is_restored_at_once_when_the_server_is_gone() {
 fn a_quick_answer_needs_no_restoring_and_what_is_not_accepted_any_more_is_not_restored() {
     let server = Server::start();
     server.send(ok("", POD_B));
-    let rig = Rig::with_memory(settings(&server.url()), remembering(POD_A, "1").0);
+    let rig = Rig::with(settings(&server.url()), &remembering(&server.url(), POD_A, "1"), None);
     let first = rig.next();
     // On a machine that is very busy the head start may pass before the answer is there.
     assert_eq!(if first == "restored a" { rig.next() } else { first }, "full b");
-    let rig = Rig::with_memory(settings(&server.url()), remembering("rubbish", "1").0);
+    let rig = Rig::with(settings(&server.url()), &remembering(&server.url(), "rubbish", "1"), None);
     assert_eq!(rig.next(), "full b");
     assert_eq!(header(server.heads().last().unwrap(), "if-none-match"), [""; 0]);
+}
+
+#[test]
+fn what_is_forgotten_runs_only_when_the_server_says_so_again() {
+    let server = Server::start();
+    server.send(ok("ETag: 1\r\n", POD_A));
+    let root = scratch();
+    let rig = Rig::with(settings(&server.url()), &root, None);
+    assert_eq!(rig.next(), "full a");
+    let store = directory(&root, Source::Http);
+    let forget = || {
+        // It is written after it was told.
+        let is_whole = |e: fs::DirEntry| e.path().extension().is_some_and(|x| x == "good");
+        while !fs::read_dir(&store).is_ok_and(|entries| entries.flatten().any(is_whole)) {
+            std::thread::yield_now();
+        }
+        assert_eq!(forget::forget(&root, Source::Http).unwrap(), Some(1));
+    };
+    forget();
+    assert_eq!(rig.poll(), "full a");
+    assert_eq!(header(server.heads().last().unwrap(), "if-none-match"), [""; 0]);
+    forget();
+    server.send(status("503 Service Unavailable"));
+    assert_eq!(rig.poll(), "full");
+    assert!(rig.next().contains("503 Service Unavailable"));
+    assert!(store.exists() && remembered(&root).is_empty());
+    // Now there is nothing that could be forgotten.
+    server.send(ok("", POD_B));
+    assert_eq!(rig.poll(), "full b");
+    drop(rig);
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn another_url_restores_nothing_and_takes_the_place() {
+    let root = remembering("http://127.0.0.1:9/other?node=1", POD_A, "1");
+    let server = Server::start();
+    server.send(status("404 Not Found"));
+    let rig = Rig::with(settings(&server.url()), &root, None);
+    assert!(rig.next().contains("404 Not Found"));
+    assert_eq!(remembered(&root).len(), 1);
+    server.send(ok("", POD_B));
+    assert_eq!(rig.poll(), "full b");
+    drop(rig);
+    assert_eq!(remembered(&root), [(POD_B.to_owned(), None)]);
+    fs::remove_dir_all(&root).unwrap();
 }
 
 // --- TLS -----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ fn node(server: &Server) -> Node {
 
 fn list(pods: &[Pod]) -> Vec<u8> {
     let items: Vec<String> = pods.iter().map(Pod::text).collect();
-    ok("", &format!("{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[{}]}}", items.join(",")))
+    ok("", format!("{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[{}]}}", items.join(",")))
 }
 
 fn source(node: &Node) -> SourceView {

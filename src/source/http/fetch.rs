@@ -13,10 +13,26 @@ use ureq::http::{HeaderMap, Request, StatusCode, header};
 use ureq::{Agent, Timeout};
 
 use super::dial::{self, Names, Nowhere, Ready};
-use super::memory::Validators;
 use super::url::ManifestUrl;
 use super::{Patience, Settings, tls};
 use crate::limits;
+
+/// What the server said of a version of its content: sent back to ask whether there is a newer one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// `ETag`, as it came.
+    pub etag: Option<String>,
+    /// `Last-Modified`, as it came. It is compared by the server alone.
+    pub last_modified: Option<String>,
+}
+
+impl Validators {
+    /// There is nothing to ask with.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+}
 
 /// A good end of a request.
 #[derive(Debug)]

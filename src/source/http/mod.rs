@@ -11,7 +11,6 @@
 pub mod dial;
 pub mod fetch;
 pub mod headers;
-pub mod memory;
 pub mod pace;
 pub mod state;
 pub mod tls;
@@ -27,17 +26,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
 
 use self::dial::Names;
-use self::fetch::{Fetched, Server};
+use self::fetch::{Fetched, Server, Validators};
 use self::headers::Header;
-use self::memory::{Memory, Remembered, Validators};
 use self::pace::Pace;
-use self::state::{Answer, Digest, State};
+use self::state::{Answer, Content, Digest, State, ToRemember};
 use self::tls::ClientFiles;
 use self::url::ManifestUrl;
 use crate::limits;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
+use crate::source::last_good::replay::{Replayed, replay};
+use crate::source::last_good::{LastGood, Remembered};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 /// How long each phase of a poll may take.
@@ -76,8 +76,6 @@ pub struct Settings {
     pub client: Option<ClientFiles>,
     /// `--manifest-url-max-size`, bytes.
     pub max_bytes: usize,
-    /// The signature beside the content is asked for too.
-    pub signed: bool,
     /// Of each phase.
     pub patience: Patience,
 }
@@ -93,7 +91,6 @@ impl Settings {
             ca_file: None,
             client: None,
             max_bytes: limits::MANIFEST_BYTES,
-            signed: false,
             patience: Patience::default(),
         }
     }
@@ -112,7 +109,7 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// Starts to poll, at once for the first time. What `memory` holds is judged by `acceptor` like an
+    /// Starts to poll, at once for the first time. What `store` holds is judged by `acceptor` like an
     /// answer, and sent as [`SourceUpdate::Restored`] when the server has not given a good one within
     /// [`limits::RESTORE_HEAD_START`].
     ///
@@ -121,14 +118,14 @@ impl HttpSource {
     pub fn start(
         settings: Settings,
         acceptor: Acceptor,
-        memory: Box<dyn Memory>,
+        store: LastGood,
         out: Sink,
     ) -> io::Result<HttpSource> {
         let (wake, woken) = bounded(1);
         let (alive, ended) = bounded(0);
         let actor = Actor {
             job: Arc::new(Job { settings, acceptor, names: Names::default() }),
-            memory,
+            store,
             out,
             woken,
             state: State::default(),
@@ -172,7 +169,7 @@ struct Stopped;
 
 struct Actor {
     job: Arc<Job>,
-    memory: Box<dyn Memory>,
+    store: LastGood,
     out: Sink,
     woken: Receiver<()>,
     state: State,
@@ -195,13 +192,11 @@ impl Actor {
             let (validators, known) = (self.state.validators(), self.state.known());
             let poll = spawn("pk-http-poll", move || job.poll(&validators, &known));
             let (answer, mut again) = self.wait_for_answer(poll, head_start, &mut restored)?;
+            let Some(answer) = answer else { continue };
             let answered = !matches!(answer, Answer::Failed(_));
             let shown = self.job.settings.url.to_string();
-            let (update, remember) = self.state.take(answer, &shown);
-            if let Some(remember) = remember {
-                self.memory.remember(&remember.newest, &remember.still);
-            }
-            if let Some(update) = update {
+            let (updates, remember) = self.state.take(answer, &shown);
+            for update in updates {
                 // What was remembered goes before bad news, and is not needed after good ones.
                 let set = restored.take().filter(|_| !matches!(update, SourceUpdate::Full(_)));
                 if let Some(set) = set {
@@ -209,11 +204,18 @@ impl Actor {
                 }
                 self.send(update)?;
             }
+            // After its pods were told to start: a slow disk delays none.
+            if let Some(remember) = remember {
+                self.remember(remember);
+            }
             self.polls = self.polls.wrapping_add(1);
             let wait = self.pace.next(answered, self.job.settings.frequency, self.luck.hash_one(self.polls));
             if !again {
                 select_biased! {
-                    recv(self.woken) -> word => again = word.is_ok(),
+                    recv(self.woken) -> word => {
+                        again = word.is_ok();
+                        self.look_for_forget();
+                    }
                     recv(crossbeam_channel::after(wait)) -> _ => again = true,
                 }
             }
@@ -225,53 +227,90 @@ impl Actor {
 
     /// Judges what is remembered, away from this small stack.
     fn restore(&mut self) -> Result<Option<PodSet>, Stopped> {
-        let remembered = self.memory.restore();
+        let path = self.job.settings.url.identity();
+        let mut remembered = self.store.load();
+        // Another URL, which was polled before: it goes when this one has said something.
+        remembered.retain(|content| content.path == path);
         if remembered.is_empty() {
             return Ok(None);
         }
         let job = Arc::clone(&self.job);
-        let judged = spawn("pk-http-poll", move || {
-            let judge = |r: Remembered| (digest(&r), r.validators.clone(), job.accept(&r));
-            remembered.into_iter().map(judge).collect::<Vec<_>>()
-        });
-        match judged {
-            Ok(judged) => loop {
-                select_biased! {
-                    recv(self.woken) -> word => word.map_err(|_| Stopped)?,
-                    recv(judged) -> judged => {
-                        return Ok(judged.ok().and_then(|judged| self.state.restore(judged)));
-                    }
-                }
-            },
+        let judged = spawn("pk-http-poll", move || job.replay(remembered));
+        let judged = match judged {
+            Ok(judged) => judged,
             Err(error) => {
                 log::error!("no thread could be started to restore what was last accepted: {error}");
-                Ok(None)
+                return Ok(None);
+            }
+        };
+        loop {
+            select_biased! {
+                recv(self.woken) -> word => word.map_err(|_| Stopped)?,
+                recv(judged) -> judged => {
+                    let Ok(Some(replayed)) = judged else { return Ok(None) };
+                    self.store.keep(&path, &replayed.needed);
+                    if let Some(problem) = &replayed.refused {
+                        log::warn!("what was remembered is not accepted any more: {problem}");
+                    }
+                    return Ok(self.state.restore(replayed));
+                }
             }
         }
     }
 
-    /// The answer, and whether another poll was asked for meanwhile.
+    fn remember(&mut self, ToRemember { content, version, needed }: ToRemember) {
+        let path = self.job.settings.url.identity();
+        let Content { bytes, signature, validators: Validators { etag, last_modified } } = content;
+        self.store.retain(|remembered| *remembered == path);
+        let content = Remembered { path, version, bytes, signature, etag, last_modified, mounted: false };
+        self.store.remember(content, &needed);
+        while self.store.is_behind() {
+            self.store.save_some();
+        }
+    }
+
+    /// A word came: the operator may have taken away what is remembered.
+    fn look_for_forget(&mut self) -> bool {
+        let forgotten = self.store.was_forgotten();
+        if forgotten {
+            log::info!("source http: what was remembered is forgotten");
+            self.state.forget();
+        }
+        forgotten
+    }
+
+    /// The answer, and whether another poll was asked for meanwhile. `None`: the question was about what has
+    /// been forgotten since, and has to be asked again.
     fn wait_for_answer(
-        &self,
+        &mut self,
         poll: io::Result<Receiver<Answer>>,
         head_start: Instant,
         restored: &mut Option<PodSet>,
-    ) -> Result<(Answer, bool), Stopped> {
+    ) -> Result<(Option<Answer>, bool), Stopped> {
         let poll = match poll {
             Ok(poll) => poll,
-            Err(error) => return Ok((Answer::Failed(format!("no thread could be started: {error}")), false)),
+            Err(error) => {
+                let failed = Answer::Failed(format!("no thread could be started: {error}"));
+                return Ok((Some(failed), false));
+            }
         };
-        let mut again = false;
+        let (mut again, mut forgotten) = (false, false);
         loop {
             let head_start = if restored.is_some() { at(head_start) } else { never() };
             select_biased! {
                 recv(self.woken) -> word => match word {
-                    Ok(()) => again = true,
+                    Ok(()) => {
+                        again = true;
+                        if self.look_for_forget() {
+                            forgotten = true;
+                            *restored = None;
+                        }
+                    }
                     Err(_) => return Err(Stopped),
                 },
                 recv(poll) -> answer => {
                     let answer = answer.unwrap_or_else(|_| Answer::Failed("the poll ended early".to_owned()));
-                    return Ok((answer, again));
+                    return Ok(((!forgotten).then_some(answer), again));
                 }
                 recv(head_start) -> _ => {
                     if let Some(set) = restored.take() {
@@ -333,10 +372,12 @@ impl Job {
         if start.starts_with(b"<") {
             return Err(fetch::WEB_PAGE.to_owned());
         }
-        let signature = if settings.signed { self.signature(&server)? } else { None };
-        let content = Remembered { bytes, signature, validators };
-        let digest = digest(&content);
-        let decoded = (!known.contains(&digest)).then(|| self.accept(&content));
+        let signature = if self.acceptor.wants_signature() { self.signature(&server)? } else { None };
+        let content = Content { bytes, signature, validators };
+        let digest = content.digest();
+        let shown = settings.url.to_string();
+        let decoded = (!known.contains(&digest))
+            .then(|| self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref()));
         Ok(Answer::Content { digest, content, decoded })
     }
 
@@ -350,19 +391,10 @@ impl Job {
         }
     }
 
-    fn accept(&self, content: &Remembered) -> crate::manifest::Decoded {
+    /// Judges the remembered contents of the URL.
+    fn replay(&self, mut contents: Vec<Remembered>) -> Option<Replayed> {
         let shown = self.settings.url.to_string();
-        self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref())
+        contents.iter_mut().for_each(|content| content.path.clone_from(&shown));
+        replay(contents, &self.acceptor).pop()
     }
-}
-
-/// Of a body and its signature: the same body with another signature is something else.
-fn digest(content: &Remembered) -> Digest {
-    let mut hash = hmac_sha256::Hash::new();
-    hash.update(hmac_sha256::Hash::hash(&content.bytes));
-    if let Some(signature) = &content.signature {
-        hash.update(b"signed");
-        hash.update(signature);
-    }
-    hash.finalize()
 }

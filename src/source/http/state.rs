@@ -3,15 +3,43 @@
 //! Only what was accepted is remembered, with its validators: the server is never asked whether there is
 //! something newer than content that was refused. Trouble is told when it is new.
 
-use std::collections::BTreeSet;
-
-use super::memory::{Remembered, Validators};
+use super::fetch::Validators;
 use crate::manifest::Decoded;
 use crate::source::in_force::{InForce, Version};
+use crate::source::last_good::replay::Replayed;
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
 
 /// SHA-256 of a body and its signature.
 pub type Digest = [u8; 32];
+
+/// What the server sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The body, as it came.
+    pub bytes: Vec<u8>,
+    /// The detached signature beside it.
+    pub signature: Option<Vec<u8>>,
+    /// What to ask for newer content with.
+    pub validators: Validators,
+}
+
+impl Content {
+    /// Of body and signature: the same body with another signature is something else.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        digest(&self.bytes, self.signature.as_deref())
+    }
+}
+
+fn digest(bytes: &[u8], signature: Option<&[u8]>) -> Digest {
+    let mut hash = hmac_sha256::Hash::new();
+    hash.update(hmac_sha256::Hash::hash(bytes));
+    if let Some(signature) = signature {
+        hash.update(b"signed");
+        hash.update(signature);
+    }
+    hash.finalize()
+}
 
 /// What a poll came back with.
 #[derive(Debug)]
@@ -25,7 +53,7 @@ pub enum Answer {
         /// Of the content.
         digest: Digest,
         /// Of the content.
-        content: Remembered,
+        content: Content,
         /// What it means; `None` when the digest was [`State::known`].
         decoded: Option<Decoded>,
     },
@@ -48,66 +76,58 @@ struct Refusal {
 }
 
 /// What the loop believes to be wrong with the source.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 enum Told {
+    #[default]
     Nothing,
     Failed(String),
     Refused(Digest),
 }
 
-/// What must be remembered of an accepted content.
+/// An accepted content that has to be remembered.
 #[derive(Debug, PartialEq)]
 pub struct ToRemember {
-    /// Goes to the end.
-    pub newest: Remembered,
-    /// Places of those before it that are still in force.
-    pub still: Vec<usize>,
+    /// What was accepted.
+    pub content: Content,
+    /// Its number.
+    pub version: Version,
+    /// The versions that are still in force, oldest first; this one is the last.
+    pub needed: Vec<Version>,
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     in_force: InForce,
-    /// What the memory holds, oldest first: the version that became of each, if it was accepted.
-    memory: Vec<Option<Version>>,
     accepted: Option<Accepted>,
     refusal: Option<Refusal>,
     told: Told,
     /// The loop got a whole set that the source itself said.
     spoken: bool,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        State {
-            in_force: InForce::default(),
-            memory: Vec::new(),
-            accepted: None,
-            refusal: None,
-            told: Told::Nothing,
-            spoken: false,
-        }
-    }
+    /// The loop must be told that nothing is in force, unless something comes into force.
+    emptied: bool,
 }
 
 impl State {
-    /// Takes what was remembered, oldest first, each judged anew: rules may have changed since. Answers
-    /// with the set to restore, if anything is accepted.
-    pub fn restore(&mut self, remembered: Vec<(Digest, Validators, Decoded)>) -> Option<PodSet> {
-        for (digest, validators, mut decoded) in remembered {
-            // A newer one that is refused now says nothing of what the older one says; but then the server
-            // must not be asked for news of the older one only.
-            self.accepted = None;
-            if !decoded.is_good() {
-                self.memory.push(None);
-                continue;
-            }
-            let problems = std::mem::take(&mut decoded.problems);
-            let version = self.in_force.apply(decoded).last().copied();
-            self.memory.push(version);
-            self.accepted = Some(Accepted { digest, validators, problems });
-        }
+    /// Takes what was remembered, judged anew: rules may have changed since. Answers with the set to
+    /// restore, if anything is in force.
+    pub fn restore(&mut self, replayed: Replayed) -> Option<PodSet> {
+        self.in_force = replayed.in_force;
+        // A newer one that is refused now says nothing of what the older one says; but then the server must
+        // not be asked for news of the older one only.
+        let newest = replayed.newest.filter(|_| replayed.refused.is_none());
+        self.accepted = newest.map(|newest| Accepted {
+            digest: digest(&newest.bytes, newest.signature.as_deref()),
+            validators: Validators { etag: newest.etag, last_modified: newest.last_modified },
+            problems: replayed.problems,
+        });
         (!self.in_force.is_new()).then(|| self.set())
+    }
+
+    /// What was accepted was forgotten by the operator: from now on only what the server says next counts,
+    /// and nothing runs while it says nothing good.
+    pub fn forget(&mut self) {
+        *self = State { emptied: true, ..State::default() };
     }
 
     /// What to ask the server with.
@@ -125,9 +145,20 @@ impl State {
 
     /// Takes an answer. `shown` is the URL as it may be shown. Answers with what to tell the loop, and what
     /// to remember.
-    pub fn take(&mut self, answer: Answer, shown: &str) -> (Option<SourceUpdate>, Option<ToRemember>) {
+    pub fn take(&mut self, answer: Answer, shown: &str) -> (Vec<SourceUpdate>, Option<ToRemember>) {
+        let (update, remember) = self.judge(answer, shown);
+        let emptied = std::mem::take(&mut self.emptied) && !matches!(update, Some(SourceUpdate::Full(_)));
+        let empty = emptied.then(|| SourceUpdate::Full(PodSet::default()));
+        (empty.into_iter().chain(update).collect(), remember)
+    }
+
+    fn judge(&mut self, answer: Answer, shown: &str) -> (Option<SourceUpdate>, Option<ToRemember>) {
         match answer {
             Answer::Failed(why) => (self.failed(format!("{shown}: {why}")), None),
+            // To a question that nothing asks: there is nothing that could be unchanged.
+            Answer::Unchanged if self.in_force.is_new() => {
+                (self.failed(format!("{shown}: the server says \"unchanged\" of nothing")), None)
+            }
             Answer::Unchanged => (Some(self.fine()), None),
             Answer::Content { digest, content, decoded } => {
                 if let Some(accepted) = self.accepted.as_mut().filter(|a| a.digest == digest) {
@@ -150,18 +181,15 @@ impl State {
     fn accept(
         &mut self,
         digest: Digest,
-        newest: Remembered,
+        content: Content,
         mut decoded: Decoded,
     ) -> (Option<SourceUpdate>, Option<ToRemember>) {
         let problems = std::mem::take(&mut decoded.problems);
-        self.accepted = Some(Accepted { digest, validators: newest.validators.clone(), problems });
-        let made_of: BTreeSet<Version> = self.in_force.apply(decoded).into_iter().collect();
-        let holds = |version: &Option<Version>| version.is_some_and(|v| made_of.contains(&v));
-        let still = (0..).zip(&self.memory).filter(|(_, v)| holds(v)).map(|(place, _)| place).collect();
-        self.memory.retain(holds);
-        self.memory.push(made_of.last().copied());
+        self.accepted = Some(Accepted { digest, validators: content.validators.clone(), problems });
+        let needed = self.in_force.apply(decoded);
+        let version = self.in_force.newest();
         self.spoken = false;
-        (Some(self.fine()), Some(ToRemember { newest, still }))
+        (Some(self.fine()), Some(ToRemember { content, version, needed }))
     }
 
     /// The server holds what was accepted last.
@@ -215,6 +243,9 @@ mod tests {
     use super::*;
     use crate::manifest::Context;
     use crate::pod::Source;
+    use crate::source::accept::Acceptor;
+    use crate::source::last_good::Remembered;
+    use crate::source::last_good::replay::replay;
     use crate::source::testing::{self, names};
 
     const URL: &str = "https://a/pods";
@@ -223,15 +254,22 @@ mod tests {
         testing::decode(text.as_bytes(), &Context { node_name: "n", source: Source::Http, path: URL })
     }
 
-    fn digest(text: &str) -> Digest {
-        let mut digest = [0; 32];
-        digest.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-        digest
+    fn content(text: &str, etag: Option<&str>) -> Content {
+        let validators = Validators { etag: etag.map(str::to_owned), last_modified: None };
+        Content { bytes: text.into(), signature: None, validators }
     }
 
-    fn content(text: &str, etag: Option<&str>) -> Remembered {
-        let validators = Validators { etag: etag.map(str::to_owned), last_modified: None };
-        Remembered { bytes: text.into(), signature: None, validators }
+    /// The texts as they are remembered, each its own entity tag.
+    fn replayed(texts: &[&str]) -> Replayed {
+        let acceptor = Acceptor { decode: testing::decode, ..Acceptor::new(Source::Http, "n".to_owned()) };
+        let content = |(version, text): (Version, &&str)| Remembered {
+            path: URL.to_owned(),
+            version,
+            bytes: (*text).into(),
+            etag: Some((*text).to_owned()),
+            ..Remembered::default()
+        };
+        replay((1..).zip(texts).map(content).collect(), &acceptor).remove(0)
     }
 
     /// A source with a server that sends `text` with `etag`.
@@ -240,9 +278,10 @@ mod tests {
 
     impl Rig {
         fn get(&mut self, text: &str, etag: &str) -> String {
-            let digest = digest(text);
+            let content = content(text, Some(etag));
+            let digest = content.digest();
             let decoded = (!self.0.known().contains(&digest)).then(|| decode(text));
-            self.take(Answer::Content { digest, content: content(text, Some(etag)), decoded })
+            self.take(Answer::Content { digest, content, decoded })
         }
 
         fn fail(&mut self, why: &str) -> String {
@@ -251,19 +290,17 @@ mod tests {
 
         /// What the loop is told, and what is remembered.
         fn take(&mut self, answer: Answer) -> String {
-            let (update, remember) = self.0.take(answer, URL);
-            let told = match update {
-                None => "-".to_owned(),
-                Some(SourceUpdate::Same) => "same".to_owned(),
-                Some(SourceUpdate::Refused { why, problems }) => format!("refused {} {why}", problems.len()),
-                Some(SourceUpdate::Failed(why)) => format!("failed {why}"),
-                Some(SourceUpdate::Full(set)) => format!("full {}", names(&set).join(" ")),
-                Some(SourceUpdate::Restored(_)) => unreachable!("no answer restores"),
-            };
-            match remember {
-                None => told,
-                Some(ToRemember { still, .. }) => format!("{told}, remember over {still:?}"),
-            }
+            let (updates, remember) = self.0.take(answer, URL);
+            let told = updates.into_iter().map(|update| match update {
+                SourceUpdate::Same => "same".to_owned(),
+                SourceUpdate::Refused { why, problems } => format!("refused {} {why}", problems.len()),
+                SourceUpdate::Failed(why) => format!("failed {why}"),
+                SourceUpdate::Full(set) => format!("full {}", names(&set).join(" ")),
+                SourceUpdate::Restored(_) => unreachable!("no answer restores"),
+            });
+            let needed = remember.map(|ToRemember { needed, .. }| format!("needs {needed:?}"));
+            let all: Vec<String> = told.chain(needed).collect();
+            if all.is_empty() { "-".to_owned() } else { all.join(", ") }
         }
 
         fn etag(&self) -> String {
@@ -275,7 +312,7 @@ mod tests {
     fn validators_are_those_of_the_last_accepted_content() {
         let mut rig = Rig::default();
         assert_eq!(rig.etag(), "");
-        assert_eq!(rig.get("pod a", "1"), "full a, remember over []");
+        assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
         assert_eq!(rig.etag(), "1");
         let refused = "refused 1 its content is not accepted: https://a/pods: bad line";
         assert_eq!(rig.get("rubbish", "2"), refused);
@@ -286,7 +323,7 @@ mod tests {
         assert_eq!(rig.get("pod a", "3"), "same");
         assert_eq!(rig.etag(), "3");
         assert_eq!(rig.take(Answer::Unchanged), "same");
-        assert_eq!(rig.get("pod b", "4"), "full b, remember over []");
+        assert_eq!(rig.get("pod b", "4"), "full b, needs [2]");
     }
 
     #[test]
@@ -303,7 +340,7 @@ mod tests {
         // Still bad after a failure: said again, for that is what is wrong now.
         assert_eq!(rig.get("rubbish", "1"), refused);
         assert_eq!(decoded(), before);
-        assert_eq!(rig.get("pod a", "1"), "full a, remember over []");
+        assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
         assert!(rig.get("rubbish\nrubbish", "1").contains("(and 1 more)"));
         assert_eq!(rig.take(Answer::Unchanged), "same");
         assert_eq!(rig.fail("x"), "failed https://a/pods: x");
@@ -313,32 +350,51 @@ mod tests {
     #[test]
     fn what_is_restored_becomes_full_when_the_server_says_unchanged() {
         let mut rig = Rig::default();
-        let remembered = vec![(digest("pod a"), content("", Some("7")).validators, decode("pod a"))];
-        let set = rig.0.restore(remembered).unwrap();
+        let set = rig.0.restore(replayed(&["pod a"])).unwrap();
         assert_eq!(names(&set), ["a"]);
-        assert_eq!(rig.etag(), "7");
+        assert_eq!(rig.etag(), "pod a");
         assert_eq!(rig.fail("x"), "failed https://a/pods: x");
         assert_eq!(rig.take(Answer::Unchanged), "full a");
         assert_eq!(rig.take(Answer::Unchanged), "same");
         assert_eq!(rig.get("pod a", "7"), "same");
+        assert_eq!(rig.get("pod b", "8"), "full b, needs [2]");
     }
 
     #[test]
     fn what_is_remembered_and_not_accepted_any_more_is_not_restored() {
         let mut rig = Rig::default();
-        let one = |text: &str| (digest(text), content("", Some(text)).validators, decode(text));
-        assert_eq!(rig.0.restore(vec![one("rubbish")]), None);
+        assert_eq!(rig.0.restore(replayed(&["rubbish"])), None);
         assert_eq!(rig.etag(), "");
-        assert_eq!(rig.get("pod b", "2"), "full b, remember over []");
+        assert_eq!(rig.get("pod b", "2"), "full b, needs [2]");
         // The newest is refused now: what is older stays, and the server is asked for everything.
         let mut rig = Rig::default();
-        assert_eq!(names(&rig.0.restore(vec![one("pod a"), one("rubbish")]).unwrap()), ["a"]);
+        assert_eq!(names(&rig.0.restore(replayed(&["pod a", "rubbish"])).unwrap()), ["a"]);
         assert_eq!(rig.etag(), "");
-        assert_eq!(rig.get("pod a", "1"), "full a, remember over []");
+        assert_eq!(rig.get("pod a", "1"), "full a, needs [3]");
     }
 
     #[test]
-    fn versions_in_force_are_remembered_by_their_place() {
+    fn what_is_forgotten_runs_only_when_the_server_says_so_again() {
+        let forgotten = || {
+            let mut rig = Rig::default();
+            assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
+            rig.0.forget();
+            assert_eq!(rig.etag(), "");
+            rig
+        };
+        assert_eq!(forgotten().get("pod a", "1"), "full a, needs [1]");
+        let mut rig = forgotten();
+        assert_eq!(rig.fail("x"), "full , failed https://a/pods: x");
+        assert_eq!(rig.fail("x"), "-");
+        assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
+        let refused = "full , refused 1 its content is not accepted: https://a/pods: bad line";
+        assert_eq!(forgotten().get("rubbish", "1"), refused);
+        // A server that answers what was not asked.
+        assert!(forgotten().take(Answer::Unchanged).starts_with("full , failed https://a/pods: the server"));
+    }
+
+    #[test]
+    fn versions_in_force_are_remembered() {
         let refuse = |text: &str, pod: &str| {
             let mut decoded = decode(text);
             let at = decoded.pods.iter().position(|p| p.key.name == pod).unwrap();
@@ -352,15 +408,12 @@ mod tests {
         };
         let mut rig = Rig::default();
         let mut give = |text: &str, decoded| {
-            rig.take(Answer::Content {
-                digest: digest(text),
-                content: content(text, None),
-                decoded: Some(decoded),
-            })
+            let content = content(text, None);
+            rig.take(Answer::Content { digest: content.digest(), content, decoded: Some(decoded) })
         };
-        assert_eq!(give("1", decode("pod a\npod b")), "full a b, remember over []");
-        assert_eq!(give("2", refuse("pod a\npod b", "b")), "full a b, remember over [0]");
-        assert_eq!(give("3", refuse("pod a\npod b", "b")), "full a b, remember over [0]");
-        assert_eq!(give("4", decode("pod a")), "full a, remember over []");
+        assert_eq!(give("1", decode("pod a\npod b")), "full a b, needs [1]");
+        assert_eq!(give("2", refuse("pod a\npod b", "b")), "full a b, needs [1, 2]");
+        assert_eq!(give("3", refuse("pod a\npod b", "b")), "full a b, needs [1, 3]");
+        assert_eq!(give("4", decode("pod a")), "full a, needs [4]");
     }
 }

@@ -117,6 +117,14 @@ impl ManifestUrl {
         format!("{}{}{query}", self.origin(), self.path)
     }
 
+    /// Under which path its content is remembered: as it may be shown, and for each query another one.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let Some(query) = &self.query else { return self.to_string() };
+        let digest = hmac_sha256::Hash::hash(query.as_bytes());
+        digest.iter().take(8).fold(format!("{self}?"), |path, byte| format!("{path}{byte:02x}"))
+    }
+
     /// Where the detached signature is: the path with `.minisig` behind it, with the same query.
     #[must_use]
     pub fn signature(&self) -> ManifestUrl {
