@@ -2,7 +2,7 @@
 //! set means. "I could not read" is `Failed`, never an empty set (invariant 2).
 
 pub mod accept;
-mod disk;
+pub mod disk;
 mod entry;
 pub mod file;
 pub mod hints;

@@ -51,7 +51,7 @@ pub struct Scanner {
     /// The path as users see it, without a slash at the end.
     text: String,
     pub(super) acceptor: Acceptor,
-    pub(super) disk: Box<dyn Disk>,
+    disk: Box<dyn Disk>,
     pub(super) settle: Duration,
     /// By path as users see it.
     entries: BTreeMap<String, Entry>,
@@ -92,12 +92,18 @@ impl Scanner {
     /// A scanner that has not looked yet.
     #[must_use]
     pub fn new(path: PathBuf, acceptor: Acceptor) -> Scanner {
+        Scanner::on(Box::new(RealDisk), path, acceptor)
+    }
+
+    /// As [`Scanner::new`], of this disk.
+    #[must_use]
+    pub fn on(disk: Box<dyn Disk>, path: PathBuf, acceptor: Acceptor) -> Scanner {
         let text = path.to_string_lossy().trim_end_matches('/').to_owned();
         Scanner {
             path,
             text,
             acceptor,
-            disk: Box::new(RealDisk),
+            disk,
             settle: limits::SCAN_SETTLE,
             entries: BTreeMap::new(),
             round: 0,

@@ -151,6 +151,8 @@ struct WorkerStatus {
 #[derive(Debug, Default)]
 struct SourceState {
     reading: Reading,
+    /// It has said anything at all since the daemon began; what is remembered of it comes first.
+    heard: bool,
     /// Of the content in force.
     problems: Vec<Problem>,
     /// When it was last read well, wall time: only for people.

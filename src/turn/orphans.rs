@@ -1,5 +1,6 @@
 //! Housekeeping of orphans (spec/02 section 8): containers of ours that no manifest names. They are
-//! stopped once the source that made them has reported, and left alone while it cannot be read.
+//! stopped once the source that made them has reported and every other one was heard, and left alone while
+//! it cannot be read.
 
 use super::Turn;
 use crate::clock::Now;
@@ -66,7 +67,8 @@ impl Turn {
             // Nobody speaks for it any more: its source is not configured.
             return if self.merge.all_ready() { Verdict::Stop } else { Verdict::Wait };
         };
-        if !self.merge.ready(source) {
+        // The pod may have moved to another source since: what that one remembers must have been heard.
+        if !self.merge.ready(source) || self.sources.values().any(|s| !s.heard) {
             return Verdict::Wait;
         }
         match owner.origin.as_deref() {

@@ -12,6 +12,7 @@ impl Turn {
     pub(super) fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         // Who is not declared has no say (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
+        let first = !std::mem::replace(&mut state.heard, true);
         // Good news that is no news is not worth writing a status for.
         self.changed |= !matches!(update, SourceUpdate::Same) || state.reading.trouble().is_some();
         match update {
@@ -64,6 +65,10 @@ impl Turn {
                     self.housekeeping(now);
                 }
             }
+        }
+        if first && self.listed {
+            // Whoever waited for this source to say that it knows nothing of them.
+            self.housekeeping(now);
         }
     }
 

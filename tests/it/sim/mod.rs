@@ -4,6 +4,7 @@
 
 mod rules;
 mod scenes;
+mod sources;
 mod world;
 
 use std::any::Any;

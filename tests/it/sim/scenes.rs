@@ -6,7 +6,7 @@ use podkeeper::runtime::{DockerState, labels};
 use super::world::{ROOT, World};
 
 /// One manifest as YAML: `version` changes its content, `shape` its kind of pod.
-fn manifest(name: &str, version: u64, shape: u64) -> String {
+pub fn manifest(name: &str, version: u64, shape: u64) -> String {
     let container = |name: &str| {
         format!(
             "  - name: {name}\n    image: busybox:static\n    imagePullPolicy: IfNotPresent\n    command: [sleep, '10000000{version}']\n"

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use podkeeper::clock::{Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
+use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
 use podkeeper::pod::{DesiredPod, PodKey, Source};
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
@@ -16,6 +17,8 @@ use podkeeper::runtime::{Call, DockerError, DockerState, Reply, labels, sandbox_
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
+
+use super::sources::{self, Hub};
 
 pub const ROOT: &str = "/var/lib/podkeeper";
 pub const NODE: &str = "node1";
@@ -50,6 +53,8 @@ pub struct World {
     pub engine_restarted: bool,
     /// [`Engine::ups`] when all that ran was last looked at.
     checked: u64,
+    /// Both sources with all that is theirs, in place of `files`.
+    pub hub: Option<Hub>,
 }
 
 /// What happened how often.
@@ -106,6 +111,24 @@ enum Job {
     Scan {
         generation: u64,
     },
+    /// What the two sources of [`Hub`] do.
+    Hub {
+        generation: u64,
+        deed: Deed,
+    },
+}
+
+/// See [`Hub`].
+#[derive(Debug, Clone, Copy)]
+pub enum Deed {
+    /// The file source looks.
+    Look,
+    /// The URL source asks.
+    Ask,
+    /// The server has answered.
+    Answered,
+    /// The server had its head start.
+    HeadStart,
 }
 
 pub struct Daemon {
@@ -167,6 +190,7 @@ impl World {
             counts: Counts::default(),
             engine_restarted: false,
             checked: 0,
+            hub: None,
         }
     }
 
@@ -206,8 +230,10 @@ impl World {
             },
             builtin_sandbox: true,
         });
+        let mut config = config();
+        config.manifest_url = self.hub.as_ref().map(|_| sources::settings());
         self.daemon = Some(Daemon {
-            turn: Turn::new(Arc::new(config())),
+            turn: Turn::new(Arc::new(config)),
             workers: BTreeMap::new(),
             cursor: None,
             listed_at: Mono::default(),
@@ -216,7 +242,26 @@ impl World {
         });
         self.note(|| "daemon starts".into());
         self.later(Duration::ZERO, Job::Stream { generation });
-        self.later(Duration::ZERO, Job::Scan { generation });
+        self.look_at_sources();
+    }
+
+    /// A daemon begins, or got a signal.
+    fn look_at_sources(&mut self) {
+        let generation = self.generation;
+        let Some(hub) = &mut self.hub else {
+            self.later(Duration::ZERO, Job::Scan { generation });
+            return;
+        };
+        hub.boot();
+        self.deed(Duration::ZERO, Deed::Look);
+        self.deed(Duration::ZERO, Deed::Ask);
+        self.deed(limits::RESTORE_HEAD_START, Deed::HeadStart);
+    }
+
+    /// What a source of the daemon that runs now does later.
+    pub fn deed(&mut self, after: Duration, deed: Deed) {
+        let generation = self.generation;
+        self.later(after, Job::Hub { generation, deed });
     }
 
     /// kill -9: everything in memory is gone; calls on their way may or may not still be carried out.
@@ -247,7 +292,7 @@ impl World {
         pods
     }
 
-    fn event(&mut self, event: Event) {
+    pub fn event(&mut self, event: Event) {
         let now = self.now();
         let Some(daemon) = self.daemon.as_mut() else { return };
         let effects = daemon.turn.handle(event, &now);
@@ -363,6 +408,7 @@ impl World {
             Job::Arrive { generation, key, token, call } => {
                 let now = self.now();
                 self.judge(&call);
+                self.judge_stop(&call);
                 let result = self.engine.perform(&call, now);
                 self.note(|| format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
                 if generation != self.generation {
@@ -407,6 +453,12 @@ impl World {
             Job::Tick { generation } if generation == self.generation => self.event(Event::Tick),
             Job::Stream { generation } if generation == self.generation => self.stream(),
             Job::Scan { generation } if generation == self.generation => self.scan(),
+            Job::Hub { generation, deed } if generation == self.generation => match deed {
+                Deed::Look => self.look(),
+                Deed::Ask => self.ask(),
+                Deed::Answered => self.answered(),
+                Deed::HeadStart => self.head_start_ends(),
+            },
             _ => {}
         }
     }

@@ -1,0 +1,551 @@
+//! The file and the URL source beside each other: each tells the truth, lies, fails or is silent. The real
+//! scanner, the real state of the URL and the real replay of what is remembered; disk, server and store are
+//! in memory.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use podkeeper::clock::Now;
+use podkeeper::limits;
+use podkeeper::manifest::{self, Context, Decoded};
+use podkeeper::pod::Source;
+use podkeeper::runtime::fake::{Behaviour, Restart};
+use podkeeper::runtime::{Call, DockerState, labels};
+use podkeeper::source::accept::Acceptor;
+use podkeeper::source::disk::{Disk, Found, Reading, Stamp};
+use podkeeper::source::hints::Hints;
+use podkeeper::source::http::Settings;
+use podkeeper::source::http::fetch::Validators;
+use podkeeper::source::http::state::{Answer, Content, State};
+use podkeeper::source::http::url::ManifestUrl;
+use podkeeper::source::in_force::Version;
+use podkeeper::source::last_good::Remembered;
+use podkeeper::source::last_good::replay::replay;
+use podkeeper::source::scan::Scanner;
+use podkeeper::source::{FromSource, PodSet, SourceUpdate};
+use podkeeper::turn::Event;
+
+use super::scenes::manifest;
+use super::world::{Deed, NODE, ROOT, World};
+use super::{seconds, seeds};
+
+const DIRECTORY: &str = "/m";
+const URL: &str = "https://fleet/pods";
+
+/// A directory of files in memory. Clones share it.
+#[derive(Clone, Default)]
+struct SimDisk(Arc<Mutex<Files>>);
+
+#[derive(Default)]
+struct Files {
+    files: BTreeMap<PathBuf, (String, Stamp)>,
+    inode: u64,
+    unreadable: bool,
+}
+
+impl SimDisk {
+    fn write(&self, path: &str, text: &str, now: &Now) {
+        let mut disk = self.0.lock().unwrap();
+        disk.inode += 1;
+        let changed = now.wall.as_nanosecond();
+        let size = text.len() as u64;
+        let stamp = Stamp { file: (1, disk.inode), size, modified: changed, changed };
+        disk.files.insert(path.into(), (text.to_owned(), stamp));
+    }
+
+    fn whole(&self) -> io::Result<std::sync::MutexGuard<'_, Files>> {
+        let disk = self.0.lock().unwrap();
+        if disk.unreadable { Err(io::ErrorKind::TimedOut.into()) } else { Ok(disk) }
+    }
+}
+
+impl Disk for SimDisk {
+    fn find(&self, path: &Path) -> io::Result<Found> {
+        let disk = self.whole()?;
+        match disk.files.get(path) {
+            Some((_, stamp)) => Ok(Found::File(*stamp)),
+            None if path == Path::new(DIRECTORY) || path.ends_with("..") => Ok(Found::Directory(1)),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn is_link(&self, _path: &Path) -> bool {
+        false
+    }
+
+    fn names(&self, _directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {
+        self.whole()?.files.keys().filter_map(|path| path.file_name()).for_each(each);
+        Ok(())
+    }
+
+    fn read(&self, path: &Path, limit: usize) -> io::Result<Reading> {
+        let disk = self.whole()?;
+        let (text, stamp) = disk.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+        assert!(text.len() <= limit);
+        Ok(Reading { content: text.clone().into_bytes(), stamp: Some(*stamp) })
+    }
+}
+
+/// What the server does when it is asked.
+#[derive(Clone, PartialEq)]
+enum Says {
+    Body(String),
+    Nothing,
+    Status(&'static str),
+}
+
+/// Both sources and what they stand on.
+pub struct Hub {
+    disk: SimDisk,
+    server: Says,
+    etag: u64,
+    /// What would be below the root directory.
+    store: BTreeMap<(Source, String, Version), Remembered>,
+    hints: Hints,
+    /// Of the daemon that runs.
+    scanner: Scanner,
+    state: State,
+    restored: Option<PodSet>,
+    /// Containers that something happened to for a reason: what they run was not wanted for a while, or
+    /// was wanted in two ways.
+    doomed: BTreeSet<String>,
+}
+
+/// Of the URL source.
+pub fn settings() -> Settings {
+    Settings::new(ManifestUrl::parse(URL).unwrap())
+}
+
+fn acceptor(source: Source) -> Acceptor {
+    Acceptor { decode, ..Acceptor::new(source, NODE.to_owned()) }
+}
+
+/// [`manifest::decode`]; the same few manifests are read again and again.
+fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
+    thread_local! {
+        static DECODED: RefCell<BTreeMap<(String, Vec<u8>), Decoded>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    DECODED.with_borrow_mut(|all| {
+        let new = || manifest::decode(bytes, context);
+        all.entry((context.path.to_owned(), bytes.to_owned())).or_insert_with(new).clone()
+    })
+}
+
+impl Hub {
+    fn new() -> Hub {
+        Hub {
+            disk: SimDisk::default(),
+            server: Says::Nothing,
+            etag: 0,
+            store: BTreeMap::new(),
+            hints: Hints::default(),
+            scanner: Scanner::new(DIRECTORY.into(), acceptor(Source::File)),
+            state: State::default(),
+            restored: None,
+            doomed: BTreeSet::new(),
+        }
+    }
+
+    /// A daemon starts with what the last one remembered.
+    pub fn boot(&mut self) {
+        let of = |source: Source| -> Vec<Remembered> {
+            let mine = self.store.iter().filter(|((s, _, _), _)| *s == source);
+            mine.map(|(_, content)| content.clone()).collect()
+        };
+        let path = DIRECTORY.into();
+        self.scanner = Scanner::on(Box::new(self.disk.clone()), path, acceptor(Source::File));
+        self.scanner.restore(replay(of(Source::File), &acceptor(Source::File)));
+        self.hints = Hints::default();
+        self.state = State::default();
+        let remembered = replay(of(Source::Http), &acceptor(Source::Http)).pop();
+        self.restored = remembered.and_then(|remembered| self.state.restore(remembered));
+    }
+
+    fn remember(&mut self, source: Source, content: Remembered, needed: &[Version]) {
+        self.store.retain(|(s, path, version), _| {
+            *s != source || *path != content.path || needed.contains(version)
+        });
+        self.store.insert((source, content.path.clone(), content.version), content);
+    }
+
+    /// Newest text that was accepted of a path.
+    fn accepted(&self, source: Source, path: &str) -> Option<String> {
+        let mut of = self.store.range((source, path.to_owned(), 0)..=(source, path.to_owned(), u64::MAX));
+        of.next_back().map(|(_, content)| String::from_utf8(content.bytes.clone()).unwrap())
+    }
+
+    /// What is wanted: by name of the pod, what was written, by each source that has it.
+    fn wanted(&self) -> BTreeMap<String, Vec<String>> {
+        let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        for ((source, path, _), _) in self.store.iter().rev() {
+            if !seen.insert((*source, path)) {
+                continue;
+            }
+            let text = self.accepted(*source, path).unwrap();
+            let context = Context { node_name: NODE, source: *source, path };
+            for pod in decode(text.as_bytes(), &context).pods {
+                wanted.entry(pod.key.name.clone()).or_default().push(pod.written.clone().unwrap());
+            }
+        }
+        wanted
+    }
+}
+
+impl World {
+    fn hub(&mut self) -> &mut Hub {
+        self.hub.as_mut().expect("a world with both sources")
+    }
+
+    /// Each container of ours that could still run, with its pod's name and what was written.
+    fn lives(&self) -> Vec<(String, String, String, bool)> {
+        let ours = self.engine.containers().filter_map(|c| {
+            let label = |key: &str| c.body.labels.get(key).cloned();
+            (label(labels::ROOT_DIR)? == ROOT).then_some(())?;
+            let running = c.state == DockerState::Running;
+            Some((c.id.clone(), label(labels::POD_NAME)?, label(labels::WRITTEN)?, running))
+        });
+        ours.collect()
+    }
+
+    /// From now on these may be stopped: something else is wanted under their name, or nothing.
+    fn doom(&mut self) {
+        let wanted = self.hub().wanted();
+        for (id, name, written, _) in self.lives() {
+            if wanted.get(&name).is_none_or(|all| all.iter().any(|w| *w != written)) {
+                self.hub().doomed.insert(id);
+            }
+        }
+    }
+
+    /// Nothing may stop what a source wants that only failed.
+    pub fn judge_stop(&mut self, call: &Call) {
+        let (Call::Kill { id, .. } | Call::Remove { id, .. }) = call else { return };
+        let Some(hub) = &self.hub else { return };
+        let running = self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
+        assert!(!running || hub.doomed.contains(id), "{id} is stopped, and its source has not asked for it");
+    }
+
+    /// The file source looks.
+    pub fn look(&mut self) {
+        let now = self.now();
+        let Some(hub) = &mut self.hub else { return };
+        let hints = std::mem::take(&mut hub.hints);
+        let outcome = hub.scanner.scan(now, &hints);
+        let spoke = outcome.update.is_some();
+        for (content, needed) in outcome.accepted {
+            hub.remember(Source::File, content, &needed);
+        }
+        if spoke && !outcome.failed {
+            let scanner = &hub.scanner;
+            hub.store.retain(|(source, path, _), _| *source != Source::File || scanner.holds(path));
+        }
+        let period = if outcome.failed { seconds(5) } else { seconds(20) };
+        let settle = outcome.settle.map_or(period, |at| at.since(now.mono).min(period));
+        self.deed(settle.max(limits::SCAN_COALESCE), Deed::Look);
+        self.doom();
+        for update in outcome.before.into_iter().chain(outcome.update) {
+            self.say(Source::File, update);
+        }
+        self.doom();
+    }
+
+    /// The URL source asks; the answer comes later.
+    pub fn ask(&mut self) {
+        let silent = self.hub().server == Says::Nothing;
+        let latency = if silent { seconds(10) } else { Duration::from_millis(self.below(1200)) };
+        self.deed(latency, Deed::Answered);
+    }
+
+    /// The head start of the server is over.
+    pub fn head_start_ends(&mut self) {
+        if let Some(set) = self.hub().restored.take() {
+            self.say(Source::Http, SourceUpdate::Restored(set));
+        }
+    }
+
+    /// The server's answer is there.
+    pub fn answered(&mut self) {
+        let Some(hub) = &mut self.hub else { return };
+        let asked = hub.state.validators();
+        let answer = match &hub.server {
+            Says::Nothing => Answer::Failed("no answer within 10s".to_owned()),
+            Says::Status(status) => Answer::Failed(format!("the server answers {status}")),
+            Says::Body(_) if asked.etag == Some(hub.etag.to_string()) => Answer::Unchanged,
+            Says::Body(body) => {
+                let validators = Validators { etag: Some(hub.etag.to_string()), last_modified: None };
+                let content = Content { bytes: body.clone().into_bytes(), signature: None, validators };
+                let digest = content.digest();
+                let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None);
+                let decoded = (!hub.state.known().contains(&digest)).then(judge);
+                Answer::Content { digest, content, decoded }
+            }
+        };
+        let failed = matches!(answer, Answer::Failed(_));
+        let (updates, remember) = hub.state.take(answer, URL);
+        if let Some(remember) = remember {
+            let Content { bytes, validators: Validators { etag, last_modified }, .. } = remember.content;
+            let (path, version) = (URL.to_owned(), remember.version);
+            let content = Remembered { path, version, bytes, etag, last_modified, ..Remembered::default() };
+            hub.remember(Source::Http, content, &remember.needed);
+        }
+        self.doom();
+        for update in updates {
+            let set = self.hub().restored.take().filter(|_| !matches!(update, SourceUpdate::Full(_)));
+            if let Some(set) = set {
+                self.say(Source::Http, SourceUpdate::Restored(set));
+            }
+            self.say(Source::Http, update);
+        }
+        self.doom();
+        let wait = if failed { 10 + self.below(50) } else { 18 + self.below(4) };
+        self.deed(seconds(wait), Deed::Ask);
+    }
+
+    fn say(&mut self, source: Source, update: SourceUpdate) {
+        self.note(|| match &update {
+            SourceUpdate::Full(set) => format!("{source} full {}", set.pods.len()),
+            SourceUpdate::Restored(set) => format!("{source} restored {}", set.pods.len()),
+            other => format!("{source} {other:?}").chars().take(120).collect(),
+        });
+        self.event(Event::Source(FromSource { source, update }));
+    }
+
+    /// Something happens to a source, the daemon or the machine.
+    fn turmoil(&mut self) {
+        let now = self.now();
+        let (what, which, version) = (self.below(100), self.below(4), self.below(3));
+        // Both sources know the pods 2 and 3, and sometimes by the same words.
+        let name = format!("pod{which}");
+        let path = format!("{DIRECTORY}/{name}.yaml");
+        let good = manifest(&name, version, which);
+        match what {
+            0..20 => self.write_file(&path, &good),
+            20..28 => {
+                let bad = ["", "{", "kind: Pod\napiVersion: v1\n", "not: {yaml"];
+                self.write_file(&path, bad[usize::try_from(version).unwrap()]);
+            }
+            28..34 => self.write_file(&path, &good[..good.len() / 2]),
+            34..42 => {
+                self.note(|| format!("turmoil: {path} goes"));
+                let seen = self.below(3) > 0;
+                let hub = self.hub();
+                hub.disk.0.lock().unwrap().files.remove(Path::new(&path));
+                if seen {
+                    hub.hints.gone(&format!("{name}.yaml"));
+                    self.deed(Duration::from_millis(2), Deed::Look);
+                }
+            }
+            42..48 => {
+                self.note(|| "turmoil: the directory can be read, or not".to_owned());
+                let mut disk = self.hub().disk.0.lock().unwrap();
+                disk.unreadable = !disk.unreadable;
+            }
+            48..66 => {
+                let mut pods: Vec<String> = Vec::new();
+                for n in 2..6 {
+                    if self.below(3) > 0 {
+                        let version = self.below(3);
+                        pods.push(manifest(&format!("pod{n}"), version, n));
+                    }
+                }
+                let empty = "{apiVersion: v1, kind: List, items: []}\n".to_owned();
+                let body = if pods.is_empty() { empty } else { pods.join("---\n") };
+                self.serve(Says::Body(body));
+            }
+            66..70 => self.serve(Says::Body(format!("{good}---\nkind: Pod\napiVersion: v1\n"))),
+            70..76 => self.serve(Says::Status("404 Not Found")),
+            76..80 => self.serve(Says::Nothing),
+            80..84 => self.serve(Says::Body("<html>".to_owned())),
+            84..87 => self.hub().etag += 1,
+            87..96 => {
+                self.kill_daemon();
+                self.start_daemon();
+            }
+            _ => {
+                self.note(|| "turmoil: power cut".to_owned());
+                self.kill_daemon();
+                self.engine.restart_engine(Restart::PowerCut, now);
+                self.start_daemon();
+            }
+        }
+    }
+
+    fn serve(&mut self, says: Says) {
+        self.note(|| "turmoil: the server says something else".to_owned());
+        let hub = self.hub();
+        hub.etag += 1;
+        hub.server = says;
+    }
+
+    /// A writer, with or without being noticed.
+    fn write_file(&mut self, path: &str, text: &str) {
+        self.note(|| format!("turmoil: write {} bytes to {path}", text.len()));
+        let now = self.now();
+        let seen = self.below(3) > 0;
+        let hub = self.hub();
+        hub.disk.write(path, text, &now);
+        if seen {
+            hub.hints.finished(path.rsplit('/').next().unwrap());
+            self.deed(Duration::from_millis(2), Deed::Look);
+        }
+    }
+
+    /// What was accepted last of each source is what it said last that was good.
+    fn check_accepted(&mut self) {
+        let hub = self.hub();
+        let is_good = |source, path: &str, text: &str| {
+            let decoded = acceptor(source).accept(path, text.as_bytes(), None);
+            decoded.is_good() && !text.trim_start().starts_with('<')
+        };
+        let disk = hub.disk.0.lock().unwrap();
+        if !disk.unreadable {
+            for (path, (text, _)) in &disk.files {
+                let path = path.to_str().unwrap();
+                let accepted = hub.accepted(Source::File, path);
+                if is_good(Source::File, path, text) {
+                    assert_eq!(accepted.as_ref(), Some(text), "{path}");
+                } else {
+                    assert!(accepted.is_none_or(|a| is_good(Source::File, path, &a)), "{path}");
+                }
+            }
+            for (source, path, _) in hub.store.keys() {
+                assert!(
+                    *source == Source::Http || disk.files.contains_key(Path::new(path)),
+                    "{path} is gone"
+                );
+            }
+        }
+        let accepted = hub.accepted(Source::Http, URL);
+        match &hub.server {
+            Says::Body(body) if is_good(Source::Http, URL, body) => assert_eq!(accepted.as_ref(), Some(body)),
+            _ => assert!(accepted.is_none_or(|a| is_good(Source::Http, URL, &a))),
+        }
+    }
+
+    /// Exactly the pods run that what was accepted last names, each once.
+    fn check_wanted_runs(&mut self) {
+        let wanted = self.hub().wanted();
+        let mut running: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (_, name, written, _) in self.lives().into_iter().filter(|(_, _, _, running)| *running) {
+            running.entry(name).or_default().insert(written);
+        }
+        // A broken manifest that this daemon never saw whole: what runs of it is left alone.
+        let hub = self.hub();
+        let disk = hub.disk.0.lock().unwrap();
+        running.retain(|name, _| {
+            let path = format!("{DIRECTORY}/{}.yaml", name.trim_end_matches("-node1"));
+            let is_there = disk.unreadable || disk.files.contains_key(Path::new(&path));
+            wanted.contains_key(name) || !is_there || hub.accepted(Source::File, &path).is_some()
+        });
+        let names = |of: Vec<&String>| of.into_iter().cloned().collect::<BTreeSet<String>>();
+        assert_eq!(names(running.keys().collect()), names(wanted.keys().collect()), "which pods run");
+        for (name, written) in &running {
+            assert_eq!(written.len(), 1, "{name} runs twice");
+            assert!(wanted[name].iter().any(|w| written.contains(w)), "{name} runs as nobody wants it");
+        }
+    }
+
+    fn pass_time(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        self.run_until(until);
+    }
+}
+
+/// Lessons 2 to 9: whatever two sources say, do not say, or say badly, and whoever dies meanwhile.
+#[test]
+fn k12396_k4441_two_sources_end_with_exactly_what_was_accepted_last() {
+    seeds(1000, |w| {
+        w.engine.behave("prepare", Behaviour::exits(0, Duration::from_millis(300)));
+        w.hub = Some(Hub::new());
+        let steps = 10 + w.below(20);
+        for _ in 0..w.below(5) {
+            w.turmoil();
+        }
+        w.start_daemon();
+        for _ in 0..steps {
+            let pause = Duration::from_millis(100 + w.below(1 << (6 + w.seed % 9)));
+            w.pass_time(pause);
+            w.turmoil();
+        }
+        w.pass_time(seconds(400));
+        w.check_accepted();
+        w.check_wanted_runs();
+        // Everything is good again.
+        w.hub().disk.0.lock().unwrap().unreadable = false;
+        w.write_file("/m/pod0.yaml", &manifest("pod0", 7, 0));
+        w.serve(Says::Body(manifest("pod5", 7, 5)));
+        w.pass_time(seconds(200));
+        w.check_accepted();
+        w.check_wanted_runs();
+        assert!(w.lives().iter().any(|(_, name, ..)| name == "pod5-node1"));
+    });
+}
+
+/// The source answers 404 for an hour, the daemon and the machine die meanwhile: all that ran runs.
+#[test]
+fn k4441_an_hour_of_404_stops_nothing() {
+    seeds(20, |w| {
+        w.hub = Some(Hub::new());
+        let pods: Vec<String> = (0..4).map(|n| manifest(&format!("pod{n}"), 0, 0)).collect();
+        w.serve(Says::Body(pods.join("---\n")));
+        w.start_daemon();
+        w.pass_time(seconds(60));
+        let before = w.running();
+        assert_eq!(before.len(), 8);
+        w.serve(Says::Status("404 Not Found"));
+        for round in 0..6 {
+            w.pass_time(seconds(600));
+            if round % 2 == w.seed % 2 {
+                w.kill_daemon();
+                w.start_daemon();
+            }
+        }
+        w.pass_time(seconds(60));
+        assert_eq!(w.running(), before);
+        assert_eq!(w.kills, []);
+        w.kill_daemon();
+        let now = w.now();
+        w.engine.restart_engine(Restart::PowerCut, now);
+        w.start_daemon();
+        w.pass_time(seconds(30));
+        w.check_wanted_runs();
+        assert_eq!(w.running().len(), 8);
+    });
+}
+
+/// A pod moves to the other source, word for word: nobody restarts it. Wherever the other one says it
+/// first, it stays; there is no moment at which nobody wants it.
+#[test]
+fn a_pod_moves_between_the_sources_without_a_restart() {
+    seeds(40, |w| {
+        w.hub = Some(Hub::new());
+        w.write_file("/m/pod0.yaml", &manifest("pod0", 1, 0));
+        w.serve(Says::Body(manifest("pod9", 1, 0)));
+        w.start_daemon();
+        w.pass_time(seconds(60));
+        let before = w.running();
+        let both = format!("{}---\n{}", manifest("pod9", 1, 0), manifest("pod0", 1, 0));
+        for _ in 0..3 {
+            w.serve(Says::Body(both.clone()));
+            w.pass_time(seconds(60));
+            w.hub().disk.0.lock().unwrap().files.clear();
+            w.pass_time(seconds(90));
+            if w.seed % 2 == 0 {
+                w.kill_daemon();
+                w.start_daemon();
+            }
+            w.write_file("/m/pod0.yaml", &manifest("pod0", 1, 0));
+            w.pass_time(seconds(60));
+            w.serve(Says::Body(manifest("pod9", 1, 0)));
+            w.pass_time(seconds(60));
+        }
+        assert_eq!(w.running(), before);
+        assert_eq!((w.kills.len(), before.len()), (0, 4));
+    });
+}
