@@ -38,9 +38,10 @@ pub const ERROR_MESSAGE: usize = 4096;
 // --- Docker events -------------------------------------------------------------------------------
 
 /// First wait before connecting to Docker again; doubles to [`RECONNECT_MAX`].
-pub const RECONNECT_MIN: Duration = Duration::from_millis(250);
-/// Longest wait before connecting to Docker again.
-pub const RECONNECT_MAX: Duration = Duration::from_secs(5);
+pub const RECONNECT_MIN: Duration = Duration::from_millis(100);
+/// Longest wait before connecting to Docker again. An attempt on a socket where nobody listens costs
+/// microseconds; at boot all pods wait for it.
+pub const RECONNECT_MAX: Duration = Duration::from_millis(500);
 
 // --- Manifests and sources -----------------------------------------------------------------------
 

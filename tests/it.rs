@@ -80,6 +80,9 @@ mod lifecycle_writers;
 #[path = "it/objects.rs"]
 mod objects;
 #[cfg(test)]
+#[path = "it/offline.rs"]
+mod offline;
+#[cfg(test)]
 #[path = "it/packaging.rs"]
 mod packaging;
 #[cfg(test)]

@@ -78,6 +78,8 @@ pub struct Options {
     pub look_at: Option<PathBuf>,
     /// Environment of the daemon.
     pub env: Vec<(String, String)>,
+    /// The daemon has no network but a loopback that is down.
+    pub cut: bool,
 }
 
 impl Options {
@@ -130,7 +132,12 @@ impl Node {
     /// The command that is the daemon, with all its flags.
     pub fn run_command(&self) -> Command {
         let options = self.options.borrow();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
+        let program = env!("CARGO_BIN_EXE_podkeeper");
+        // It takes the place of its process.
+        let mut command = Command::new(if options.cut { "unshare" } else { program });
+        if options.cut {
+            command.args(["--net", "--", program]);
+        }
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
         command.arg("--pod-manifest-path").arg(self.manifests());
         command.arg("--root-dir").arg(self.root()).arg("--run-dir").arg(self.run_dir());

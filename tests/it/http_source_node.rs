@@ -79,3 +79,37 @@ fn k4441_a_daemon_that_starts_while_the_server_is_down_touches_nothing() {
     node.wait_gone("probe");
     assert_eq!(node.running("web", "app"), [web]);
 }
+
+/// A pod moves to the other source and back, word for word: nobody restarts it, whether it is told by both
+/// for a while or the daemon starts anew in between.
+#[test]
+fn a_pod_moves_between_the_sources_without_a_restart() {
+    let server = Server::start();
+    server.send(list(&[Pod::new("other")]));
+    let node = node(&server);
+    let web = Pod::new("web");
+    node.write("web.yaml", web.text());
+    let first = node.wait_running("web", "app");
+    node.wait_phase("web", "Running");
+    let held_by = |source: &str| {
+        node.wait_until(&format!("it is of source {source}"), || {
+            let pods = node.podkeeper(&["get", "pods", "-A", "-o", "yaml"]);
+            let text = String::from_utf8_lossy(&pods.stdout).into_owned();
+            let of =
+                text.split("- apiVersion").find(|pod| pod.contains(&format!("name: {}", node.full("web"))));
+            of.is_some_and(|pod| pod.contains(&format!("kubernetes.io/config.source: {source}")))
+        });
+        assert_eq!(node.running("web", "app"), std::slice::from_ref(&first), "{source}");
+    };
+    held_by("file");
+    server.send(list(&[Pod::new("other"), web.clone()]));
+    node.wait_until("both are told", || source(&node).objects == 2);
+    node.remove("web.yaml");
+    held_by("http");
+    node.restart();
+    held_by("http");
+    node.write("web.yaml", web.text());
+    server.send(list(&[Pod::new("other")]));
+    held_by("file");
+    node.wait_phase("web", "Running");
+}

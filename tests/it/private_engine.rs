@@ -27,7 +27,7 @@ use super::harness::{Container, Node, Options, PATIENCE, SOCKET};
 use super::pods::{IMAGE, Pod};
 
 /// The engine and its directories.
-struct Engine {
+pub struct Engine {
     name: String,
     base: PathBuf,
     flags: Vec<String>,
@@ -36,7 +36,7 @@ struct Engine {
 
 impl Engine {
     /// It does not run yet.
-    fn new(flags: &[&str]) -> Engine {
+    pub fn new(flags: &[&str]) -> Engine {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("podkeeper-e{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let base = std::env::temp_dir().join(&name);
@@ -44,7 +44,7 @@ impl Engine {
         Engine { name, base, flags: flags.iter().map(|&f| f.to_owned()).collect(), process: None }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.base.join("sock")
     }
 
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Starts dockerd and waits until it answers.
-    fn start(&mut self) {
+    pub fn start(&mut self) {
         self.launch();
         let begun = Instant::now();
         while self.docker().ping().is_err() {
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// As [`Engine::start`], the first time: also with the image that the pods are made of.
-    fn start_with_image(&mut self) {
+    pub fn start_with_image(&mut self) {
         self.start();
         let loaded = self.docker().load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
         assert_eq!(loaded, [IMAGE]);
@@ -97,7 +97,7 @@ impl Engine {
         self.process = Some(command.spawn().expect("unshare"));
     }
 
-    fn kill9(&mut self) {
+    pub fn kill9(&mut self) {
         let mut process = self.process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();

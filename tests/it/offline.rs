@@ -1,0 +1,76 @@
+//! A node that boots with no network at all: neither dockerd nor the daemon has more than a dead loopback,
+//! the URL cannot be reached, and the manifests on disk are not what they were.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::faults::assert_single;
+use super::harness::{Node, Options};
+use super::hostile::{Server, ok};
+use super::pods::Pod;
+use super::private_engine::Engine;
+
+fn pod(name: &str) -> Pod {
+    Pod::new(name).set("/spec/hostNetwork", true)
+}
+
+/// Issue "all desired state": cut from the network and started again, the node runs what it ran.
+#[test]
+fn k4441_k3355_cut_from_the_network_everything_runs_again() {
+    let mut engine = Engine::new(&[]);
+    engine.start_with_image();
+    let server = Server::start();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+        "stringData": {"word": "c4n4ry-0f-4-s3cr3t-fr0m-4-server"}});
+    let with_secret = pod("url-1").set(
+        "/spec/containers/0/env",
+        json!([{"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "word"}}}]),
+    );
+    let documents = [secret.to_string(), with_secret.text(), pod("url-2").text()];
+    server.send(ok("", documents.join("\n---\n")));
+    let socket = Some(engine.socket());
+    let url = format!("--manifest-url={}", server.url());
+    let node = Node::prepare(Options {
+        endpoint: socket.clone(),
+        look_at: socket,
+        ..Options::flags(&[&url, "--host-network-sources=file,http"])
+    });
+    for name in ["file-1", "file-2", "file-3"] {
+        node.write(&format!("{name}.yaml"), pod(name).text());
+    }
+    node.launch();
+    let pods = ["file-1", "file-2", "file-3", "url-1", "url-2"];
+    pods.iter().for_each(|name| node.wait_phase(name, "Running"));
+    node.wait_until("all of it is remembered", || {
+        let count = |source: &str| {
+            let store = node.root().join("last-good").join(source);
+            std::fs::read_dir(store).map_or(0, |entries| entries.count())
+        };
+        (count("file"), count("http")) == (3, 1)
+    });
+
+    // The power fails; what comes back has no network, and a disk that suffered.
+    node.kill9();
+    engine.kill9();
+    node.write_in_place("file-2.yaml", "apiVersion: v1\nkind: Pod\nmeta");
+    node.write_in_place("file-3.yaml", "");
+    node.options.borrow_mut().cut = true;
+    node.launch();
+    engine.start();
+    let answers = Instant::now();
+    let boot = |name: &str| node.running(name, "app").into_iter().next();
+    node.wait_until("everything runs again", || pods.iter().all(|name| boot(name).is_some()));
+    println!("everything runs {:?} after dockerd answers", answers.elapsed());
+    assert_single(&node, "after the power cut");
+    pods.iter().for_each(|name| node.wait_phase(name, "Running"));
+    let env = node.inspect(&boot("url-1").unwrap().id)["Config"]["Env"].to_string();
+    assert!(env.contains("WORD=c4n4ry-0f-4-s3cr3t-fr0m-4-server"), "{env}");
+    let sources = node.status().unwrap().sources;
+    let http = sources.iter().find(|s| s.name == "http").unwrap();
+    assert!(!http.ready && http.problem.is_some(), "{http:?}");
+    let stale = node.podkeeper(&["get", "pods", "-A"]);
+    let stale = String::from_utf8_lossy(&stale.stdout).into_owned();
+    assert_eq!(stale.matches("STALE").count(), 4, "{stale}");
+    drop(node);
+}
