@@ -26,6 +26,7 @@ fn ids(containers: &[Container]) -> BTreeSet<String> {
 fn a_killed_container_is_started_again_at_once_and_alone() {
     let (node, history) = two_containers();
     let (app, other) = (node.wait_running("web", "app"), node.wait_running("web", "other"));
+    node.wait_until("it has spoken", || node.says(&["logs", "web", "-c", "app"]) == "started\n");
     node.kill_container(&app.id, "SIGKILL");
     let new =
         node.wait_for("attempt 1 runs", || node.running("web", "app").into_iter().find(|c| c.attempt == 1));

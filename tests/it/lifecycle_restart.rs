@@ -240,10 +240,13 @@ fn k40123_a_manifest_directory_that_is_replaced_is_followed() {
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
     let before = node.of("web");
+    // Whole when it comes: a directory with one of the two would say that the other one is gone.
+    let fresh = node.base.join("fresh");
+    fs::create_dir(&fresh).unwrap();
+    fs::write(fresh.join("new.yaml"), Pod::new("new").text()).unwrap();
+    fs::write(fresh.join("web.yaml"), Pod::new("web").text()).unwrap();
     fs::rename(node.manifests(), node.base.join("old")).unwrap();
-    fs::create_dir(node.manifests()).unwrap();
-    node.write("new.yaml", Pod::new("new").text());
-    node.write("web.yaml", Pod::new("web").text());
+    fs::rename(&fresh, node.manifests()).unwrap();
     node.wait_phase("new", "Running");
     assert_eq!(node.of("web"), before);
     node.remove("new.yaml");

@@ -17,7 +17,7 @@ fn pod(name: &str) -> Pod {
 
 /// Issue "all desired state": cut from the network and started again, the node runs what it ran.
 #[test]
-fn k4441_k3355_cut_from_the_network_everything_runs_again() {
+fn k4441_cut_from_the_network_everything_runs_again() {
     let mut engine = Engine::new(&[]);
     engine.start_with_image();
     let server = Server::start();

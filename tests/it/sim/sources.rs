@@ -459,7 +459,7 @@ impl World {
 
 /// Lessons 2 to 9: whatever two sources say, do not say, or say badly, and whoever dies meanwhile.
 #[test]
-fn k12396_k4441_two_sources_end_with_exactly_what_was_accepted_last() {
+fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
     seeds(1000, |w| {
         w.engine.behave("prepare", Behaviour::exits(0, Duration::from_millis(300)));
         w.hub = Some(Hub::new());
