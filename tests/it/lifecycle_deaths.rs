@@ -178,8 +178,9 @@ fn a_pod_of_two_is_failed_only_when_both_have_ended() {
         let state = node.container_status("job", "app").and_then(|c| c.state);
         state.is_some_and(|s| s.terminated.is_some())
     });
-    assert_eq!(node.phase("job"), "Running");
+    // Pending until the second one runs, too.
     let long = node.wait_running("job", "long");
+    node.wait_phase("job", "Running");
     node.wait_until("long has begun", || node.says(&["logs", "job", "-c", "long"]) == "started\n");
     node.kill_container(&long.id, "SIGTERM");
     node.wait_phase("job", "Failed");
