@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::pod::Source;
 use crate::policy::Policy;
+use crate::worker::pulls::Pace;
 
 /// Where Docker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +44,11 @@ pub struct Config {
     pub allow_privileged: bool,
     /// `--pod-security`, `--allowed-host-paths`, `--allowed-images`, `--require-image-digest`.
     pub policy: Policy,
-    /// `--image-pull-progress-deadline`.
-    pub pull_progress_deadline: Duration,
+    /// `--image-pull-progress-deadline`, `--serialize-image-pulls`, `--max-parallel-image-pulls`,
+    /// `--registry-qps`, `--registry-burst`.
+    pub pull_pace: Pace,
+    /// `--image-preload-dir`, absolute; `None` for none.
+    pub image_preload_dir: Option<PathBuf>,
 }
 
 impl Config {

@@ -11,6 +11,7 @@ pub mod flags;
 mod get;
 pub mod help;
 mod human;
+mod images;
 mod logs;
 #[cfg(test)]
 mod man;
@@ -53,6 +54,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Describe(options, names) => describe::run(&options, &names),
         Command::Logs(options, pod) => logs::run(&options, &pod),
         Command::Exec(options, pod, command) => exec::run(&options, &pod, command),
+        Command::Pull(options, images) => images::pull(&options, &images),
+        Command::Load(options, files) => images::load(&options, &files),
         Command::Version => print(&format!("podkeeper {VERSION}\n")),
         Command::Help(verb) => print(&help::text(verb)),
     };
