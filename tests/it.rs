@@ -35,6 +35,9 @@ mod harness;
 #[path = "it/history.rs"]
 mod history;
 #[cfg(test)]
+#[path = "it/images.rs"]
+mod images;
+#[cfg(test)]
 #[path = "it/inotify.rs"]
 mod inotify;
 #[cfg(test)]
@@ -82,6 +85,9 @@ mod private_engine;
 #[cfg(test)]
 #[path = "it/proxy.rs"]
 mod proxy;
+#[cfg(test)]
+#[path = "it/registry.rs"]
+mod registry;
 #[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;
