@@ -149,8 +149,8 @@ enum Outcome {
     Fine,
     /// It may still be written.
     Unsettled,
-    /// Docker cannot be asked.
-    Later(String),
+    /// Docker did not do it this time.
+    Later(DockerError),
 }
 
 impl Body {
@@ -207,25 +207,29 @@ impl Body {
         };
         self.trouble = None;
         let mut again = self.frequency;
+        let mut failed = false;
         for (name, stamp) in &files {
             match self.one(name, *stamp, &now)? {
                 Outcome::Fine => {}
                 Outcome::Unsettled => again = again.min(limits::PRELOAD_SETTLE),
-                Outcome::Later(why) => {
-                    let first = self.retry.is_none();
-                    let wait = match self.retry {
-                        Some((_, wait)) => wait.saturating_mul(2).min(limits::PRELOAD_RETRY_MAX),
-                        None => limits::PRELOAD_RETRY_MIN,
-                    };
-                    self.retry = Some((self.clock.now().mono.after(wait), wait));
-                    if first {
-                        log::warn!("preloaded image archive {name}: {why}; podkeeper tries again");
+                Outcome::Later(error) => {
+                    if self.retry.is_none() && !failed {
+                        log::warn!("image archive {name}: {error}; podkeeper tries again");
                     }
-                    return Ok(wait.min(self.frequency));
+                    failed = true;
+                    // The next one may do better, unless nobody is there to take it.
+                    if matches!(error, DockerError::Unreachable(_)) {
+                        break;
+                    }
                 }
             }
         }
-        self.retry = None;
+        self.retry = failed.then(|| {
+            let longer = |(_, wait): (Mono, Duration)| wait.saturating_mul(2).min(limits::PRELOAD_RETRY_MAX);
+            let wait = self.retry.map_or(limits::PRELOAD_RETRY_MIN, longer);
+            again = again.min(wait);
+            (self.clock.now().mono.after(wait), wait)
+        });
         self.bad.retain(|name, _| files.contains_key(name));
         let before = self.memory.len();
         self.memory.retain(|name, _| files.contains_key(name));
@@ -245,7 +249,7 @@ impl Body {
                 return Ok(Outcome::Fine);
             }
             match self.lost(&loaded.images) {
-                Err(why) => return Ok(Outcome::Later(why)),
+                Err(error) => return Ok(Outcome::Later(error)),
                 Ok(None) => {
                     self.checked.insert(name.to_owned());
                     return Ok(Outcome::Fine);
@@ -261,13 +265,13 @@ impl Body {
     }
 
     /// The first of these images that Docker does not have.
-    fn lost(&self, images: &[String]) -> Result<Option<String>, String> {
+    fn lost(&self, images: &[String]) -> Result<Option<String>, DockerError> {
         for image in images {
             match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
                 Ok(_) => {}
                 Err(error) => match error.refusal() {
                     Some(RefusalKind::NoSuchImage) => return Ok(Some(image.clone())),
-                    _ => return Err(error.to_string()),
+                    _ => return Err(error),
                 },
             }
         }
@@ -294,12 +298,12 @@ impl Body {
             (Err(_), Some(why)) => return Ok(self.spoilt(name, Some(stamp), &why)),
             (Err(DockerError::Refused(refusal)), None) => {
                 if refusal.message.contains("no space left") {
-                    return Ok(Outcome::Later(refusal.message));
+                    return Ok(Outcome::Later(DockerError::Refused(refusal)));
                 }
                 let why = refusal_words(&refusal.message);
                 return Ok(self.spoilt(name, Some(stamp), &why));
             }
-            (Err(error), None) => return Ok(Outcome::Later(error.to_string())),
+            (Err(error), None) => return Ok(Outcome::Later(error)),
         };
         let (size, seconds) = (bytes(stamp.size), begun.elapsed().as_secs());
         log::info!("image archive {name} is loaded ({size}, {seconds} s): {}", images.join(", "));
