@@ -52,6 +52,12 @@ pub const MANIFEST_DOCUMENTS: usize = 1000;
 pub const MANIFEST_FILES: usize = 4096;
 /// Most pods one source may want.
 pub const PODS_PER_SOURCE: usize = 1000;
+/// Most bytes of values in one ConfigMap or Secret, as in the API server.
+pub const OBJECT_BYTES: usize = 1024 * 1024;
+/// Most local objects one source may have.
+pub const OBJECTS_PER_SOURCE: usize = 1000;
+/// Most bytes (keys and values) of all local objects of one source.
+pub const OBJECT_BYTES_PER_SOURCE: usize = 16 * 1024 * 1024;
 /// Deepest nesting of a document.
 pub const MANIFEST_DEPTH: usize = 100;
 /// Most YAML nodes in one file, after aliases are expanded: what an alias bomb runs into.
@@ -90,6 +96,10 @@ pub const ARGUMENT_BYTES: usize = 128 * 1024;
 /// Most bytes that `$(VAR)` references may add to one container's environment, command and arguments.
 /// References nest, so without a bound a short manifest could ask for more than the node's memory.
 pub const EXPANSION_BYTES: usize = 1024 * 1024;
+
+/// Most bytes of one container's environment that come from local objects: more than Linux hands to a
+/// program in all.
+pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 
 // --- Workers -------------------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 //! Local objects: ConfigMaps, Secrets and claims that stand beside pods in the same sources. Types only:
-//! decoding is `manifest/`'s, choosing between two of one name is `merge/`'s.
+//! decoding is `manifest/`'s, choosing between two of one name is `merge/`'s, using them `runtime/env`'s.
 //!
 //! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` tells the
 //! length alone.
+
+pub mod refs;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,3 +129,89 @@ pub struct LocalObject {
 
 /// All local objects in force, one of each name: an immutable snapshot that workers look things up in.
 pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
+
+impl LocalObject {
+    /// A container's environment finds this key in it: of a ConfigMap in `data` alone, as upstream.
+    #[must_use]
+    pub fn has_key(&self, key: &str) -> bool {
+        match &self.content {
+            Content::ConfigMap { data, .. } => data.contains_key(key),
+            Content::Secret { data, .. } => data.contains_key(key),
+            Content::Claim { .. } => false,
+        }
+    }
+
+    /// Bytes of its keys and values together: what bounds are counted in.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let sum = |sizes: &mut dyn Iterator<Item = (usize, usize)>| {
+            sizes.fold(0_usize, |sum, (key, value)| sum.saturating_add(key).saturating_add(value))
+        };
+        match &self.content {
+            Content::ConfigMap { data, binary } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.len())))
+                .saturating_add(sum(&mut binary.iter().map(|(k, v)| (k.len(), v.len())))),
+            Content::Secret { data, .. } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.expose().len()))),
+            Content::Claim { .. } => 0,
+        }
+    }
+}
+
+/// Objects for tests. Never in the daemon.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::manifest::{self, Context};
+
+    /// What these documents hold, as the file source has it in `path`.
+    pub(crate) fn decoded(path: &str, text: &str) -> Vec<Arc<LocalObject>> {
+        let context = Context { node_name: "node1", source: Source::File, path };
+        let decoded = manifest::decode(text.as_bytes(), &context);
+        assert!(decoded.is_good(), "{:?}", decoded.problems);
+        decoded.objects
+    }
+
+    /// The same, as a snapshot.
+    pub(crate) fn snapshot(text: &str) -> Arc<Objects> {
+        let all = decoded("/m/objects.yaml", text);
+        Arc::new(all.into_iter().map(|object| (object.key.clone(), object)).collect())
+    }
+
+    /// A ConfigMap of these data (YAML in braces).
+    pub(crate) fn config_map(name: &str, data: &str) -> String {
+        format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {data}}}\n")
+    }
+
+    /// A Secret of these stringData (YAML in braces).
+    pub(crate) fn secret(name: &str, data: &str) -> String {
+        format!("---\n{{apiVersion: v1, kind: Secret, metadata: {{name: {name}}}, stringData: {data}}}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k12396_no_debug_output_holds_a_secret() {
+        const CANARY: &str = "canary-0123456789-abcdefghijklmn";
+        let objects = testing::snapshot(&testing::secret("s", &format!("{{password: {CANARY}}}")));
+        let pod = crate::plan::testing::pod(
+            "{containers: [{name: a, command: [sh, $(P)], args: [$(P)], env: [
+              {name: P, valueFrom: {secretKeyRef: {name: s, key: password}}}]}]}",
+        );
+        let expanded = crate::runtime::env::expand(&pod.spec.containers[0], "default", &objects).unwrap();
+        assert!(expanded.env.concat().contains(CANARY));
+        let config = crate::runtime::map::tests::config();
+        let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
+        let printed = format!("{objects:?} {expanded:?}");
+        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", expanded, &config).unwrap();
+        let labels = format!("{:?}", body.labels);
+        let call = crate::runtime::Call::Create { name, body: Box::new(body) };
+        let request = crate::runtime::request::Request::call(&call);
+        let effect = crate::turn::Effect::Objects(pod.key.clone(), objects);
+        let digits = format!("{:?}", &CANARY.as_bytes()[..8]);
+        for text in [printed, labels, format!("{call:?}"), format!("{request:?}"), format!("{effect:?}")] {
+            assert!(!text.contains(CANARY) && !text.contains(&digits[1..digits.len() - 1]), "{text}");
+        }
+    }
+}

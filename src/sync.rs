@@ -223,6 +223,11 @@ impl Main {
                     worker.mailbox().put(|slot| slot.wish(wish));
                 }
             }
+            Effect::Objects(key, objects) => {
+                if let Some(worker) = self.workers.get(&key) {
+                    worker.mailbox().put(|slot| slot.objects(objects));
+                }
+            }
             Effect::Hint(key, hint) => {
                 if let Some(worker) = self.workers.get(&key) {
                     worker.mailbox().put(|slot| slot.hint(hint));

@@ -68,6 +68,9 @@ mod lifecycle_stop;
 #[path = "it/lifecycle_writers.rs"]
 mod lifecycle_writers;
 #[cfg(test)]
+#[path = "it/objects.rs"]
+mod objects;
+#[cfg(test)]
 #[path = "it/packaging.rs"]
 mod packaging;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::exit::Exit;
 use super::parse::Options;
@@ -11,6 +12,8 @@ use super::{print, say};
 use crate::limits;
 use crate::logging::one_line;
 use crate::manifest::{self, Context};
+use crate::object::refs::{Reference, references};
+use crate::object::{LocalObject, ObjectKey};
 use crate::pod::{PodKey, Source};
 use crate::policy::Policy;
 use crate::source::hints::is_manifest_name;
@@ -24,6 +27,7 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     for path in paths {
         report.visit(path, &node);
     }
+    report.look_up();
     for problem in &report.problems {
         say(&line(problem));
     }
@@ -54,6 +58,10 @@ struct Report {
     files: usize,
     /// Where each pod was first seen.
     pods: BTreeMap<PodKey, String>,
+    /// Each object where it was first seen.
+    objects: BTreeMap<ObjectKey, Arc<LocalObject>>,
+    /// What pods refer to and must be there, with the pod and its file.
+    wanted: Vec<(String, String, Reference)>,
     problems: Vec<Problem>,
 }
 
@@ -112,22 +120,48 @@ impl Report {
         let context = Context { node_name: node, source: Source::File, path };
         let lenient = !self.policy.pod_security.is_empty();
         let decode = if lenient { manifest::decode_leniently } else { manifest::decode };
+        let duplicate = if lenient { Severity::Warning } else { Severity::Error };
         let decoded = decode(bytes, &context);
         self.problems.extend(decoded.problems);
         for pod in decoded.pods {
             // Problems name pods as written: without the node's suffix.
             let name = pod.key.name.strip_suffix(node).and_then(|n| n.strip_suffix('-'));
             let name = format!("{}/{}", pod.key.namespace, name.unwrap_or(&pod.key.name));
+            let needed = references(&pod).into_iter().filter(|r| !r.optional);
+            self.wanted.extend(needed.map(|r| (path.to_owned(), name.clone(), r)));
             for refusal in self.policy.refusals(Source::File, &pod.metadata, &pod.spec) {
                 self.problem(Severity::Error, Path::new(path), Some(name.clone()), refusal.message);
             }
             if let Some(first) = self.pods.get(&pod.key) {
                 let message = format!("is in {first} too: the one that runs first keeps the name");
-                let severity = if lenient { Severity::Warning } else { Severity::Error };
-                self.problem(severity, Path::new(path), Some(name), message);
+                self.problem(duplicate, Path::new(path), Some(name), message);
             } else {
                 self.pods.insert(pod.key.clone(), path.to_owned());
             }
+        }
+        for object in decoded.objects {
+            if let Some(first) = self.objects.get(&object.key) {
+                let message =
+                    format!("is in {} too: the one that is read first keeps the name", first.origin.path);
+                self.problem(duplicate, Path::new(path), Some(object.key.to_string()), message);
+            } else {
+                self.objects.insert(object.key.clone(), object);
+            }
+        }
+    }
+
+    /// What pods refer to and no file that was checked holds. The node may have it from elsewhere.
+    fn look_up(&mut self) {
+        for (path, pod, Reference { key, entry, field, .. }) in std::mem::take(&mut self.wanted) {
+            let message = match (self.objects.get(&key), entry) {
+                (None, _) => format!("{key} is in none of the files that were checked"),
+                (Some(object), Some(entry)) if !object.has_key(&entry) => {
+                    format!("{key} has no key {entry:?}")
+                }
+                _ => continue,
+            };
+            let (severity, pod, field) = (Severity::Warning, Some(pod), Some(field));
+            self.problems.push(Problem { severity, path, at: None, pod, field, message });
         }
     }
 
@@ -144,11 +178,15 @@ impl Report {
         self.problems.iter().filter(|p| p.severity == severity).count()
     }
 
-    /// `3 files, 4 pods: 1 error, 0 warnings`.
+    /// `3 files, 4 pods, 1 local object: 1 error, 0 warnings`.
     fn summary(&self) -> String {
         let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+        let objects = match self.objects.len() {
+            0 => String::new(),
+            n => format!(", {}", many(n, "local object")),
+        };
         format!(
-            "{}, {}: {}, {}\n",
+            "{}, {}{objects}: {}, {}\n",
             many(self.files, "file"),
             many(self.pods.len(), "pod"),
             many(self.count(Severity::Error), "error"),
@@ -308,7 +346,19 @@ mod tests {
             .replace("web", "probe")
             .replace("image: a", "image: a, livenessProbe: {tcpSocket: {port: 1}}");
         found.decode(probe.as_bytes(), "probe.yaml", "node1");
+        let refs = good.replace("web", "refs").replace(
+            "image: a",
+            "image: a, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: o, optional: true}}], env: [
+              {name: A, valueFrom: {configMapKeyRef: {name: c, key: there}}},
+              {name: B, valueFrom: {configMapKeyRef: {name: c, key: gone}}},
+              {name: C, valueFrom: {secretKeyRef: {name: s, key: k}}}]",
+        );
+        let map = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {there: x}\n";
+        found.decode(refs.as_bytes(), "refs.yaml", "node1");
+        found.decode(map.as_bytes(), "z.yaml", "node1");
+        found.decode(map.as_bytes(), "zz.yaml", "node1");
+        found.look_up();
         let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
-        crate::cli::golden("cli/check-problems.txt", &lines);
+        crate::cli::golden("cli/check-problems.txt", &(lines + &found.summary()));
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes of a manifest -> pods and problems. Pure: no file is read here, nothing is looked up.
+//! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, nothing is looked up.
 //!
 //! [`decode`] is the only door: syntax, types, defaults, validation, static-pod rules (spec/01 section 6).
 //! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
@@ -8,6 +8,7 @@ pub(crate) mod base64;
 mod defaults;
 pub mod hash;
 mod node;
+mod object;
 mod path;
 pub mod quantity;
 mod references;
@@ -28,7 +29,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::limits;
-use crate::object::LocalObject;
+use crate::object::{LocalObject, ObjectKind};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::source::{Problem, Refused, Severity};
 use node::{Node, Place};
@@ -67,7 +68,8 @@ impl Decoded {
     }
 }
 
-/// Decodes a manifest: YAML or JSON (by content; JSON is YAML), many documents, `Pod`, `PodList`, `List`.
+/// Decodes a manifest: YAML or JSON (by content; JSON is YAML), many documents, of pods, local objects and
+/// lists of them.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     decode_as(bytes, context, false)
@@ -82,7 +84,14 @@ pub fn decode_leniently(bytes: &[u8], context: &Context<'_>) -> Decoded {
 }
 
 fn decode_as(bytes: &[u8], context: &Context<'_>, lenient: bool) -> Decoded {
-    let mut file = File { context, lenient, pods: Vec::new(), errors: Vec::new(), warnings: Vec::new() };
+    let mut file = File {
+        context,
+        lenient,
+        pods: Vec::new(),
+        objects: Vec::new(),
+        errors: Vec::new(),
+        warnings: Vec::new(),
+    };
     match yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e))) {
         Ok(documents) if documents.is_empty() => file.error(Some((1, 1)), "no object in the file"),
         Ok(documents) => documents.iter().for_each(|document| file.object(document, None)),
@@ -102,7 +111,6 @@ fn html(text: &str, error: yaml::SyntaxError) -> yaml::SyntaxError {
 
 /// Kinds a user may well put beside a pod.
 const OTHER_KINDS: &[&str] = &[
-    "ConfigMap",
     "CronJob",
     "DaemonSet",
     "Deployment",
@@ -110,14 +118,18 @@ const OTHER_KINDS: &[&str] = &[
     "Job",
     "Namespace",
     "PersistentVolume",
-    "PersistentVolumeClaim",
     "ReplicaSet",
     "ReplicationController",
-    "Secret",
     "Service",
     "ServiceAccount",
     "StatefulSet",
 ];
+
+/// A kind that is taken, if its apiVersion is right.
+fn is_known(kind: &str) -> bool {
+    let single = kind.strip_suffix("List").unwrap_or(kind);
+    matches!(single, "Pod" | "") || object::kind(single).is_some()
+}
 
 /// One file on its way.
 struct File<'c> {
@@ -125,6 +137,7 @@ struct File<'c> {
     /// Only syntax and types are errors.
     lenient: bool,
     pods: Vec<Arc<DesiredPod>>,
+    objects: Vec<Arc<LocalObject>>,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -141,8 +154,8 @@ impl File<'_> {
         if !matches!(node.data, node::Data::Map(_)) {
             let found = match node.as_str() {
                 Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
-                Some(text) => format!("the string {}", quoted(text)),
-                None => node.kind().to_owned(),
+                // Not repeated: it may be what is left of a Secret that was cut in two.
+                _ => node.kind().to_owned(),
             };
             return self.error(
                 Some(node.at),
@@ -155,7 +168,17 @@ impl File<'_> {
             ("v1", "Pod") => self.pod(node),
             ("v1", "PodList") => self.list(node, Some(("v1", "Pod"))),
             ("v1", "List") => self.list(node, None),
-            (_, "Pod" | "PodList" | "List") => {
+            ("v1", "ConfigMapList") => self.list(node, Some(("v1", "ConfigMap"))),
+            ("v1", "SecretList") => self.list(node, Some(("v1", "Secret"))),
+            ("v1", "PersistentVolumeClaimList") => {
+                self.list(node, Some(("v1", "PersistentVolumeClaim")));
+            }
+            ("v1", _) if object::kind(kind).is_some() => {
+                if let Some(kind) = object::kind(kind) {
+                    self.local(node, kind);
+                }
+            }
+            (_, kind) if is_known(kind) => {
                 let place = node.place(&Path::ROOT.field("apiVersion"));
                 let message =
                     format!("apiVersion {} of kind {kind} is not known; it must be v1", quoted(version));
@@ -165,9 +188,9 @@ impl File<'_> {
                 let place = node.place(&Path::ROOT.field("kind"));
                 let known = OTHER_KINDS.contains(&kind);
                 let why = if known {
-                    "this version of podkeeper takes only Pods"
+                    "this version of podkeeper takes only Pods, ConfigMaps, Secrets and PersistentVolumeClaims"
                 } else {
-                    "it must be Pod, PodList or List"
+                    "it must be Pod, ConfigMap, Secret or PersistentVolumeClaim, or a List of them"
                 };
                 self.error(Some(place), &format!("kind {} is not supported: {why}", quoted(kind)));
             }
@@ -200,7 +223,9 @@ impl File<'_> {
             // An empty list is how "no pods" is said.
             Some(items) if matches!(items.data, node::Data::List(_)) => {
                 items.items().iter().for_each(|item| match item.get("kind").and_then(Node::as_str) {
-                    Some("List" | "PodList") => self.error(Some(item.at), "a list may not stand in a list"),
+                    Some(kind) if kind.ends_with("List") && is_known(kind) => {
+                        self.error(Some(item.at), "a list may not stand in a list");
+                    }
                     _ => self.object(item, implied),
                 });
             }
@@ -221,6 +246,31 @@ impl File<'_> {
         let origin = Origin { path: self.context.path.to_owned(), document };
         let mut report = Report::new(self.context.path, written_name(node), node);
         let pod = pod(origin, self.context, self.lenient, &mut report);
+        self.report(report);
+        self.pods.extend(pod.map(Arc::new));
+    }
+
+    fn local(&mut self, node: &Node, kind: ObjectKind) {
+        let document = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
+        if self.objects.len() >= limits::OBJECTS_PER_SOURCE {
+            let message = format!("more than {} local objects in one file", limits::OBJECTS_PER_SOURCE);
+            if self.errors.last().is_none_or(|e| e.message != message) {
+                self.error(Some(node.at), &message);
+            }
+            return;
+        }
+        let origin = Origin { path: self.context.path.to_owned(), document };
+        let name = written_name(node).map(|name| format!("{} {name}", kind.as_str()));
+        let mut report = Report::new(self.context.path, name, node);
+        if self.lenient {
+            report.forgive();
+        }
+        let object = object::object(kind, origin, self.context, &mut report);
+        self.report(report);
+        self.objects.extend(object.map(Arc::new));
+    }
+
+    fn report(&mut self, report: Report<'_>) {
         for problem in report.into_problems() {
             let list = match problem.severity {
                 Severity::Error => &mut self.errors,
@@ -230,19 +280,19 @@ impl File<'_> {
                 list.push(problem);
             }
         }
-        self.pods.extend(pod.map(Arc::new));
     }
 
     fn finish(self) -> Decoded {
-        let File { mut pods, errors: mut problems, warnings, .. } = self;
+        let File { mut pods, mut objects, errors: mut problems, warnings, .. } = self;
         if !problems.is_empty() {
             pods.clear();
+            objects.clear();
         }
         // Errors first, so that no flood of warnings hides one.
         problems.extend(warnings);
         problems.truncate(limits::PROBLEMS_PER_FILE);
         problems.sort_by_key(|p| p.at);
-        Decoded { pods, problems, ..Decoded::default() }
+        Decoded { pods, objects, problems, ..Decoded::default() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a static pod may not refer to, because it lives in an API server (spec/01 section 6 step 11;
-//! upstream `pkg/kubelet/config/common.go`).
+//! upstream `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
+//! pods here, and a container's environment may refer to them.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::PodSpec;
 
 use super::node::Node;
 use super::path::{Path, Report};
@@ -23,16 +24,6 @@ pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {
     if spec.resource_claims.as_deref().is_some_and(|list| !list.is_empty()) {
         refuse(&path.field("resourceClaims"), "resourceclaims", report);
     }
-    let lists = [
-        ("initContainers", spec.init_containers.as_deref()),
-        ("containers", Some(spec.containers.as_slice())),
-    ];
-    for (name, list) in lists {
-        let path = path.field(name);
-        for (i, each) in list.unwrap_or_default().iter().enumerate() {
-            container(each, &path.index(i), report);
-        }
-    }
     let path = path.field("volumes");
     let volumes = report.written(&path).map(Node::items).unwrap_or_default();
     for (i, each) in volumes.iter().enumerate() {
@@ -42,31 +33,6 @@ pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {
 
 fn refuse(path: &Path<'_>, what: &str, report: &mut Report<'_>) {
     report.error(path, format!("static pods may not reference {what}"));
-}
-
-fn container(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
-    let env = path.field("env");
-    for (i, each) in container.env.iter().flatten().enumerate() {
-        let Some(from) = &each.value_from else { continue };
-        let path = env.index(i);
-        let path = path.field("valueFrom");
-        if from.secret_key_ref.is_some() {
-            refuse(&path.field("secretKeyRef"), "secrets", report);
-        }
-        if from.config_map_key_ref.is_some() {
-            refuse(&path.field("configMapKeyRef"), "configmaps", report);
-        }
-    }
-    let env_from = path.field("envFrom");
-    for (i, each) in container.env_from.iter().flatten().enumerate() {
-        let path = env_from.index(i);
-        if each.secret_ref.is_some() {
-            refuse(&path.field("secretRef"), "secrets", report);
-        }
-        if each.config_map_ref.is_some() {
-            refuse(&path.field("configMapRef"), "configmaps", report);
-        }
-    }
 }
 
 fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {

@@ -93,7 +93,7 @@ const TABLE: &[Row] = &[
     refused("spec.hostUsers", &["true"], "user namespaces are not set up"),
     yes("spec.hostname"),
     refused("spec.hostnameOverride", &[], "the host name comes from spec.hostname"),
-    refused("spec.imagePullSecrets", &[], "there are no secrets"),
+    refused("spec.imagePullSecrets", &[], "images are pulled without credentials yet"),
     yes("spec.initContainers"),
     yes("spec.nodeName"),
     yes("spec.nodeSelector"),
@@ -123,8 +123,12 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].args"),
     yes("spec.containers[*].command"),
     yes("spec.containers[*].env"),
-    refused("spec.containers[*].env[*].valueFrom", &[], "only plain values are filled in yet"),
-    refused("spec.containers[*].envFrom", &[], "there are no config maps and secrets yet"),
+    yes("spec.containers[*].env[*].valueFrom.configMapKeyRef"),
+    refused("spec.containers[*].env[*].valueFrom.fieldRef", &[], "fields of the pod are not filled in yet"),
+    refused("spec.containers[*].env[*].valueFrom.fileKeyRef", &[], NO_VOLUMES),
+    refused("spec.containers[*].env[*].valueFrom.resourceFieldRef", &[], "resources are not filled in yet"),
+    yes("spec.containers[*].env[*].valueFrom.secretKeyRef"),
+    yes("spec.containers[*].envFrom"),
     yes("spec.containers[*].image"),
     yes("spec.containers[*].imagePullPolicy"),
     yes("spec.containers[*].lifecycle"),
@@ -217,6 +221,15 @@ pub(crate) fn pattern(path: &Path<'_>) -> String {
 pub(crate) fn check(report: &mut Report<'_>) {
     let root = report.root();
     walk(root, &Path::ROOT, report);
+}
+
+/// The same for what only stands in the metadata of a local object: the rows are a pod's.
+pub(crate) fn check_metadata(report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    let path = root.field("metadata");
+    if let Some(node) = report.written(&path) {
+        walk(node, &path, report);
+    }
 }
 
 fn walk(node: &Node, path: &Path<'_>, report: &mut Report<'_>) {
@@ -324,6 +337,7 @@ mod tests {
             ("metadata", fields::<ObjectMeta>()),
             ("spec", fields::<api::PodSpec>()),
             ("spec.containers[*]", fields::<api::Container>()),
+            ("spec.containers[*].env[*].valueFrom", fields::<api::EnvVarSource>()),
             ("spec.containers[*].lifecycle", fields::<api::Lifecycle>()),
             ("spec.containers[*].securityContext", fields::<api::SecurityContext>()),
         ] {

@@ -73,6 +73,11 @@ fn print(decoded: &Decoded) -> String {
         let object = json!({ "metadata": pod.metadata, "spec": pod.spec, "status": pod.status });
         writeln!(out, "{object:#}").unwrap();
     }
+    for object in &decoded.objects {
+        let immutable = if object.immutable { " immutable" } else { "" };
+        writeln!(out, "object: {}{immutable} from {}", object.key, object.origin).unwrap();
+        writeln!(out, "{:?}", object.content).unwrap();
+    }
     out
 }
 
@@ -98,7 +103,7 @@ fn bad_files_give_clear_errors() {
     for (name, bytes) in corpus {
         let decoded = decode(&bytes, &context(&name));
         assert!(!decoded.is_good(), "{name} is taken");
-        assert!(decoded.pods.is_empty(), "{name}");
+        assert!(decoded.pods.is_empty() && decoded.objects.is_empty(), "{name}");
         for problem in &decoded.problems {
             assert!(problem.at.is_some_and(|(line, column)| line > 0 && column > 0), "{problem}");
             assert!(problem.to_string().starts_with(&format!("{name}:")), "{problem}");
@@ -106,7 +111,69 @@ fn bad_files_give_clear_errors() {
         writeln!(all, "# {name}").unwrap();
         all.push_str(&print(&decoded));
     }
+    assert!(!all.contains("hunter2"), "a Secret's value is repeated");
     golden(&tests_dir().join("corpus/bad.golden"), &all);
+}
+
+/// Whatever is wrong with a Secret, and wherever: no problem repeats a value of it.
+#[test]
+fn k12396_no_problem_repeats_a_secret() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\nstringData:\n  user: root\n  password: ";
+    for value in [
+        "!hunter2",
+        "!hunter2 x",
+        "!!int hunter2",
+        "!!bool 'hunter2'",
+        "!!binary hunter2",
+        "*hunter2",
+        "&hunter2 *hunter2",
+        "@hunter2",
+        "%hunter2",
+        "`hunter2`",
+        "\"hunter2",
+        "'hunter2",
+        "\"hunter2\\q\"",
+        "\"hunter2\\xzz\"",
+        "hunter2: x: y",
+        "hunter2: 5",
+        "{hunter2",
+        "[hunter2",
+        "[hunter2]",
+        "{hunter2: 1}",
+        "|hunter2",
+        "|\n hunter2\n",
+        ">9hunter2",
+        "- hunter2",
+        "? hunter2",
+        "5.hunter2e1\n\tx: 1",
+        "\thunter2: x",
+        "hunter2\0",
+        "hunter2\n---\nhunter2",
+        "hunter2\n  password: hunter2",
+        "hunter2\nspec: hunter2",
+        "hunter2\ntype: [hunter2]",
+        "hunter2\ntype: kubernetes.io/tls",
+        "hunter2\nimmutable: hunter2",
+        "hunter2\ndata: hunter2",
+        "hunter2\ndata: {a: hunter2!}",
+        "hunter2\ndata: {.dockerconfigjson: aHVudGVyMg==}\ntype: kubernetes.io/dockerconfigjson",
+    ] {
+        let decoded = read(&format!("{secret}{value}\n"));
+        for problem in &decoded.problems {
+            assert!(!format!("{problem:?}").contains("hunter2"), "{value:?}: {problem}");
+        }
+    }
+    // Numbers and booleans are no strings, and not repeated either.
+    for value in ["31337.25", "31337", "0x7a69"] {
+        let decoded = read(&format!("{secret}{value}\n"));
+        assert_eq!(
+            errors(&decoded),
+            [
+                "/m/t.yaml:7:3: Secret default/s: stringData[password]: must be a string, not a number; write it in quotes"
+            ]
+        );
+    }
 }
 
 #[test]

@@ -31,11 +31,21 @@ pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut
 
 /// Warns of one unknown key, with the nearest known name when there is one.
 pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    let parent = path.parent().map(support::pattern).unwrap_or_default();
+    unknown_among(key, support::names_below(&parent), path, report);
+}
+
+/// The same, where these names are known.
+pub(crate) fn unknown_among(
+    key: &str,
+    names: impl Iterator<Item = &'static str>,
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
     if report.is_full_of_warnings() {
         return;
     }
-    let parent = path.parent().map(support::pattern).unwrap_or_default();
-    let near = support::names_below(&parent)
+    let near = names
         .map(|name| (distance(&key.to_ascii_lowercase(), &name.to_ascii_lowercase()), name))
         // A third of a name may be wrong; more is another word.
         .filter(|(d, name)| *d <= (name.len() / 3).min(2))

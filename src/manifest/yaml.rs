@@ -327,8 +327,9 @@ fn scalar_data(at: Place, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> 
         (Some("bool"), data @ Data::Bool(_))
         | (Some("null"), data @ Data::Null)
         | (Some("int" | "float"), data @ Data::Number(_)) => Ok(data),
-        (Some(_), _) => wrong(at, format!("{} does not fit its tag", quoted(text))),
-        (None, _) => wrong(at, format!("the tag {} is not supported", quoted(&tag.original()))),
+        // Neither value nor tag is repeated: a password that begins with `!` is read as a tag.
+        (Some(_), _) => wrong(at, "the value does not fit its tag"),
+        (None, _) => wrong(at, "this tag is not supported; a text that begins with ! needs quotes"),
     }
 }
 
@@ -336,6 +337,6 @@ fn container_tag(at: Place, tag: Option<&Tag>, own: &str) -> Result<()> {
     match tag {
         None => Ok(()),
         Some(tag) if core_tag(tag) == Some(own) => Ok(()),
-        Some(tag) => wrong(at, format!("the tag {} is not supported", quoted(&tag.original()))),
+        Some(_) => wrong(at, "this tag is not supported; a text that begins with ! needs quotes"),
     }
 }

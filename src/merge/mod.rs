@@ -8,6 +8,7 @@
 
 mod compare;
 mod names;
+mod objects;
 #[cfg(test)]
 mod props;
 #[cfg(test)]
@@ -19,9 +20,11 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::limits;
+use crate::object::{LocalObject, Objects};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
 use names::{Claim, Holder, Holders};
+use objects::ObjectClaim;
 
 /// What happened to one pod in the merge (spec/01 section 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,10 +87,14 @@ struct Known {
     ready: bool,
     /// What it wants, losers included, in order of origin.
     claims: Vec<Arc<DesiredPod>>,
+    /// Its local objects, losers included, in order of origin.
+    objects: Vec<Arc<LocalObject>>,
     /// [`PodSet::broken`].
     broken: BTreeSet<String>,
     /// It wants more pods than one source may.
     crowded: Option<Problem>,
+    /// The same of objects.
+    crowded_objects: Option<Problem>,
 }
 
 /// What one merge changed, by kind.
@@ -107,6 +114,8 @@ pub struct Merge {
     /// The declared ones only.
     sources: BTreeMap<Source, Known>,
     holders: Holders,
+    /// Local objects in force.
+    objects: Arc<Objects>,
     /// What ran when the daemon began, of names that nobody has claimed yet.
     running: BTreeMap<PodKey, Running>,
 }
@@ -117,7 +126,7 @@ impl Merge {
     #[must_use]
     pub fn new(mode: Notification, declared: &[Source]) -> Merge {
         let sources = declared.iter().map(|s| (*s, Known::default())).collect();
-        Merge { mode, sources, holders: Holders::new(), running: BTreeMap::new() }
+        Merge { mode, sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
     /// Takes the complete set of one source and tells what changed, in delivery order: Remove, Add,
@@ -128,7 +137,8 @@ impl Merge {
         let Some(known) = self.sources.get_mut(&source) else { return Vec::new() };
         let first = !known.ready;
         known.ready = true;
-        known.take(source, set, &self.holders);
+        known.take(source, set, &self.holders, &self.objects);
+        self.resolve_objects();
         let turn = self.resolve(seen);
         self.tell(turn, source, Op::Add, first)
     }
@@ -137,7 +147,8 @@ impl Merge {
     /// Nothing happens when the source has already spoken for itself.
     pub fn restore(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source).filter(|k| !k.ready) else { return Vec::new() };
-        known.take(source, set, &self.holders);
+        known.take(source, set, &self.holders, &self.objects);
+        self.resolve_objects();
         let turn = self.resolve(seen);
         self.tell(turn, source, Op::Restore, false)
     }
@@ -169,6 +180,12 @@ impl Merge {
         self.holders.values().map(|h| &h.pod)
     }
 
+    /// All local objects in force. Another `Arc` only when something changed.
+    #[must_use]
+    pub fn objects(&self) -> &Arc<Objects> {
+        &self.objects
+    }
+
     /// The source has sent at least one full set.
     #[must_use]
     pub fn ready(&self, source: Source) -> bool {
@@ -184,7 +201,7 @@ impl Merge {
     /// How many pods and objects a source holds, losers included.
     #[must_use]
     pub fn claims(&self, source: Source) -> usize {
-        self.sources.get(&source).map_or(0, |k| k.claims.len())
+        self.sources.get(&source).map_or(0, |k| k.claims.len().saturating_add(k.objects.len()))
     }
 
     /// Paths of a source that cannot be read well now ([`PodSet::broken`]).
@@ -193,14 +210,22 @@ impl Merge {
         self.sources.get(&source).is_some_and(|k| k.broken.contains(path))
     }
 
-    /// Two or more pods with one name: the losers, and who holds the name. Also one UID under several
-    /// names, and sources that want too much. At most [`limits::PROBLEMS_PER_SOURCE`].
+    /// Two or more pods or objects with one name: the losers, and who holds the name. Also one UID under
+    /// several names, changes of immutable objects, and sources that want too much. At most [`limits::PROBLEMS_PER_SOURCE`].
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let mut found: Vec<Problem> = self.sources.values().filter_map(|k| k.crowded.clone()).collect();
+        let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
+        let mut found: Vec<Problem> = crowded.cloned().collect();
         found.extend(names::problems(claims(&self.sources), &self.holders));
+        found.extend(objects::problems(object_claims(&self.sources), &self.objects));
         found.truncate(limits::PROBLEMS_PER_SOURCE);
         found
+    }
+
+    fn resolve_objects(&mut self) {
+        if let Some(objects) = objects::resolve(object_claims(&self.sources), &self.objects) {
+            self.objects = objects;
+        }
     }
 
     /// Chooses the holder of every name anew from what all sources last said, and compares with before.
@@ -286,7 +311,8 @@ impl Merge {
 impl Known {
     /// Remembers a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then the
     /// names they hold, then the first in order: a manifest too many never stops what runs.
-    fn take(&mut self, source: Source, set: &PodSet, holders: &Holders) {
+    fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Objects) {
+        (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();
         claims.sort_by(|a, b| (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid)));
         self.crowded = None;
@@ -338,6 +364,12 @@ impl Turn {
 
 fn claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = Claim<'_>> {
     sources.iter().flat_map(|(source, known)| known.claims.iter().map(|pod| Claim { source: *source, pod }))
+}
+
+fn object_claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = ObjectClaim<'_>> + Clone {
+    sources.iter().flat_map(|(source, known)| {
+        known.objects.iter().map(|object| ObjectClaim { source: *source, object })
+    })
 }
 
 fn in_order(mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {

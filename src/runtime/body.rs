@@ -3,6 +3,7 @@
 //! Plain data: who fills them in is `map`'s and `resources`' work.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -23,7 +24,9 @@ pub struct ExecBody {
 }
 
 /// Body of a container create: exactly the fields podkeeper sets (spec/10). Absent means Docker's default.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+///
+/// `Debug` leaves out environment, command and arguments: they may hold secrets.
+#[derive(Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 #[allow(missing_docs, reason = "Docker's own names, documented by its API")]
 pub struct CreateBody {
@@ -57,6 +60,14 @@ pub struct CreateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
     pub host_config: HostConfig,
+}
+
+impl fmt::Debug for CreateBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("CreateBody");
+        out.field("image", &self.image).field("labels", &self.labels).field("host_config", &self.host_config);
+        out.finish_non_exhaustive()
+    }
 }
 
 /// `{}`.

@@ -1,17 +1,24 @@
 //! The environment of a container, and `$(VAR)` references in it, in its command and its arguments.
-//! Pure. A reference is never an error: what is unknown stays as it is written.
+//! Pure. A reference is never an error: what is unknown stays as it is written. A local object that is
+//! not there is one, and the container waits for it.
 //!
 //! Upstream: `third_party/forked/golang/expansion/expand.go`, `pkg/kubelet/kubelet_pods.go`
 //! (`makeEnvironmentVariables`), `pkg/kubelet/container/helpers.go` (`ExpandContainerCommandAndArgs`).
+//!
+//! Values may be secret: nothing here prints them, [`Expanded`]'s `Debug` neither.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, EnvVarSource};
 
 use crate::limits;
+use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
 /// What a container is started with, references replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Expanded {
     /// `NAME=value`, in the order of each name's first appearance; of equal names the last value counts.
     pub env: Vec<String>,
@@ -24,18 +31,49 @@ pub struct Expanded {
     pub cut: bool,
 }
 
-/// Expands the literal values of `env` (a variable sees only those before it), then command and
-/// arguments (which see them all). Entries with `valueFrom` are left out: nothing here looks things up.
-#[must_use]
-pub fn expand(container: &Container) -> Expanded {
+impl fmt::Debug for Expanded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} variables>", self.env.len())
+    }
+}
+
+/// What the kubelet's makeEnvironmentVariables makes of `envFrom`, then `env`: of equal names the later
+/// one wins, and a variable sees only those before it. Command and arguments see them all. `namespace` is
+/// the pod's.
+///
+/// `envFrom` takes any key as a name: every key the API allows is a good name since upstream relaxed its
+/// rule (KEP-4369), so that none is left out.
+///
+/// # Errors
+/// An object or key that is not optional is not there, or its value cannot be a variable. In the kubelet's
+/// words, for reason `CreateContainerConfigError`.
+pub fn expand(container: &Container, namespace: &str, objects: &Objects) -> Result<Expanded, String> {
     let mut budget = Budget { left: limits::EXPANSION_BYTES, cut: false };
-    let mut known: BTreeMap<&str, String> = BTreeMap::new();
-    let mut order: Vec<&str> = Vec::new();
-    for var in container.env.iter().flatten().filter(|var| var.value_from.is_none()) {
-        let value = substitute(var.value.as_deref().unwrap_or(""), &known, &mut budget);
-        if known.insert(&var.name, value).is_none() {
-            order.push(&var.name);
+    let mut lookup = Lookup { namespace, objects, left: limits::ENVIRONMENT_BYTES };
+    let mut known = Known::default();
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        let (kind, name, optional) = match (&from.config_map_ref, &from.secret_ref) {
+            (Some(it), _) => (ObjectKind::ConfigMap, &it.name, it.optional),
+            (None, Some(it)) => (ObjectKind::Secret, &it.name, it.optional),
+            (None, None) => continue,
+        };
+        let Some(object) = lookup.object(kind, name, optional)? else { continue };
+        for (key, value) in values(object) {
+            let value = lookup.variable(object, key, value)?;
+            let name = if prefix.is_empty() { Cow::from(key) } else { Cow::from(format!("{prefix}{key}")) };
+            known.set(name, value);
         }
+    }
+    for var in container.env.iter().flatten() {
+        let value = match &var.value_from {
+            None => substitute(var.value.as_deref().unwrap_or(""), &known, &mut budget),
+            Some(from) => match lookup.key(from)? {
+                Some(value) => value,
+                None => continue,
+            },
+        };
+        known.set(Cow::from(&var.name), value);
     }
     let mut list = |words: Option<&[String]>| {
         let words = words.filter(|words| !words.is_empty())?;
@@ -43,8 +81,102 @@ pub fn expand(container: &Container) -> Expanded {
     };
     let command = list(container.command.as_deref());
     let args = list(container.args.as_deref());
-    let entry = |name: &&str| Some(format!("{name}={}", known.get(name)?));
-    Expanded { env: order.iter().filter_map(entry).collect(), command, args, cut: budget.cut }
+    Ok(Expanded { env: known.entries(), command, args, cut: budget.cut })
+}
+
+/// Variables so far.
+#[derive(Default)]
+struct Known<'a>(BTreeMap<Cow<'a, str>, (usize, String)>);
+
+impl<'a> Known<'a> {
+    fn set(&mut self, name: Cow<'a, str>, value: String) {
+        let next = self.0.len();
+        self.0.entry(name).or_insert((next, String::new())).1 = value;
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|(_, value)| value.as_str())
+    }
+
+    /// `NAME=value`, in the order of first appearance.
+    fn entries(self) -> Vec<String> {
+        let mut all: Vec<_> = self.0.into_iter().collect();
+        all.sort_by_key(|(_, (order, _))| *order);
+        all.into_iter().map(|(name, (_, value))| format!("{name}={value}")).collect()
+    }
+}
+
+/// What local objects give.
+struct Lookup<'a> {
+    namespace: &'a str,
+    objects: &'a Objects,
+    /// Bytes that may still be taken.
+    left: usize,
+}
+
+impl<'a> Lookup<'a> {
+    /// `None`: it is not there, and need not be.
+    fn object(
+        &self,
+        kind: ObjectKind,
+        name: &str,
+        optional: Option<bool>,
+    ) -> Result<Option<&'a LocalObject>, String> {
+        let key = ObjectKey { kind, namespace: self.namespace.to_owned(), name: name.to_owned() };
+        match self.objects.get(&key).map(Arc::as_ref) {
+            None if !optional.unwrap_or(false) => Err(format!("{} {name:?} not found", kind.lower())),
+            found => Ok(found),
+        }
+    }
+
+    /// The value that `valueFrom` names. `None`: it is not there, and need not be.
+    fn key(&mut self, from: &EnvVarSource) -> Result<Option<String>, String> {
+        let (kind, name, key, optional) = match (&from.config_map_key_ref, &from.secret_key_ref) {
+            (Some(it), _) => (ObjectKind::ConfigMap, &it.name, &it.key, it.optional),
+            (None, Some(it)) => (ObjectKind::Secret, &it.name, &it.key, it.optional),
+            // `manifest/` refuses the other kinds.
+            (None, None) => return Ok(None),
+        };
+        let Some(object) = self.object(kind, name, optional)? else { return Ok(None) };
+        match value(object, key) {
+            Some(value) => self.variable(object, key, value).map(Some),
+            None if optional.unwrap_or(false) => Ok(None),
+            None => Err(format!("couldn't find key {key} in {}", object.key)),
+        }
+    }
+
+    /// The kubelet hands on what cannot be a variable, and the runtime refuses it, perhaps with the value
+    /// in its message.
+    fn variable(&mut self, object: &LocalObject, key: &str, value: &[u8]) -> Result<String, String> {
+        let unfit =
+            |why| Err(format!("key {key} in {} cannot be an environment variable: {why}", object.key));
+        let Ok(text) = std::str::from_utf8(value) else { return unfit("it is not UTF-8") };
+        if text.contains('\0') {
+            return unfit("it holds a NUL byte");
+        }
+        let Some(left) = self.left.checked_sub(key.len().saturating_add(text.len())) else {
+            return Err(format!("the environment is larger than {} bytes", limits::ENVIRONMENT_BYTES));
+        };
+        self.left = left;
+        Ok(text.to_owned())
+    }
+}
+
+/// Keys and values, in order; of a ConfigMap only `data`, as upstream.
+fn values(object: &LocalObject) -> Vec<(&str, &[u8])> {
+    match &object.content {
+        Content::ConfigMap { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.as_bytes())).collect(),
+        Content::Secret { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.expose())).collect(),
+        Content::Claim { .. } => Vec::new(),
+    }
+}
+
+fn value<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {
+    match &object.content {
+        Content::ConfigMap { data, .. } => data.get(key).map(String::as_bytes),
+        Content::Secret { data, .. } => data.get(key).map(|v| v.expose()),
+        Content::Claim { .. } => None,
+    }
 }
 
 /// How much more references may add.
@@ -69,7 +201,7 @@ impl Budget {
 }
 
 /// `$(NAME)` becomes the value, `$$` becomes `$`; an unknown name, an open `$(` and a lone `$` stay.
-fn substitute(text: &str, known: &BTreeMap<&str, String>, budget: &mut Budget) -> String {
+fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     // Once no `)` is left none is looked for again: a text of many open `$(` stays linear.
@@ -109,11 +241,19 @@ fn substitute(text: &str, known: &BTreeMap<&str, String>, budget: &mut Budget) -
 }
 
 #[cfg(test)]
+#[path = "env/looked_up.rs"]
+mod looked_up;
+
+#[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource};
+    use k8s_openapi::api::core::v1::EnvVar;
     use proptest::prelude::*;
 
     use super::*;
+
+    fn expand(container: &Container) -> Expanded {
+        super::expand(container, "default", &Objects::new()).unwrap()
+    }
 
     fn container(env: &[(&str, &str)], command: &[&str], args: &[&str]) -> Container {
         let var = |(name, value): &(&str, &str)| EnvVar {
@@ -135,10 +275,11 @@ mod tests {
         // The table of upstream's expand_test.go, with its variables.
         let known =
             [("VAR_A", "A"), ("VAR_B", "B"), ("VAR_C", "C"), ("VAR_REF", "$(VAR_A)"), ("VAR_EMPTY", "")];
-        let known: BTreeMap<&str, String> = known.into_iter().map(|(k, v)| (k, v.to_string())).collect();
+        let mut all = Known::default();
+        known.into_iter().for_each(|(k, v)| all.set(Cow::from(k), v.to_string()));
         let check = |input: &str, expected: &str| {
             let mut budget = Budget { left: limits::EXPANSION_BYTES, cut: false };
-            assert_eq!((input, substitute(input, &known, &mut budget).as_str()), (input, expected));
+            assert_eq!((input, substitute(input, &all, &mut budget).as_str()), (input, expected));
             assert!(!budget.cut);
         };
         check("$(VAR_A)", "A");
@@ -185,11 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_looked_up() {
-        let mut c = container(&[("A", "1"), ("B", "")], &[], &[]);
-        c.env.as_mut().unwrap()[1].value_from = Some(EnvVarSource::default());
+    fn an_absent_value_is_empty() {
+        let mut c = container(&[("A", "1")], &[], &[]);
         c.env.as_mut().unwrap()[0].value = None;
-        assert_eq!(expand(&c), Expanded { env: vec!["A=".into()], ..Expanded::default() });
+        assert_eq!(expand(&c).env, ["A="]);
     }
 
     #[test]

@@ -13,9 +13,8 @@ use serde::Serialize;
 use crate::manifest::hash;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
-use crate::runtime::{
-    CreateBody, Empty, Healthcheck, HostConfig, PortBinding, env, labels, names, resources,
-};
+use crate::runtime::env::Expanded;
+use crate::runtime::{CreateBody, Empty, Healthcheck, HostConfig, PortBinding, labels, names, resources};
 
 /// Longest host name, bytes.
 const HOSTNAME_BYTES: usize = 63;
@@ -62,13 +61,14 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
 }
 
 /// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
-/// container in that place.
+/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
     at: StartRef,
     attempt: u32,
     sandbox_id: &str,
+    expanded: Expanded,
     config: &MapConfig,
 ) -> Option<(String, CreateBody)> {
     let (kind, spec) = match at.kind {
@@ -88,7 +88,6 @@ pub fn container(
         ..HostConfig::default()
     };
     resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);
-    let expanded = env::expand(spec);
     let body = CreateBody {
         image: image(spec).into(),
         entrypoint: expanded.command,

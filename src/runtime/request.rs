@@ -22,12 +22,23 @@ pub struct Request {
     body: Body,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Body {
     None,
     Json(Vec<u8>),
     /// Sent later in chunks, of this media type.
     Chunked(&'static str),
+}
+
+impl std::fmt::Debug for Body {
+    /// Without the content: an environment may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Body::None => f.write_str("no body"),
+            Body::Json(bytes) => write!(f, "<{} bytes of JSON>", bytes.len()),
+            Body::Chunked(media) => write!(f, "chunks of {media}"),
+        }
+    }
 }
 
 /// Which lines of a container's log are wanted.

@@ -87,7 +87,8 @@ pub struct Problem {
     /// 1-based line and column, when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<(u32, u32)>,
-    /// `namespace/name` of the pod as written (without the node's suffix), when known.
+    /// `namespace/name` of the pod as written (without the node's suffix), when known; of a local object
+    /// with its kind in front: `ConfigMap default/web`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// Field path, when it is about one: `spec.containers[0].ports[1].containerPort`.
@@ -105,7 +106,9 @@ impl fmt::Display for Problem {
             write!(f, ":{line}:{column}")?;
         }
         if let Some(pod) = &self.pod {
-            write!(f, ": pod {pod}")?;
+            let object = ["ConfigMap ", "Secret ", "PersistentVolumeClaim "];
+            let word = if object.iter().any(|kind| pod.starts_with(kind)) { "" } else { "pod " };
+            write!(f, ": {word}{pod}")?;
         }
         if let Some(field) = &self.field {
             write!(f, ": {field}")?;

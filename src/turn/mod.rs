@@ -5,6 +5,7 @@
 
 pub mod admission;
 mod due;
+mod objects;
 mod orphans;
 mod pods;
 mod sources;
@@ -21,6 +22,7 @@ use crate::clock::{Now, Timestamp};
 use crate::config::Config;
 use crate::limits;
 use crate::merge::{Merge, Notification, Running};
+use crate::object::Objects;
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, observe};
@@ -99,6 +101,8 @@ pub enum Effect {
     },
     /// Put a wish into a worker's mailbox.
     Wish(PodKey, Wish),
+    /// Put the local objects that a worker's pod refers to into its mailbox.
+    Objects(PodKey, Arc<Objects>),
     /// Put a hint into a worker's mailbox.
     Hint(PodKey, Hint),
     /// End a worker that has nothing left to do.
@@ -133,6 +137,8 @@ struct WorkerInfo {
     wishes: u64,
     seen: BTreeMap<String, DockerState>,
     status: Option<WorkerStatus>,
+    /// Local objects it was given last.
+    objects: Arc<Objects>,
 }
 
 #[derive(Debug)]

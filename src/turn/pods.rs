@@ -107,11 +107,19 @@ impl Turn {
     /// Puts a wish into the worker's mailbox, starting the worker first where there is none.
     pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
         let known_empty = self.listed && !self.found.contains_key(key);
+        let objects = match &wish {
+            Wish::Run(pod) => Some(self.objects_of(pod)),
+            Wish::Stop(_) => None,
+        };
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.worker.is_none() {
             self.out.push(Effect::Spawn { key: key.clone(), known_empty });
         }
         entry.worker.get_or_insert_with(WorkerInfo::default).wishes += 1;
+        // Before the wish: a pod never waits for what came together with it.
+        if let Some(objects) = objects {
+            self.give_objects(key, objects);
+        }
         self.out.push(Effect::Wish(key.clone(), wish));
     }
 

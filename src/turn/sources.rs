@@ -1,6 +1,8 @@
 //! What the sources say, as the loop takes it: who is heard, what is told to the operator, and what is
 //! older than its source (invariant 2: "I could not read" stops nothing).
 
+use std::sync::Arc;
+
 use super::{Effect, Reading, Turn};
 use crate::clock::Now;
 use crate::pod::{DesiredPod, Source};
@@ -42,9 +44,11 @@ impl Turn {
                     format!("source {source}: its last good version is restored: {} pods", set.pods.len());
                 self.log(log::Level::Info, line);
                 self.take(source, &set);
+                let objects = Arc::clone(self.merge.objects());
                 let changes = self.merge.restore(source, &set, now.wall);
                 if self.listed {
                     self.apply(changes, now);
+                    self.hand_out_objects(&objects);
                 }
             }
             SourceUpdate::Full(set) => {
@@ -52,9 +56,11 @@ impl Turn {
                 state.accepted = Some(now.wall);
                 self.read_well(source, now);
                 self.take(source, &set);
+                let objects = Arc::clone(self.merge.objects());
                 let changes = self.merge.full(source, &set, now.wall);
                 if self.listed {
                     self.apply(changes, now);
+                    self.hand_out_objects(&objects);
                     self.housekeeping(now);
                 }
             }

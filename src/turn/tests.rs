@@ -3,6 +3,7 @@
 mod admission;
 mod docker;
 mod names;
+mod objects;
 mod orphans;
 mod ports;
 mod rig;

@@ -18,6 +18,7 @@ use super::output::{Output, Report, Settings, Step, Token};
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::object::Objects;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::plan::{Observed, Owned, Probes};
 use crate::pod::{DesiredPod, PodKey};
@@ -30,6 +31,8 @@ pub struct Machine {
     pub(super) key: PodKey,
     pub(super) settings: Arc<Settings>,
     pub(super) state: State,
+    /// The local objects that the wanted pod refers to, as far as they are there.
+    pub(super) objects: Arc<Objects>,
     /// What lives, and the dead that count.
     pub(super) seen: Observed,
     /// The dead of an earlier life of this identity: they only wait for removal.
@@ -95,6 +98,7 @@ impl Machine {
             key,
             settings,
             state: State::Terminated,
+            objects: Arc::default(),
             seen: Observed::default(),
             old: Observed::default(),
             list_needed: !known_empty,
@@ -146,6 +150,10 @@ impl Machine {
         self.wishes = inbox.wishes;
         if let Some(order) = inbox.stop {
             self.trigger(Trigger::Stop(order));
+        }
+        // What runs is not touched: it took its environment when it was made.
+        if let Some(objects) = inbox.objects {
+            self.objects = objects;
         }
         if let Some(pod) = inbox.run {
             self.trigger(Trigger::Run(pod));

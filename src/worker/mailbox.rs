@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::limits;
+use crate::object::Objects;
 use crate::pod::DesiredPod;
 
 /// How a pod is to be stopped.
@@ -74,6 +75,8 @@ pub struct Inbox {
     pub stop: Option<StopOrder>,
     /// Then run this.
     pub run: Option<Arc<DesiredPod>>,
+    /// Local objects, all that the wanted pod refers to: they are known before it runs.
+    pub objects: Option<Arc<Objects>>,
     /// Look at everything.
     pub look_all: bool,
     /// Look at these, which started.
@@ -110,6 +113,11 @@ impl Slot {
                 self.unread.stop = Some(StopOrder { grace, why: order.why });
             }
         }
+    }
+
+    /// Hands over local objects: the latest snapshot counts.
+    pub fn objects(&mut self, objects: Arc<Objects>) {
+        self.unread.objects = Some(objects);
     }
 
     /// Adds a hint. Past [`limits::MAILBOX_HINTS`] single ones it becomes "look at everything".

@@ -21,7 +21,10 @@ use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
 use crate::plan::{self, Owned, Probes, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::runtime::{Call, labels, map, names};
+use crate::runtime::{Call, env, labels, map, names};
+
+/// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
+const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 impl Machine {
     /// One decision for a wanted pod.
@@ -188,9 +191,19 @@ impl Machine {
         if !self.image_ready(pod, container, attempt, now) {
             return false;
         }
-        let Some((docker_name, body)) = map::container(pod, at, attempt, sandbox, &self.settings.map) else {
-            return true;
+        let expanded = match env::expand(container, &pod.key.namespace, &self.objects) {
+            Ok(expanded) => expanded,
+            Err(why) => {
+                // Nothing is tried again by time: other objects bring the next turn.
+                self.wait_for(name, CONFIG_ERROR, why);
+                return false;
+            }
         };
+        if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
+            self.waiting.remove(name);
+        }
+        let made = map::container(pod, at, attempt, sandbox, expanded, &self.settings.map);
+        let Some((docker_name, body)) = made else { return true };
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
             name: name.to_owned(),

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, EnvVar};
 
 use super::super::node::Node;
+use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
 use super::{names, needed};
 
@@ -41,9 +42,20 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
             (Some(_), Some(_)) => {
                 report.error(&path, invalid("", "may not have more than one field specified at a time"))
             }
-            _ => {}
+            (Some(map), None) => object_name(&map.name, &path.field("configMapRef"), report),
+            (None, Some(secret)) => object_name(&secret.name, &path.field("secretRef"), report),
         }
     }
+}
+
+/// `ValidateConfigMapName` and `ValidateSecretName`, where upstream looks at the name at all.
+fn object_name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    needed(name, names::subdomain, &path.field("name"), report);
+}
+
+fn key_ref(name: &str, key: &str, path: &Path<'_>, report: &mut Report<'_>) {
+    object_name(name, path, report);
+    needed(key, key_is_good, &path.field("key"), report);
 }
 
 fn value_from(env: &EnvVar, path: &Path<'_>, report: &mut Report<'_>) {
@@ -60,6 +72,12 @@ fn value_from(env: &EnvVar, path: &Path<'_>, report: &mut Report<'_>) {
         }
         1 => {}
         _ => report.error(&path, invalid("", "may not have more than one field specified at a time")),
+    }
+    if let Some(it) = &from.config_map_key_ref {
+        key_ref(&it.name, &it.key, &path.field("configMapKeyRef"), report);
+    }
+    if let Some(it) = &from.secret_key_ref {
+        key_ref(&it.name, &it.key, &path.field("secretKeyRef"), report);
     }
     if let Some(field) = &from.field_ref {
         let path = path.field("fieldRef");

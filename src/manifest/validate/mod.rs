@@ -34,6 +34,12 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     volumes::check_all(&path, report);
 }
 
+/// The same for the metadata of a local object.
+pub(crate) fn object_metadata(meta: &ObjectMeta, report: &mut Report<'_>) {
+    let root = Path::ROOT;
+    metadata::check(meta, &root.field("metadata"), report);
+}
+
 /// The text is one of `values`; absent or empty is fine.
 fn one_of(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !v.is_empty() && !values.contains(v)) {

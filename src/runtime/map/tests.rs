@@ -4,7 +4,10 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::*;
+use crate::manifest::{self, Context};
+use crate::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
+use crate::runtime::env;
 
 /// A pod as `manifest/` would hand it over, from the JSON of a manifest with its defaults written out.
 pub(crate) fn pod(json: &str) -> DesiredPod {
@@ -29,6 +32,40 @@ pub(crate) fn config() -> MapConfig {
         infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
         node_memory: 1 << 30,
     }
+}
+
+/// The same as [`super::container`], of a pod that needs no local object.
+pub(crate) fn container(
+    pod: &DesiredPod,
+    at: StartRef,
+    attempt: u32,
+    sandbox_id: &str,
+    config: &MapConfig,
+) -> Option<(String, CreateBody)> {
+    container_with(&Objects::new(), pod, at, attempt, sandbox_id, config)
+}
+
+fn container_with(
+    objects: &Objects,
+    pod: &DesiredPod,
+    at: StartRef,
+    attempt: u32,
+    sandbox_id: &str,
+    config: &MapConfig,
+) -> Option<(String, CreateBody)> {
+    let spec = crate::plan::actions::container_of(pod, at)?;
+    let expanded = env::expand(spec, &pod.key.namespace, objects).unwrap();
+    super::container(pod, at, attempt, sandbox_id, expanded, config)
+}
+
+/// The local objects of a golden case: `<case>.objects.yaml`, if there is one.
+fn objects(input: &Path) -> Objects {
+    let path = input.to_str().unwrap().replace(".pod.json", ".objects.yaml");
+    let Ok(bytes) = std::fs::read(&path) else { return Objects::new() };
+    let decoded =
+        manifest::decode(&bytes, &Context { node_name: "n", source: Source::File, path: "objects.yaml" });
+    assert_eq!(decoded.problems, [], "{path}");
+    decoded.objects.into_iter().map(|object| (object.key.clone(), object)).collect()
 }
 
 /// Places of all containers, as the plan would name them.
@@ -63,7 +100,7 @@ fn golden() {
         let (name, body) = sandbox(&pod, 2, &config);
         let mut all = vec![json!({ "name": name, "body": body })];
         for at in places(&pod) {
-            let (name, body) = container(&pod, at, 3, &sandbox_id, &config).unwrap();
+            let (name, body) = container_with(&objects(&input), &pod, at, 3, &sandbox_id, &config).unwrap();
             all.push(json!({ "name": name, "body": body }));
         }
         let actual = serde_json::to_string_pretty(&all).unwrap() + "\n";

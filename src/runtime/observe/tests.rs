@@ -49,8 +49,9 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
 fn made(pod_json: &str) -> Vec<(String, crate::runtime::CreateBody)> {
     let pod = pod(pod_json);
     let places = [(ContainerKind::Sidecar, 1), (ContainerKind::Regular, 0)];
-    let containers = places
-        .map(|(kind, index)| map::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap());
+    let containers = places.map(|(kind, index)| {
+        map::tests::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap()
+    });
     std::iter::once(map::sandbox(&pod, 4, &config())).chain(containers).collect()
 }
 

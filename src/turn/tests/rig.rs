@@ -152,6 +152,14 @@ impl Rig {
         self.want_with(pods, &[])
     }
 
+    /// The same with local objects.
+    pub(super) fn want_objects(&mut self, pods: &[Arc<DesiredPod>], objects: &str) -> Vec<String> {
+        let empty = "{apiVersion: v1, kind: List, items: []}";
+        let objects = if objects.is_empty() { empty } else { objects };
+        let objects = crate::object::testing::decoded("/m/objects.yaml", objects);
+        self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), objects, ..PodSet::default() }))
+    }
+
     /// A source's set with one path that is not believed yet, and nothing wrong.
     pub(super) fn unsettled(&mut self, path: &str) -> Vec<String> {
         let broken = vec![path.to_owned()];
@@ -231,6 +239,10 @@ fn words(effect: &Effect) -> String {
         Effect::Wish(key, Wish::Stop(StopOrder { grace, why })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
             format!("stop {}{grace}: {why}", key.name)
+        }
+        Effect::Objects(key, objects) => {
+            let names: Vec<&str> = objects.keys().map(|key| key.name.as_str()).collect();
+            format!("give {} [{}]", key.name, names.join(" "))
         }
         Effect::Hint(key, hint) => format!("hint {} {hint:?}", key.name),
         Effect::Retire(key) => format!("retire {}", key.name),

@@ -125,3 +125,14 @@ fn the_end_is_told() {
     slot.close();
     assert!(slot.take().closed);
 }
+
+#[test]
+fn of_objects_the_latest_snapshot_counts() {
+    use crate::object::testing::{config_map, snapshot};
+    let mut slot = Slot::default();
+    let newest = snapshot(&config_map("new", "{}"));
+    slot.objects(snapshot(&config_map("old", "{}")));
+    slot.objects(std::sync::Arc::clone(&newest));
+    assert_eq!(slot.take().objects, Some(newest));
+    assert_eq!(slot.take().objects, None, "read once");
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 use log::Level;
 
 use crate::clock::{Mono, Now, Timestamp};
+use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::fake::{Cursor, EventNext, State as Engine};
@@ -194,6 +195,12 @@ impl Rig {
 
     pub(super) fn hint(&mut self, hint: Hint) {
         self.slot.hint(hint);
+        self.later(Duration::ZERO, Coming::Read);
+    }
+
+    /// Other local objects are in force.
+    pub(super) fn give(&mut self, objects: Arc<Objects>) {
+        self.slot.objects(objects);
         self.later(Duration::ZERO, Coming::Read);
     }
 

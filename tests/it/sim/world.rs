@@ -252,6 +252,12 @@ impl World {
                 let delay = Duration::from_micros(self.below(2000));
                 self.later(delay, Job::Read { generation, key });
             }
+            Effect::Objects(key, objects) => {
+                let worker = daemon.workers.get_mut(&key).expect("objects for a worker that is not there");
+                worker.slot.objects(objects);
+                let delay = Duration::from_micros(self.below(2000));
+                self.later(delay, Job::Read { generation, key });
+            }
             Effect::Retire(key) => _ = daemon.workers.remove(&key),
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.note(format!("{level} {line}")),

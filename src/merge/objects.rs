@@ -1,0 +1,169 @@
+//! Local objects of all sources -> one of each name. The rule: what is in force stays while its source
+//! has it (an edit follows its file); else the first by source and place. Pure.
+//!
+//! An object that says `immutable: true` keeps its data until its source has been without it once: as in
+//! the API, it is deleted and made anew, never changed.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::limits;
+use crate::object::{LocalObject, ObjectKey, Objects};
+use crate::pod::{Origin, Source};
+use crate::source::{Problem, Severity};
+
+/// One object that one source has. Whose it is, is who sent it.
+#[derive(Clone, Copy)]
+pub struct ObjectClaim<'a> {
+    /// Who has it.
+    pub source: Source,
+    /// As the source gave it.
+    pub object: &'a Arc<LocalObject>,
+}
+
+/// Lower wins; only facts about the claim alone or about what is in force.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank<'a> {
+    other_source: bool,
+    other_origin: bool,
+    other_path: bool,
+    source: Source,
+    origin: &'a Origin,
+}
+
+fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Objects) -> Rank<'a> {
+    let object = claim.object;
+    let held = in_force.get(&object.key).filter(|held| held.source == claim.source);
+    Rank {
+        other_source: held.is_none(),
+        other_origin: held.is_none_or(|held| held.origin != object.origin),
+        other_path: held.is_none_or(|held| held.origin.path != object.origin.path),
+        source: claim.source,
+        origin: &object.origin,
+    }
+}
+
+fn winners<'a>(
+    claims: impl Iterator<Item = ObjectClaim<'a>>,
+    in_force: &Objects,
+) -> BTreeMap<&'a ObjectKey, ObjectClaim<'a>> {
+    let mut best: BTreeMap<&'a ObjectKey, ObjectClaim<'a>> = BTreeMap::new();
+    for claim in claims {
+        best.entry(&claim.object.key)
+            .and_modify(|now| {
+                if rank(claim, in_force) < rank(*now, in_force) {
+                    *now = claim;
+                }
+            })
+            .or_insert(claim);
+    }
+    best
+}
+
+/// What is in force now; `None` when nothing changed.
+pub fn resolve<'a>(
+    claims: impl Iterator<Item = ObjectClaim<'a>>,
+    in_force: &Objects,
+) -> Option<Arc<Objects>> {
+    let mut next = Objects::new();
+    for (key, claim) in winners(claims, in_force) {
+        let object = match in_force.get(key) {
+            Some(held) if **held == **claim.object || is_refused(held, claim) => held,
+            _ => claim.object,
+        };
+        next.insert(key.clone(), Arc::clone(object));
+    }
+    let same = next.len() == in_force.len()
+        && next.values().zip(in_force.values()).all(|(new, old)| Arc::ptr_eq(new, old));
+    (!same).then(|| Arc::new(next))
+}
+
+/// The object in force does not change into this one.
+fn is_refused(held: &LocalObject, claim: ObjectClaim<'_>) -> bool {
+    let new = claim.object;
+    held.immutable && held.source == claim.source && (!new.immutable || held.content != new.content)
+}
+
+/// Tells both sides of every contested name, and changes that are refused. In order of source and place.
+pub fn problems<'a>(
+    claims: impl Iterator<Item = ObjectClaim<'a>> + Clone,
+    in_force: &Objects,
+) -> Vec<Problem> {
+    let winners = winners(claims.clone(), in_force);
+    let mut found = Vec::new();
+    for claim in claims {
+        let object = claim.object;
+        let Some(held) = in_force.get(&object.key) else { continue };
+        let wins = winners.get(&object.key).is_some_and(|best| Arc::ptr_eq(best.object, object));
+        if wins && is_refused(held, claim) {
+            let message = "it is immutable and in force with other data, which stays; to change it, delete it \
+                           first, or give it another name";
+            found.push(problem(Severity::Error, object, message.to_owned()));
+        } else if !wins {
+            let held_by = format!(
+                "the name is held by the one from {}, which keeps it; this one is ignored until that one is \
+                 gone or renamed",
+                held.origin
+            );
+            found.push(problem(Severity::Error, object, held_by));
+            let ignored = format!("the one from {} has the same name and is ignored", object.origin);
+            found.push(problem(Severity::Warning, held, ignored));
+        }
+    }
+    found
+}
+
+/// A source's objects in order, within bounds: past them those in force stay, then the first in order.
+/// Answers also with what is to be told.
+pub fn bounded(
+    source: Source,
+    objects: &[Arc<LocalObject>],
+    in_force: &Objects,
+) -> (Vec<Arc<LocalObject>>, Option<Problem>) {
+    let mut claims = objects.to_vec();
+    let place = |o: &Arc<LocalObject>| (o.origin.clone(), o.key.clone());
+    claims.sort_by_cached_key(place);
+    let size: usize = claims.iter().map(|o| o.size()).fold(0, usize::saturating_add);
+    if claims.len() <= limits::OBJECTS_PER_SOURCE && size <= limits::OBJECT_BYTES_PER_SOURCE {
+        return (claims, None);
+    }
+    claims.sort_by_cached_key(|object| {
+        let held = in_force.get(&object.key).filter(|held| held.source == source);
+        Reverse((held.is_some_and(|held| held.origin == object.origin), held.is_some()))
+    });
+    let mut bytes = 0_usize;
+    let fits = claims.iter().take(limits::OBJECTS_PER_SOURCE).take_while(|object| {
+        bytes = bytes.saturating_add(object.size());
+        bytes <= limits::OBJECT_BYTES_PER_SOURCE
+    });
+    let fits = fits.count();
+    let left_out = claims.split_off(fits);
+    claims.sort_by_cached_key(place);
+    let first = left_out.iter().min_by_key(|object| &object.origin);
+    let crowded = first.map(|first| {
+        let message = format!(
+            "source {source} has {} local objects more than fit into the {} objects and {} bytes it may have: \
+             this one and the others past the limit are not taken",
+            left_out.len(),
+            limits::OBJECTS_PER_SOURCE,
+            limits::OBJECT_BYTES_PER_SOURCE
+        );
+        problem(Severity::Error, first, message)
+    });
+    (claims, crowded)
+}
+
+fn problem(severity: Severity, object: &LocalObject, message: String) -> Problem {
+    Problem {
+        severity,
+        path: object.origin.path.clone(),
+        at: None,
+        pod: Some(object.key.to_string()),
+        field: None,
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Which local objects a pod refers to, and where. Pure; whether they are there is not asked here.
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::{ObjectKey, ObjectKind};
+use crate::pod::DesiredPod;
+
+/// One place where a pod wants something of a local object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Which object; always in the pod's own namespace.
+    pub key: ObjectKey,
+    /// Which key of its data; `None` for all of them.
+    pub entry: Option<String>,
+    /// The container starts without it.
+    pub optional: bool,
+    /// Field path of the reference: `spec.containers[0].env[1].valueFrom.secretKeyRef`.
+    pub field: String,
+}
+
+/// Every reference of a pod, in the order of its fields.
+#[must_use]
+pub fn references(pod: &DesiredPod) -> Vec<Reference> {
+    let mut found = Found { namespace: &pod.key.namespace, list: Vec::new() };
+    for (name, list) in [("initContainers", pod.init_containers()), ("containers", &pod.spec.containers)] {
+        for (i, container) in list.iter().enumerate() {
+            found.container(container, name, i);
+        }
+    }
+    found.list
+}
+
+struct Found<'p> {
+    namespace: &'p str,
+    list: Vec<Reference>,
+}
+
+impl Found<'_> {
+    fn container(&mut self, container: &Container, list: &str, index: usize) {
+        use ObjectKind::{ConfigMap, Secret};
+        for (i, from) in container.env_from.iter().flatten().enumerate() {
+            let field = |kind: &str| format!("spec.{list}[{index}].envFrom[{i}].{kind}");
+            if let Some(it) = &from.config_map_ref {
+                self.add(ConfigMap, &it.name, None, it.optional, field("configMapRef"));
+            }
+            if let Some(it) = &from.secret_ref {
+                self.add(Secret, &it.name, None, it.optional, field("secretRef"));
+            }
+        }
+        for (i, var) in container.env.iter().flatten().enumerate() {
+            let Some(from) = &var.value_from else { continue };
+            let field = |kind: &str| format!("spec.{list}[{index}].env[{i}].valueFrom.{kind}");
+            if let Some(it) = &from.config_map_key_ref {
+                self.add(ConfigMap, &it.name, Some(&it.key), it.optional, field("configMapKeyRef"));
+            }
+            if let Some(it) = &from.secret_key_ref {
+                self.add(Secret, &it.name, Some(&it.key), it.optional, field("secretKeyRef"));
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        kind: ObjectKind,
+        name: &str,
+        entry: Option<&str>,
+        optional: Option<bool>,
+        field: String,
+    ) {
+        let key = ObjectKey { kind, namespace: self.namespace.to_owned(), name: name.to_owned() };
+        let optional = optional.unwrap_or(false);
+        self.list.push(Reference { key, entry: entry.map(str::to_owned), optional, field });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::testing;
+
+    #[test]
+    fn every_reference_is_found_with_its_place() {
+        let pod = testing::pod(
+            "{initContainers: [{name: i, envFrom: [{secretRef: {name: s, optional: true}}]}], containers: [
+             {name: a, env: [{name: A, value: x}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k}}}]},
+             {name: b, env: [{name: C, valueFrom: {secretKeyRef: {name: s, key: p}}}],
+              envFrom: [{prefix: P_, configMapRef: {name: c}}]}]}",
+        );
+        let found: Vec<String> = references(&pod)
+            .iter()
+            .map(|r| format!("{} {:?} {} {}", r.key, r.entry, r.optional, r.field))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "Secret default/s None true spec.initContainers[0].envFrom[0].secretRef",
+                "ConfigMap default/c Some(\"k\") false spec.containers[0].env[1].valueFrom.configMapKeyRef",
+                "ConfigMap default/c None false spec.containers[1].envFrom[0].configMapRef",
+                "Secret default/s Some(\"p\") false spec.containers[1].env[0].valueFrom.secretKeyRef",
+            ]
+        );
+    }
+}
