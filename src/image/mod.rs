@@ -11,6 +11,7 @@ pub mod fetch;
 pub mod node_keys;
 pub mod preload;
 pub mod progress;
+pub mod pull_secrets;
 pub mod rate;
 pub mod reference;
 pub mod remembered;

@@ -2,10 +2,18 @@
 //! come by another way.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use log::Level;
 
 use super::machine::Machine;
 use super::state::State;
+use crate::image::credentials::DockerConfig;
+use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
+use crate::object::Objects;
+use crate::plan::backoff::Backoff;
+use crate::pod::DesiredPod;
 use crate::runtime::labels;
 use crate::status::WaitingReason;
 
@@ -53,6 +61,25 @@ impl Machine {
                 self.create_retry.remove(&container.name);
             }
             self.waiting.remove(&container.name);
+        }
+    }
+
+    /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
+    pub(super) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
+        let PullSecrets { configs, problems } = pull_secrets::of_pod(pod, &self.objects);
+        for problem in problems {
+            self.log(Level::Warn, format!("pod {}: {problem}", self.key));
+        }
+        configs
+    }
+
+    /// Other objects are in force. With other credentials, a pull that failed is tried at once.
+    pub(super) fn take_objects(&mut self, objects: Arc<Objects>) {
+        let before = std::mem::replace(&mut self.objects, objects);
+        let State::Syncing(pod) = &self.state else { return };
+        if pull_secrets::of_pod(pod, &before).configs != pull_secrets::of_pod(pod, &self.objects).configs {
+            self.pulls = Backoff::pulls();
+            self.pull_failures.clear();
         }
     }
 

@@ -153,7 +153,7 @@ impl Machine {
         }
         // What runs is not touched: it took its environment when it was made.
         if let Some(objects) = inbox.objects {
-            self.objects = objects;
+            self.take_objects(objects);
         }
         if let Some(pod) = inbox.run {
             self.trigger(Trigger::Run(pod));

@@ -284,7 +284,7 @@ impl Machine {
         self.pulling.insert(image.to_owned());
         self.waiting.remove(&container.name);
         self.log(Level::Info, format!("pod {}: pulling image {image:?}", self.key));
-        let (image, credentials) = (image.to_owned(), Vec::new());
+        let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
         let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
         self.out.push(Output::Pull(request));
         false

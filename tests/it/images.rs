@@ -83,6 +83,31 @@ fn credentials_are_looked_up_tried_in_turn_and_never_told() {
     node.write("none.yaml", pod("none", &image, "IfNotPresent"));
     node.wait_until("nobody is let in", || node.waits_for("none", "app") == "ErrImagePull");
     assert!(message(&node, "none").contains("no basic auth credentials"), "{}", message(&node, "none"));
+    // A secret that comes late ends the back-off.
+    let with_secret = |name: &str, key: &str, text: String| {
+        let pod = Pod::new(name).script(OBEYS).set("/spec/containers/0/image", image.clone());
+        let pod = pod.set("/spec/containers/0/imagePullPolicy", "Always");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "type": format!("kubernetes.io/{}", &key[1..]), "stringData": {key: text}});
+        (pod.set("/spec/imagePullSecrets", json!([{"name": name}])).text(), secret.to_string())
+    };
+    let auth = json!({host.clone(): {"auth": AUTH}});
+    let (late, secret) = with_secret("late", ".dockerconfigjson", json!({"auths": auth}).to_string());
+    node.write("late.yaml", late);
+    node.wait_until("it is backed off", || node.waits_for("late", "app") == "ImagePullBackOff");
+    assert!(node.log().contains("Unable to retrieve some image pull secrets (late);"));
+    let begun = Instant::now();
+    node.write("secret.yaml", secret);
+    node.wait_phase("late", "Running");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let (old, secret) = with_secret("old", ".dockercfg", auth.to_string());
+    node.write("old.yaml", format!("{old}---\n{secret}\n"));
+    node.wait_phase("old", "Running");
+    for name in ["late", "secret", "old", "none"] {
+        node.remove(&format!("{name}.yaml"));
+    }
+    node.wait_until("nothing holds the image", || node.containers().is_empty());
+    forget(&image);
     let root = node.root();
     let root = root.to_str().unwrap();
     let (code, _, error) = podkeeper(&["pull", "--root-dir", root, &image]);
