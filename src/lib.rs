@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod events;
+pub mod image;
 pub mod limits;
 pub mod logging;
 pub mod manifest;

@@ -209,8 +209,47 @@ pub const BACKOFF_ENTRIES: usize = 1024;
 
 // --- Pulls ---------------------------------------------------------------------------------------
 
-/// Pull requests waiting for the pull thread.
+/// Images waiting to be pulled; those who want the same one wait together.
 pub const PULL_QUEUE: usize = 256;
+/// Pods waiting for one image.
+pub const PULL_ASKERS: usize = 4096;
+/// Pulls at once when `--serialize-image-pulls=false` sets no limit: each has a thread.
+pub const PULLS_AT_ONCE: usize = 16;
+/// Layers of one pull whose progress is followed; Docker allows 127.
+pub const PULL_LAYERS: usize = 256;
+/// The progress of a pull is told to its pods at most this often: each time writes the status file.
+pub const PULL_PROGRESS: Duration = Duration::from_secs(5);
+/// Longest name of a repository, characters.
+pub const REPOSITORY_NAME: usize = 255;
+/// Credentials tried for one pull.
+pub const PULL_CREDENTIALS: usize = 8;
+/// Registries of one credential file.
+pub const CREDENTIALS: usize = 1000;
+/// Largest credential file, bytes.
+pub const CREDENTIALS_BYTES: usize = 1024 * 1024;
+
+// --- Preloaded images ----------------------------------------------------------------------------
+
+/// Archives in the preload directory; more are told of and left alone.
+pub const PRELOAD_FILES: usize = 1000;
+/// Image names kept of all archives together.
+pub const PRELOAD_NAMES: usize = 10_000;
+/// A file whose times are younger than this may still be written, so it is looked at again.
+pub const PRELOAD_SETTLE: Duration = SCAN_QUIET;
+/// First wait after Docker could not take an archive; doubles to [`PRELOAD_RETRY_MAX`].
+pub const PRELOAD_RETRY_MIN: Duration = Duration::from_secs(2);
+/// Longest wait before an archive is tried again.
+pub const PRELOAD_RETRY_MAX: Duration = Duration::from_secs(300);
+/// An archive may arrive in Docker this slowly: the longest time without a byte.
+pub const PRELOAD_PROGRESS: Duration = Duration::from_secs(120);
+/// Largest memory of loaded archives that is read, bytes.
+pub const PRELOAD_MEMORY_BYTES: usize = 8 * 1024 * 1024;
+/// Largest window of a zstd archive, bytes: that much memory is needed to unpack it.
+pub const ZSTD_WINDOW: u64 = 32 * 1024 * 1024;
+/// Stack of the preload thread, bytes: a decoder of zstd runs on it.
+pub const PRELOAD_STACK: usize = 512 * 1024;
+/// How much less urgent than the rest the loading of archives is (`nice`).
+pub const PRELOAD_NICE: i32 = 10;
 
 // --- Status --------------------------------------------------------------------------------------
 

@@ -44,6 +44,9 @@ mod http_source;
 #[path = "it/http_source_node.rs"]
 mod http_source_node;
 #[cfg(test)]
+#[path = "it/images.rs"]
+mod images;
+#[cfg(test)]
 #[path = "it/inotify.rs"]
 mod inotify;
 #[cfg(test)]
@@ -97,6 +100,9 @@ mod private_engine;
 #[cfg(test)]
 #[path = "it/proxy.rs"]
 mod proxy;
+#[cfg(test)]
+#[path = "it/registry.rs"]
+mod registry;
 #[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;

@@ -93,7 +93,7 @@ const TABLE: &[Row] = &[
     refused("spec.hostUsers", &["true"], "user namespaces are not set up"),
     yes("spec.hostname"),
     refused("spec.hostnameOverride", &[], "the host name comes from spec.hostname"),
-    refused("spec.imagePullSecrets", &[], "images are pulled without credentials yet"),
+    yes("spec.imagePullSecrets"),
     yes("spec.initContainers"),
     yes("spec.nodeName"),
     yes("spec.nodeSelector"),

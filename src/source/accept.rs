@@ -7,9 +7,9 @@ use crate::limits;
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policy, Refusal};
-use crate::source::{Refused, Severity};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
+use crate::source::{Refused, Severity};
 
 /// Turns bytes into pods and objects; [`manifest::decode`] but in tests.
 pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;

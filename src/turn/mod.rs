@@ -60,6 +60,8 @@ pub enum Event {
         /// The system's reason.
         why: String,
     },
+    /// Docker has these images, named in full, without a pull.
+    ImagesCame(Vec<String>),
     /// Something is due.
     Tick,
     /// SIGHUP: look at the sources again.
@@ -249,6 +251,11 @@ impl Turn {
             Event::Probe { key, container } => self.hint(&key, Hint::Changed(container)),
             Event::SpawnFailed { key, why } => {
                 self.spawn_failed(key, &why, now);
+            }
+            Event::ImagesCame(names) => {
+                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Images(names.clone())));
+                self.out.extend(hints);
             }
             Event::Tick => self.tick(now),
             Event::Rescan => self.out.push(Effect::Rescan),

@@ -58,7 +58,8 @@ pub struct Machine {
     pub(super) crashes: Backoff,
     pub(super) pulls: Backoff,
     pub(super) pulling: BTreeSet<String>,
-    pub(super) pull_failures: BTreeMap<String, (Mono, String)>,
+    /// By image: when, and the reason and message that the kubelet has for it.
+    pub(super) pull_failures: BTreeMap<String, (Mono, &'static str, String)>,
     /// Attempt for which the container's image has been ensured (policy Always, or after a 404).
     pub(super) ensured: BTreeMap<String, u32>,
     /// Containers whose create was refused for want of the image.
@@ -156,7 +157,7 @@ impl Machine {
         }
         // What runs is not touched: it took its environment when it was made.
         if let Some(objects) = inbox.objects {
-            self.objects = objects;
+            self.take_objects(objects);
         }
         if let Some(pod) = inbox.run {
             self.trigger(Trigger::Run(pod));
@@ -175,8 +176,14 @@ impl Machine {
         for id in inbox.removed {
             self.hint_removed(&id);
         }
+        for (image, words) in &inbox.pulling {
+            self.pull_progress(image, words);
+        }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
+        }
+        if !inbox.images.is_empty() {
+            self.images_came(&inbox.images);
         }
     }
 

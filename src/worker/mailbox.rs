@@ -2,7 +2,7 @@
 //! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
 //! around it is in `thread`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::limits;
@@ -38,6 +38,8 @@ pub enum Hint {
     Changed(String),
     /// This container was removed.
     Removed(String),
+    /// These images, named in full, have come without a pull.
+    Images(Vec<String>),
 }
 
 /// The pull thread's answer.
@@ -85,6 +87,10 @@ pub struct Inbox {
     pub removed: BTreeSet<String>,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
+    /// Pulls that go on: image as requested, and how far it is.
+    pub pulling: BTreeMap<String, String>,
+    /// Images, named in full, that came without a pull.
+    pub images: BTreeSet<String>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -121,6 +127,8 @@ impl Slot {
             Hint::Started(id) => _ = self.unread.started.insert(id),
             Hint::Changed(id) => _ = self.unread.changed.insert(id),
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
+            // As many as the preload directory can bring.
+            Hint::Images(names) => self.unread.images.extend(names),
         }
         let unread = &mut self.unread;
         if unread.started.len() + unread.changed.len() + unread.removed.len() > limits::MAILBOX_HINTS {
@@ -136,7 +144,13 @@ impl Slot {
     /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
     pub fn pulled(&mut self, pulled: Pulled) {
         self.unread.pulled.retain(|p| p.image != pulled.image);
+        self.unread.pulling.remove(&pulled.image);
         self.unread.pulled.push(pulled);
+    }
+
+    /// Notes how far a pull is; bounded like [`Slot::pulled`].
+    pub fn pulling(&mut self, image: String, words: String) {
+        self.unread.pulling.insert(image, words);
     }
 
     /// Tells the worker to end.

@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::output::Token;
 use super::state::State;
 use crate::clock::Now;
+use crate::image::failure;
 use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, Role, RunState};
@@ -219,11 +220,18 @@ impl Machine {
                     self.retry_soon(container, now);
                 }
                 kind => {
-                    let invalid = kind == Some(&RefusalKind::BadImageName);
-                    let reason = if invalid { "InvalidImageName" } else { "CreateContainerError" };
                     let wait = self.retry_later(container, now);
-                    let message = format!("{error}; tried again in {} s", wait.as_secs());
-                    self.wait_for(container, reason, message);
+                    let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
+                    match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
+                        Some(image) => {
+                            let message = failure::invalid_name(image, &error.to_string());
+                            self.wait_for(container, failure::INVALID_IMAGE_NAME, message);
+                        }
+                        None => {
+                            let message = format!("{error}; tried again in {} s", wait.as_secs());
+                            self.wait_for(container, "CreateContainerError", message);
+                        }
+                    }
                 }
             },
         }

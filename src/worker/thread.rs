@@ -83,7 +83,7 @@ pub struct Tools {
     pub docker: Docker,
     /// The one clock.
     pub clock: System,
-    /// The pull thread.
+    /// Image pulls.
     pub pulls: Pulls,
     /// Starts, all pods together.
     pub gate: Gate,
@@ -214,6 +214,7 @@ impl Body {
             },
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
+            Output::Missing(image) => self.tools.pulls.missing(&image),
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
             }

@@ -359,6 +359,7 @@ impl Rig {
                     self.pulls.push((self.now, request.clone()));
                     self.later(PULL, Coming::Pull(request));
                 }
+                Output::Missing(_) => {}
                 Output::Report(report) => self.reports.push(report),
                 Output::Log(level, line) => self.log.push((self.now, level, line)),
             }
