@@ -144,6 +144,37 @@ pub const BACKOFF_ENTRIES: usize = 1024;
 /// Pull requests waiting for the pull thread.
 pub const PULL_QUEUE: usize = 256;
 
+// --- Probes and hooks ----------------------------------------------------------------------------
+
+/// Bytes kept of an exec's output and of an HTTP body (spec/05 section 5).
+pub const PROBE_OUTPUT: usize = 10 * 1024;
+/// Times a probe that cannot be made is tried in a row.
+pub const PROBE_TRIES: u32 = 3;
+/// Redirects that a probe follows.
+pub const PROBE_REDIRECTS: usize = 10;
+/// Exec probes that are being started at once: Docker is slow at it, and 100 at once would all be late.
+pub const PROBE_EXECS: usize = 8;
+/// An exec that runs longer than this is no longer being started.
+pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
+/// Commands of one probe that outlived their time-out and run still; with so many no further one is made.
+pub const PROBE_EXECS_LEFT: usize = 3;
+/// Host names waiting to be looked up.
+pub const PROBE_NAMES: usize = 64;
+/// A probe's log line with the same text is written again after this.
+pub const PROBE_TOLD_SAME: Duration = Duration::from_secs(300);
+/// One with another text after this.
+pub const PROBE_TOLD_OTHER: Duration = Duration::from_secs(10);
+/// Characters of a probe's text in the log.
+pub const PROBE_LINE: usize = 1024;
+/// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
+pub const GRPC_BYTES: usize = 16 * 1024;
+/// Bytes that a gRPC probe reads in all.
+pub const GRPC_ANSWER: usize = 256 * 1024;
+/// Bytes of a TLS handshake and answer that wait to be read.
+pub const TLS_BYTES: usize = 64 * 1024;
+/// An HTTP hook without an answer ends after this: upstream would wait for ever.
+pub const HOOK_HTTP: Duration = Duration::from_secs(600);
+
 // --- Status --------------------------------------------------------------------------------------
 
 /// Status files are written at most this often; what happens in between is written together.
