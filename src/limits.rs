@@ -97,6 +97,8 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 pub const WORKER_STACK: usize = 256 * 1024;
 /// Container ids remembered as "look at this one"; past it, everything is looked at.
 pub const MAILBOX_HINTS: usize = 64;
+/// Results of probes, and ends of hooks, that wait for a worker.
+pub const MAILBOX_NEWS: usize = 1024;
 /// Warnings of one create that are logged.
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Containers that are being started at once, all pods together: Docker gets no faster by more.

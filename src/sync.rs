@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::events::Events;
 use crate::limits;
 use crate::pod::{PodKey, Source};
+use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
@@ -78,7 +79,8 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         }
     };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
-    let tools = Tools { settings, docker, clock, pulls, gate: Gate::default(), reports: events_in };
+    let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
+    let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),

@@ -249,9 +249,7 @@ impl Doing {
                 let port = port.clone().map_err(Outcome::unknown)?;
                 let place = match (host, question.address) {
                     (Some(host), _) => Place::new(host.trim_matches(['[', ']']), port),
-                    (None, Some(address)) => {
-                        Place { host: String::new(), port, address: Some(address) }
-                    }
+                    (None, Some(address)) => Place { host: String::new(), port, address: Some(address) },
                     (None, None) => return Err(Outcome::unknown("the pod's address is not known")),
                 };
                 Ok(Doing::Tcp { place, net: None })
@@ -377,9 +375,7 @@ impl Http {
                 (Err(why), _) => Some(body_error(&why.to_string())),
                 (_, Err(why)) => Some(body_error(&why)),
                 (_, Ok(Progress::Waits)) => None,
-                (_, Ok(Progress::Closed)) if self.parser.finish() => {
-                    Some(http::judge(status, &self.body))
-                }
+                (_, Ok(Progress::Closed)) if self.parser.finish() => Some(http::judge(status, &self.body)),
                 (_, Ok(Progress::Closed)) => Some(body_error("unexpected EOF")),
             };
         }

@@ -143,7 +143,14 @@ impl Health {
         Answer::Rpc(14, "error reading from server: EOF".to_owned())
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) -> Option<Answer> {
+    fn frame(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        stream: u32,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Answer> {
         let broken = |why: &str| Some(Answer::Broken(why.to_owned()));
         let has = |flag: u8| flags & flag != 0;
         if self.block.is_some() && kind != kind::CONTINUATION {
@@ -263,10 +270,9 @@ pub fn judge(answer: &Answer, timeout: Duration) -> Outcome {
             "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
         ),
         Answer::Rpc(4, _) => timed_out(timeout),
-        Answer::Rpc(code, message) => format!(
-            "error: health rpc probe failed: rpc error: code = {} desc = {message}",
-            code_name(*code)
-        ),
+        Answer::Rpc(code, message) => {
+            format!("error: health rpc probe failed: rpc error: code = {} desc = {message}", code_name(*code))
+        }
         Answer::Broken(why) => {
             format!("error: health rpc probe failed: rpc error: code = Unavailable desc = {why}")
         }
@@ -337,7 +343,8 @@ fn unescape(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
         let hex = tail.first_chunk::<2>().filter(|_| first == b'%');
-        let value = hex.and_then(|h| std::str::from_utf8(h).ok()).and_then(|h| u8::from_str_radix(h, 16).ok());
+        let value =
+            hex.and_then(|h| std::str::from_utf8(h).ok()).and_then(|h| u8::from_str_radix(h, 16).ok());
         out.push(value.unwrap_or(first));
         rest = if value.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
     }

@@ -132,7 +132,8 @@ fn target(path: &str) -> String {
 pub fn request(get: &HttpGet, url: &Url, named: bool, hook: Option<HookKind>) -> Vec<u8> {
     let find = |name: &str| get.headers.iter().rev().find(|(n, _)| n.eq_ignore_ascii_case(name));
     let host = find("Host").map(|(_, value)| clean(value)).filter(|h| named && !h.is_empty());
-    let mut out = format!("GET {} HTTP/1.1\r\nHost: {}\r\n", url.target, host.unwrap_or_else(|| url.authority()));
+    let mut out =
+        format!("GET {} HTTP/1.1\r\nHost: {}\r\n", url.target, host.unwrap_or_else(|| url.authority()));
     let agent = if hook.is_some() { HOOK_AGENT } else { USER_AGENT };
     for (name, default) in [("User-Agent", agent), ("Accept", "*/*")] {
         if find(name).is_none() {

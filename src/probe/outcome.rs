@@ -76,3 +76,6 @@ pub fn errno_words(error: &std::io::Error) -> String {
         None => "unknown error".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,6 +96,11 @@ impl Prober {
     /// All that is to be asked of one pod from now on, instead of what was before; `listener` is told.
     pub fn watch(&self, key: &PodKey, listener: Arc<dyn Hear>, watch: Watch) {
         let mut inner = self.shared.lock();
+        let other = |(of, _): &(Arc<dyn Hear>, Watch)| !Arc::ptr_eq(of, &listener);
+        if watch.is_empty() && inner.unread.get(key).is_some_and(other) {
+            // The worker that ends has a successor.
+            return;
+        }
         if !inner.running {
             if watch.is_empty() {
                 return;
@@ -201,6 +206,10 @@ impl Body {
             }
         }
         for (key, (listener, watch)) in unread {
+            let other = |pod: &Pod| !Arc::ptr_eq(&pod.listener, &listener);
+            if watch.is_empty() && self.pods.get(&key).is_some_and(other) {
+                continue;
+            }
             let gone = self.schedule.set(&key, &watch.targets, now);
             self.queue.retain(|id| !gone.contains(id));
             self.left.retain(|(id, _)| !gone.contains(id));

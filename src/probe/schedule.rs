@@ -280,3 +280,6 @@ impl Entry {
         Some(line)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,11 +176,8 @@ impl HookAction {
 
 /// `$(VAR)` is replaced from the static values of `env` alone (spec/05 section 5).
 fn command(words: &[String], container: &Container) -> Vec<String> {
-    let asked = Container {
-        env: container.env.clone(),
-        command: Some(words.to_vec()),
-        ..Container::default()
-    };
+    let asked =
+        Container { env: container.env.clone(), command: Some(words.to_vec()), ..Container::default() };
     env::expand(&asked).command.unwrap_or_default()
 }
 
@@ -207,9 +204,9 @@ fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
             let named = ports.iter().find(|p| p.name.as_deref() == Some(name));
             match named.map(|p| i64::from(p.container_port)) {
                 Some(number) => number,
-                None => name
-                    .parse()
-                    .map_err(|_| format!("strconv.Atoi: parsing {name:?}: invalid syntax"))?,
+                None => {
+                    name.parse().map_err(|_| format!("strconv.Atoi: parsing {name:?}: invalid syntax"))?
+                }
             }
         }
     };
@@ -285,3 +282,6 @@ impl Watch {
         self.targets.is_empty() && self.hooks.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

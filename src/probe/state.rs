@@ -93,3 +93,6 @@ impl Tracker {
         Follow::Counted(changed.then_some(result))
     }
 }
+
+#[cfg(test)]
+mod tests;

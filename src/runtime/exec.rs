@@ -43,11 +43,26 @@ pub struct Execution {
 #[derive(Debug)]
 enum Step {
     Create(Pending),
-    Start { id: String, exchange: Box<Exchange>, until: Instant },
-    Stream { id: String, output: Box<OutputStream> },
+    Start {
+        id: String,
+        exchange: Box<Exchange>,
+        until: Instant,
+    },
+    Stream {
+        id: String,
+        output: Box<OutputStream>,
+    },
     /// The exit code may lag behind the end of the streams.
-    Ask { id: String, pending: Pending, until: Instant },
-    Rest { id: String, at: Instant, until: Instant },
+    Ask {
+        id: String,
+        pending: Pending,
+        until: Instant,
+    },
+    Rest {
+        id: String,
+        at: Instant,
+        until: Instant,
+    },
     Over,
 }
 
@@ -127,7 +142,9 @@ impl Execution {
                         let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
                         return Ok(Onward::Go(self.ask(id, until)));
                     }
-                    Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => (&mut self.stderr, bytes),
+                    Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => {
+                        (&mut self.stderr, bytes)
+                    }
                     Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut self.stdout, bytes),
                 };
                 let room = self.limit.saturating_sub(into.len()).min(bytes.len());

@@ -15,11 +15,12 @@ use log::Level;
 use super::job::{Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
 use super::output::{Output, Report, Settings, Step, Token};
+use super::probes::Asked;
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::backoff::{Backoff, crash_key};
-use crate::plan::{Observed, Owned, Probes};
+use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
@@ -70,6 +71,7 @@ pub struct Machine {
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
     pub(super) waiting: Waiting,
+    pub(super) asked: Asked,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
@@ -120,6 +122,7 @@ impl Machine {
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
+            asked: Asked::default(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
             status: None,
@@ -163,6 +166,9 @@ impl Machine {
         for id in inbox.removed {
             self.hint_removed(&id);
         }
+        for ((id, kind), verdict) in inbox.probed {
+            self.probed(id, kind, verdict);
+        }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
         }
@@ -173,6 +179,7 @@ impl Machine {
         self.wake = None;
         self.act(now);
         self.publish(now);
+        self.watch(now);
         Step { out: std::mem::take(&mut self.out), wake: self.wake }
     }
 
@@ -324,8 +331,7 @@ impl Machine {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
-        // Until there is a prober, what runs counts as fine.
-        let probes = Probes::all_passed(&pod, &self.seen);
+        let probes = self.probes(&pod);
         let status = status::compute(&status::Input {
             pod: &pod,
             observed: &self.seen,
@@ -468,6 +474,7 @@ impl Machine {
             self.sandbox_started.len(),
             self.waiting.len(),
             self.digests.len(),
+            self.asked.size(),
             self.digest_asked.len(),
             self.reported_seen.len(),
         ]

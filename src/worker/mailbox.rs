@@ -2,11 +2,14 @@
 //! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
 //! around it is in `thread`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::limits;
+use crate::plan::ProbeVerdict;
 use crate::pod::DesiredPod;
+use crate::probe::Kind;
+use crate::probe::prober::News;
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +85,8 @@ pub struct Inbox {
     pub removed: BTreeSet<String>,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
+    /// Probe results that changed: container id and kind.
+    pub probed: BTreeMap<(String, Kind), ProbeVerdict>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -129,6 +134,18 @@ impl Slot {
     pub fn pulled(&mut self, pulled: Pulled) {
         self.unread.pulled.retain(|p| p.image != pulled.image);
         self.unread.pulled.push(pulled);
+    }
+
+    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
+    /// first goes: so many are not asked at a time.
+    pub fn news(&mut self, news: News) {
+        match news {
+            News::Probed { id, kind, verdict } => _ = self.unread.probed.insert((id, kind), verdict),
+            News::Hooked { .. } => {}
+        }
+        if self.unread.probed.len() > limits::MAILBOX_NEWS {
+            self.unread.probed.pop_first();
+        }
     }
 
     /// Tells the worker to end.

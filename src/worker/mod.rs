@@ -13,6 +13,7 @@ pub mod state;
 pub mod thread;
 
 mod look;
+mod probes;
 mod replies;
 mod start;
 mod stop;

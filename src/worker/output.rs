@@ -10,6 +10,7 @@ use log::Level;
 
 use crate::clock::Mono;
 use crate::pod::DesiredPod;
+use crate::probe::Watch;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 
@@ -64,6 +65,8 @@ pub enum Output {
     Call(Token, Call),
     /// Ask the pull thread.
     Pull(PullRequest),
+    /// From now on this, and nothing else, is to be asked of the pod's containers.
+    Watch(Watch),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

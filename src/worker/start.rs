@@ -17,7 +17,7 @@ use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
-use crate::plan::{self, Owned, Probes, Role, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{Call, labels, map, names};
 
@@ -31,7 +31,7 @@ impl Machine {
             self.remove_surplus(Some(pod), now);
             return;
         }
-        let probes = Probes::all_passed(pod, &self.seen);
+        let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
@@ -56,7 +56,8 @@ impl Machine {
                     if !self.stops.contains_key(&kill.id) {
                         self.log(Level::Info, format!("pod {}: {}", self.key, kill.message));
                     }
-                    self.stop_one(&kill.id, None, Some(&pod.spec), now);
+                    let grace = super::probes::grace_of(pod, kill);
+                    self.stop_one(&kill.id, grace, Some(&pod.spec), now);
                 }
                 for at in &actions.start {
                     if !self.start_container(pod, *at, &id, running, now) && at.kind == ContainerKind::Init {

@@ -281,6 +281,7 @@ impl World {
                     let delay = Duration::from_millis(50 + self.below(3000));
                     self.later(delay, Job::PullEnds { generation, key: key.clone(), request });
                 }
+                Output::Watch(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.note(format!("{level} {line}")),
             }
