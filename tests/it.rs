@@ -80,6 +80,9 @@ mod policy;
 #[path = "it/private_engine.rs"]
 mod private_engine;
 #[cfg(test)]
+#[path = "it/probes.rs"]
+mod probes;
+#[cfg(test)]
 #[path = "it/proxy.rs"]
 mod proxy;
 #[cfg(test)]
