@@ -35,6 +35,9 @@ mod harness;
 #[path = "it/history.rs"]
 mod history;
 #[cfg(test)]
+#[path = "it/hooks.rs"]
+mod hooks;
+#[cfg(test)]
 #[path = "it/inotify.rs"]
 mod inotify;
 #[cfg(test)]

@@ -43,7 +43,6 @@ const fn refused(field: &'static str, harmless: &'static [&'static str], why: &'
 
 const NO: &[&str] = &["false"];
 const ONE_NODE: &str = "there is one node and no scheduler";
-const NO_HOOKS: &str = "hooks are not run yet";
 const NO_VOLUMES: &str = "there are no volumes yet";
 const NO_SECURITY: &str = "this protection is not applied yet";
 const NO_CLUSTER: &str = "there is no cluster";
@@ -127,8 +126,8 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].image"),
     yes("spec.containers[*].imagePullPolicy"),
     yes("spec.containers[*].lifecycle"),
-    ignored("spec.containers[*].lifecycle.postStart", &[], NO_HOOKS),
-    ignored("spec.containers[*].lifecycle.preStop", &[], NO_HOOKS),
+    yes("spec.containers[*].lifecycle.postStart"),
+    yes("spec.containers[*].lifecycle.preStop"),
     yes("spec.containers[*].lifecycle.stopSignal"),
     yes("spec.containers[*].livenessProbe"),
     yes("spec.containers[*].name"),

@@ -206,7 +206,10 @@ impl Schedule {
         if entry.probing.action.needs_address() && entry.target.address.is_none() {
             return;
         }
-        if entry.kind != Kind::Startup && !self.has_started(entry) {
+        // Of a container that was there before us it is taken that it has started, and whether it is ready
+        // kills nobody; its liveness waits all the same.
+        let open = entry.kind == Kind::Startup || (entry.target.adopted && entry.kind == Kind::Readiness);
+        if !open && !self.has_started(entry) {
             return;
         }
         let timing = entry.probing.timing;

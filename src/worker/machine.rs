@@ -12,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::hooks::Hooks;
 use super::job::{Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
 use super::output::{Output, Report, Settings, Step, Token};
@@ -72,6 +73,7 @@ pub struct Machine {
     pub(super) sandbox_started: BTreeMap<String, Mono>,
     pub(super) waiting: Waiting,
     pub(super) asked: Asked,
+    pub(super) hooks: Hooks,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
@@ -123,6 +125,7 @@ impl Machine {
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
             asked: Asked::default(),
+            hooks: Hooks::default(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
             status: None,
@@ -169,6 +172,9 @@ impl Machine {
         for ((id, kind), verdict) in inbox.probed {
             self.probed(id, kind, verdict);
         }
+        for ((id, kind), result) in inbox.hooked {
+            self.hooked(&id, kind, result);
+        }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
         }
@@ -177,6 +183,7 @@ impl Machine {
     /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.
     pub fn step(&mut self, now: &Now) -> Step {
         self.wake = None;
+        self.tend_hooks(now);
         self.act(now);
         self.publish(now);
         self.watch(now);
@@ -475,6 +482,7 @@ impl Machine {
             self.waiting.len(),
             self.digests.len(),
             self.asked.size(),
+            self.hooks.size(),
             self.digest_asked.len(),
             self.reported_seen.len(),
         ]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::limits;
 use crate::plan::ProbeVerdict;
 use crate::pod::DesiredPod;
-use crate::probe::Kind;
 use crate::probe::prober::News;
+use crate::probe::{HookKind, Kind};
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +87,8 @@ pub struct Inbox {
     pub pulled: Vec<Pulled>,
     /// Probe results that changed: container id and kind.
     pub probed: BTreeMap<(String, Kind), ProbeVerdict>,
+    /// Hooks that ended: container id and which.
+    pub hooked: BTreeMap<(String, HookKind), Result<(), String>>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -141,10 +143,13 @@ impl Slot {
     pub fn news(&mut self, news: News) {
         match news {
             News::Probed { id, kind, verdict } => _ = self.unread.probed.insert((id, kind), verdict),
-            News::Hooked { .. } => {}
+            News::Hooked { id, kind, result } => _ = self.unread.hooked.insert((id, kind), result),
         }
         if self.unread.probed.len() > limits::MAILBOX_NEWS {
             self.unread.probed.pop_first();
+        }
+        if self.unread.hooked.len() > limits::MAILBOX_NEWS {
+            self.unread.hooked.pop_first();
         }
     }
 

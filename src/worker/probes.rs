@@ -87,6 +87,9 @@ impl Machine {
     /// ready until a probe says otherwise (spec/05 section 7).
     pub(super) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = self.asked.results.clone();
+        // While its postStart runs, a container is not ready, whatever its probe says.
+        let hooked = self.seen.all.iter().filter(|c| self.in_post_start(&c.id));
+        let hooked: Vec<String> = hooked.map(|c| c.id.clone()).collect();
         let adopted = self.seen.all.iter().filter(|c| self.asked.adopted.contains(&c.id));
         for owned in adopted.filter(|c| c.uid == pod.uid && c.state.is_running()) {
             let Some((_, spec)) = owned.container_name().and_then(|name| pod.container(name)) else {
@@ -99,12 +102,13 @@ impl Machine {
                 probes.readiness.entry(owned.id.clone()).or_insert(ProbeVerdict::Success);
             }
         }
+        probes.readiness.extend(hooked.into_iter().map(|id| (id, ProbeVerdict::Failure)));
         probes
     }
 
     /// Tells what is to be asked from now on, if that has changed.
     pub(super) fn watch(&mut self, now: &Now) {
-        let watch = Watch { targets: self.targets(now), hooks: Vec::new() };
+        let watch = Watch { targets: self.targets(now), hooks: self.hook_wishes() };
         if watch != self.asked.told {
             self.asked.told = watch.clone();
             self.out.push(Output::Watch(watch));

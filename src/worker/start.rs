@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
+use super::hooks::has_post_start;
 use super::job::{Job, Place, Retry};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
@@ -59,8 +60,16 @@ impl Machine {
                     let grace = super::probes::grace_of(pod, kill);
                     self.stop_one(&kill.id, grace, Some(&pod.spec), now);
                 }
+                self.kill_after_post_start(pod, now);
                 for at in &actions.start {
-                    if !self.start_container(pod, *at, &id, running, now) && at.kind == ContainerKind::Init {
+                    if self.post_start_runs() {
+                        break;
+                    }
+                    let goes_on = self.start_container(pod, *at, &id, running, now);
+                    // An init container is not overtaken while it waits, and none is whose postStart will run.
+                    let ends =
+                        if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
+                    if ends {
                         break;
                     }
                 }
