@@ -8,6 +8,7 @@ mod faults;
 mod fresh;
 mod images;
 mod mailbox;
+mod probes;
 mod races;
 mod rig;
 mod states;

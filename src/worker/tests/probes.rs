@@ -1,10 +1,10 @@
 //! What a worker has asked of its containers, and what follows from the answers.
 
 use super::rig::*;
-use crate::clock::Mono;
 use crate::plan::ProbeVerdict::{Failure, Success};
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind, Watch};
+use crate::runtime::fake::Behaviour;
 use crate::worker::Report;
 
 const PROBES: &str = "{containers: [{name: app, \
@@ -94,7 +94,7 @@ fn a_result_of_another_container_is_dropped() {
 #[test]
 fn liveness_failure_kills_with_its_own_grace_and_starts_over() {
     let mut rig = Rig::up(&pod(PROBES));
-    rig.engine.behave("app", "ignores TERM");
+    rig.engine.behave("app", Behaviour::ignores_term());
     rig.probed("app#0", Kind::Startup, Success);
     rig.probed("app#0", Kind::Readiness, Success);
     rig.take_acts();
@@ -133,7 +133,8 @@ fn k113646_what_ran_before_the_daemon_is_ready_until_told_otherwise() {
 
 #[test]
 fn nothing_more_is_started_while_a_post_start_runs() {
-    let hooked = "{containers: [{name: app, lifecycle: {postStart: {exec: {command: [x]}}}}, {name: second}]}";
+    let hooked =
+        "{containers: [{name: app, lifecycle: {postStart: {exec: {command: [x]}}}}, {name: second}]}";
     let mut rig = Rig::up(&pod(hooked));
     rig.pass(s(1000));
     assert!(!rig.running().contains("second#0"));
@@ -162,7 +163,8 @@ fn a_post_start_that_fails_kills_and_says_why_it_waits() {
 
 #[test]
 fn a_post_start_may_sleep() {
-    let hooked = "{containers: [{name: app, lifecycle: {postStart: {sleep: {seconds: 20}}}}, {name: second}]}";
+    let hooked =
+        "{containers: [{name: app, lifecycle: {postStart: {sleep: {seconds: 20}}}}, {name: second}]}";
     let mut rig = Rig::up(&pod(hooked));
     rig.pass(s(14));
     assert!(!rig.running().contains("second#0"));
@@ -259,5 +261,4 @@ fn news_are_bounded_and_the_latest_wins() {
     let inbox = rig.slot.take();
     assert_eq!(inbox.probed.len(), crate::limits::MAILBOX_NEWS);
     assert_eq!(inbox.probed[&("z".to_owned(), Kind::Liveness)], Failure);
-    _ = Mono::default();
 }
