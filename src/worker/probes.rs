@@ -16,6 +16,9 @@ use crate::probe::{Kind, Probing, Target, Watch};
 /// The three probes of a container, in [`Kind::ALL`]'s order.
 type Three = [Option<Arc<Probing>>; 3];
 
+/// By container name.
+type ByName = Arc<BTreeMap<String, Three>>;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -27,7 +30,7 @@ pub(super) struct Asked {
     /// What was last told.
     told: Watch,
     /// The probes of this very pod, by container name.
-    read: Option<(Arc<DesiredPod>, Arc<BTreeMap<String, Three>>)>,
+    read: Option<(Arc<DesiredPod>, ByName)>,
 }
 
 impl Asked {
@@ -49,7 +52,7 @@ impl Asked {
         results + self.adopted.len() + self.started.len() + self.told.targets.len()
     }
 
-    fn of(&mut self, pod: &Arc<DesiredPod>) -> Arc<BTreeMap<String, Three>> {
+    fn of(&mut self, pod: &Arc<DesiredPod>) -> ByName {
         if let Some((_, known)) = self.read.as_ref().filter(|(of, _)| Arc::ptr_eq(of, pod)) {
             return Arc::clone(known);
         }
@@ -58,7 +61,7 @@ impl Asked {
             let three = [&c.startup_probe, &c.readiness_probe, &c.liveness_probe].map(read);
             three.iter().any(Option::is_some).then(|| (c.name.clone(), three))
         });
-        let all: Arc<BTreeMap<String, Three>> = Arc::new(all.collect());
+        let all: ByName = Arc::new(all.collect());
         self.read = Some((Arc::clone(pod), Arc::clone(&all)));
         all
     }
