@@ -5,7 +5,7 @@
 //! The thread begins with the first container that has a probe or a hook: a node without any has none.
 //! Host names (of `httpGet.host` and its like) are looked up by a second thread, for that may block.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,6 +50,22 @@ pub enum News {
     },
 }
 
+impl News {
+    /// Both are about the same probe or hook of the same container.
+    #[must_use]
+    pub fn is_about(&self, other: &News) -> bool {
+        match (self, other) {
+            (News::Probed { id, kind, .. }, News::Probed { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
+            (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Who is told; never blocks.
 pub trait Hear: Send + Sync {
     /// Takes it.
@@ -79,7 +95,7 @@ struct Shared {
 struct Inner {
     running: bool,
     /// The latest of each pod that the thread has not read.
-    unread: BTreeMap<PodKey, (Arc<dyn Hear>, Watch)>,
+    unread: Vec<(PodKey, Arc<dyn Hear>, Watch)>,
     named: Vec<(String, Result<IpAddr, String>)>,
 }
 
@@ -96,8 +112,8 @@ impl Prober {
     /// All that is to be asked of one pod from now on, instead of what was before; `listener` is told.
     pub fn watch(&self, key: &PodKey, listener: Arc<dyn Hear>, watch: Watch) {
         let mut inner = self.shared.lock();
-        let other = |(of, _): &(Arc<dyn Hear>, Watch)| !Arc::ptr_eq(of, &listener);
-        if watch.is_empty() && inner.unread.get(key).is_some_and(other) {
+        let other = |(of, who, _): &(PodKey, Arc<dyn Hear>, Watch)| of == key && !Arc::ptr_eq(who, &listener);
+        if watch.is_empty() && inner.unread.iter().any(other) {
             // The worker that ends has a successor.
             return;
         }
@@ -116,7 +132,8 @@ impl Prober {
                 Err(error) => log::error!("pod {key}: no thread for probes and hooks: {error}"),
             }
         }
-        inner.unread.insert(key.clone(), (listener, watch));
+        inner.unread.retain(|(of, _, _)| of != key);
+        inner.unread.push((key.clone(), listener, watch));
         drop(inner);
         self.shared.wake();
     }
@@ -148,16 +165,17 @@ struct Asking {
 
 /// A pod that is watched.
 struct Pod {
+    key: PodKey,
     listener: Arc<dyn Hear>,
     /// Hooks that were begun and are still wished for.
-    hooks: BTreeSet<(String, HookKind)>,
+    hooks: Vec<(String, HookKind)>,
 }
 
 struct Body {
     shared: Arc<Shared>,
     kit: Kit,
     schedule: Schedule,
-    pods: BTreeMap<PodKey, Pod>,
+    pods: Vec<Pod>,
     asking: Vec<Asking>,
     /// Exec probes that wait for their turn.
     queue: VecDeque<ProbeId>,
@@ -173,7 +191,7 @@ impl Body {
             kit: Kit::new(shared.docker.clone()),
             shared,
             schedule: Schedule::new(seed),
-            pods: BTreeMap::new(),
+            pods: Vec::new(),
             asking: Vec::new(),
             queue: VecDeque::new(),
             left: Vec::new(),
@@ -205,9 +223,9 @@ impl Body {
                 asking.attempt.named(&result);
             }
         }
-        for (key, (listener, watch)) in unread {
-            let other = |pod: &Pod| !Arc::ptr_eq(&pod.listener, &listener);
-            if watch.is_empty() && self.pods.get(&key).is_some_and(other) {
+        for (key, listener, watch) in unread {
+            let other = |pod: &Pod| pod.key == key && !Arc::ptr_eq(&pod.listener, &listener);
+            if watch.is_empty() && self.pods.iter().any(other) {
                 continue;
             }
             let gone = self.schedule.set(&key, &watch.targets, now);
@@ -219,17 +237,20 @@ impl Body {
                 Whom::Hook { key: of, id, kind } => *of != key || wished(id, *kind),
             });
             if watch.is_empty() {
-                self.pods.remove(&key);
+                self.pods.retain(|pod| pod.key != key);
                 continue;
             }
-            let pod = self
-                .pods
-                .entry(key.clone())
-                .or_insert_with(|| Pod { listener: Arc::clone(&listener), hooks: BTreeSet::new() });
+            let at = self.pods.iter().position(|pod| pod.key == key).unwrap_or(self.pods.len());
+            if at == self.pods.len() {
+                self.pods.push(Pod { key: key.clone(), listener: Arc::clone(&listener), hooks: Vec::new() });
+            }
+            let Some(pod) = self.pods.get_mut(at) else { continue };
             pod.listener = listener;
             pod.hooks.retain(|(id, kind)| wished(id, *kind));
             for hook in watch.hooks {
-                if pod.hooks.insert((hook.id.clone(), hook.kind)) {
+                let begun = pod.hooks.iter().any(|(id, kind)| *id == hook.id && *kind == hook.kind);
+                if !begun {
+                    pod.hooks.push((hook.id.clone(), hook.kind));
                     self.asking.push(begin_hook(&key, &hook, &self.kit));
                 }
             }
@@ -318,7 +339,7 @@ impl Body {
             log::info!("{line}");
         }
         let Some(changed) = finished.changed else { return };
-        if let Some(pod) = self.pods.get(&changed.key) {
+        if let Some(pod) = self.pods.iter().find(|pod| pod.key == changed.key) {
             pod.listener.hear(News::Probed { id: changed.id, kind: changed.kind, verdict: changed.verdict });
         }
     }
@@ -328,12 +349,12 @@ impl Body {
             Outcome::Passed | Outcome::Warned(_) => Ok(()),
             Outcome::Failed(why) | Outcome::Errored { why, .. } => Err(why),
         };
-        if let Some(pod) = self.pods.get(key) {
+        if let Some(pod) = self.pods.iter().find(|pod| pod.key == *key) {
             pod.listener.hear(News::Hooked { id, kind, result });
         }
     }
 
-    fn wait(&self) {
+    fn wait(&mut self) {
         let due = self.schedule.next().map(|at| self.shared.clock.instant(at));
         let room = if self.queue.is_empty() {
             None

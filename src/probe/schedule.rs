@@ -1,8 +1,9 @@
-//! All probes of the node and when which is due: one ordered set of times. Pure: told the time, it names
+//! All probes of the node and when which is due: one heap of times. Pure: told the time, it names
 //! what to ask; told the outcome, it says what changed. The order of times never drifts, for each probe
 //! keeps to its own grid of periods, however long an attempt takes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,38 +72,50 @@ struct Told {
 pub struct Schedule {
     random: u64,
     next_id: u64,
-    entries: BTreeMap<ProbeId, Entry>,
-    pods: BTreeMap<PodKey, BTreeSet<ProbeId>>,
-    due: BTreeSet<(Mono, ProbeId)>,
+    /// Ordered by their ids.
+    entries: Vec<(ProbeId, Entry)>,
+    /// A time that its entry no longer has is passed over.
+    due: BinaryHeap<Reverse<(Mono, ProbeId)>>,
 }
 
 impl Schedule {
     /// An empty one; `seed` spreads first attempts.
     #[must_use]
     pub fn new(seed: u64) -> Schedule {
-        let (entries, pods, due) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Schedule { random: seed | 1, next_id: 0, entries, pods, due }
+        Schedule { random: seed | 1, next_id: 0, entries: Vec::new(), due: BinaryHeap::new() }
+    }
+
+    fn get(&self, id: ProbeId) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.entries.get(at).map(|(_, entry)| entry)
+    }
+
+    fn get_mut(&mut self, id: ProbeId) -> Option<&mut Entry> {
+        let at = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.entries.get_mut(at).map(|(_, entry)| entry)
+    }
+
+    fn of(&self, key: &PodKey) -> Vec<ProbeId> {
+        self.entries.iter().filter(|(_, e)| e.key == *key).map(|(id, _)| *id).collect()
     }
 
     /// Takes the whole set of one pod. Gives the probes that are not wanted any more.
     pub fn set(&mut self, key: &PodKey, targets: &[Target], now: Mono) -> Vec<ProbeId> {
-        let mut gone = self.pods.remove(key).unwrap_or_default();
-        let mut stay = BTreeSet::new();
+        let mut gone = self.of(key);
         for target in targets {
             for kind in Kind::ALL {
                 let Some(probing) = target.probe(kind) else { continue };
-                let same = |id: &ProbeId| {
-                    self.entries.get(id).is_some_and(|e| e.kind == kind && e.target.id == target.id)
-                };
+                let same =
+                    |id: &ProbeId| self.get(*id).is_some_and(|e| e.kind == kind && e.target.id == target.id);
                 let known = gone.iter().copied().find(same);
-                let id = known.unwrap_or(ProbeId(self.next_id));
-                match self.entries.get_mut(&id) {
+                gone.retain(|id| Some(*id) != known);
+                match known.and_then(|id| self.get_mut(id)) {
                     Some(entry) => {
-                        gone.remove(&id);
                         entry.target = target.clone();
                         entry.probing = Arc::clone(probing);
                     }
                     None => {
+                        let id = ProbeId(self.next_id);
                         self.next_id = self.next_id.saturating_add(1);
                         let entry = Entry {
                             key: key.clone(),
@@ -116,43 +129,38 @@ impl Schedule {
                             again: false,
                             told: Told::default(),
                         };
-                        self.entries.insert(id, entry);
+                        self.entries.push((id, entry));
                     }
                 }
-                stay.insert(id);
             }
         }
-        for id in &gone {
-            if let Some(next) = self.entries.remove(id).and_then(|e| e.next) {
-                self.due.remove(&(next, *id));
-            }
-        }
-        let all: Vec<ProbeId> = stay.iter().copied().collect();
-        if !stay.is_empty() {
-            self.pods.insert(key.clone(), stay);
-        }
-        for id in all {
+        self.entries.retain(|(id, _)| !gone.contains(id));
+        for id in self.of(key) {
             self.arm(id, now);
         }
-        gone.into_iter().collect()
+        gone
     }
 
     /// When the next one is due.
-    #[must_use]
-    pub fn next(&self) -> Option<Mono> {
-        self.due.first().map(|(at, _)| *at)
+    pub fn next(&mut self) -> Option<Mono> {
+        while let Some(&Reverse((at, id))) = self.due.peek() {
+            if self.get(id).is_some_and(|e| e.next == Some(at)) {
+                return Some(at);
+            }
+            self.due.pop();
+        }
+        None
     }
 
     /// Takes one that is due. It is being asked from now on, until [`Schedule::finished`].
     pub fn take_due(&mut self, now: Mono) -> Option<ProbeId> {
-        let &(at, id) = self.due.first().filter(|(at, _)| *at <= now)?;
-        self.due.remove(&(at, id));
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.next = None;
-            entry.busy = true;
-            if !std::mem::take(&mut entry.again) {
-                entry.slot = at;
-            }
+        self.next().filter(|at| *at <= now)?;
+        let Reverse((at, id)) = self.due.pop()?;
+        let entry = self.get_mut(id)?;
+        entry.next = None;
+        entry.busy = true;
+        if !std::mem::take(&mut entry.again) {
+            entry.slot = at;
         }
         Some(id)
     }
@@ -160,12 +168,12 @@ impl Schedule {
     /// What to ask, and of whom.
     #[must_use]
     pub fn question(&self, id: ProbeId) -> Option<(&Target, &Probing)> {
-        self.entries.get(&id).map(|e| (&e.target, &*e.probing))
+        self.get(id).map(|e| (&e.target, &*e.probing))
     }
 
     /// An attempt came to its end. One that could not be made may be due again at once.
     pub fn finished(&mut self, id: ProbeId, outcome: &Outcome, now: Mono) -> Finished {
-        let Some(entry) = self.entries.get_mut(&id) else { return Finished::default() };
+        let Some(entry) = self.get_mut(id) else { return Finished::default() };
         entry.busy = false;
         let changed = match entry.tracker.take(outcome, &entry.probing.timing) {
             Follow::TryAgain => {
@@ -189,8 +197,7 @@ impl Schedule {
             self.put(id, next);
         }
         if let Some(Changed { key, kind: Kind::Startup, .. }) = &changed {
-            let siblings: Vec<ProbeId> = self.pods.get(key).into_iter().flatten().copied().collect();
-            for sibling in siblings {
+            for sibling in self.of(key) {
                 self.arm(sibling, now);
             }
         }
@@ -199,7 +206,7 @@ impl Schedule {
 
     /// Sets the first attempt of a probe whose time has come to have one.
     fn arm(&mut self, id: ProbeId, now: Mono) {
-        let Some(entry) = self.entries.get(&id) else { return };
+        let Some(entry) = self.get(id) else { return };
         if entry.busy || entry.next.is_some() || entry.tracker.is_held() {
             return;
         }
@@ -224,15 +231,19 @@ impl Schedule {
         if entry.target.probe(Kind::Startup).is_none() {
             return true;
         }
-        let siblings = self.pods.get(&entry.key).into_iter().flatten().filter_map(|id| self.entries.get(id));
-        let mut startup = siblings.filter(|e| e.kind == Kind::Startup && e.target.id == entry.target.id);
-        startup.any(|e| e.tracker.stored() == Some(ProbeVerdict::Success))
+        let startup = |e: &Entry| {
+            e.kind == Kind::Startup
+                && e.key == entry.key
+                && e.target.id == entry.target.id
+                && e.tracker.stored() == Some(ProbeVerdict::Success)
+        };
+        self.entries.iter().any(|(_, e)| startup(e))
     }
 
     fn put(&mut self, id: ProbeId, at: Mono) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        if let Some(entry) = self.get_mut(id) {
             entry.next = Some(at);
-            self.due.insert((at, id));
+            self.due.push(Reverse((at, id)));
         }
     }
 
@@ -248,7 +259,7 @@ impl Schedule {
     /// How many it holds, and how many times are set.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
-        (self.entries.len(), self.due.len())
+        (self.entries.len(), self.entries.iter().filter(|(_, e)| e.next.is_some()).count())
     }
 }
 

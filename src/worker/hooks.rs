@@ -4,11 +4,13 @@
 //! A hook is told once: that it ran is not written anywhere. So a daemon that dies in between does not run
 //! a postStart again, for the container is found running, and does run a preStop again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
 use log::Level;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::machine::Machine;
 use super::state::State;
@@ -35,15 +37,27 @@ enum Run {
 /// Hooks by container id.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
-    all: BTreeMap<(String, HookKind), Run>,
+    all: Vec<(String, HookKind, Run)>,
     /// Containers whose postStart failed: they are killed.
     failed: BTreeSet<String>,
 }
 
 impl Hooks {
+    fn get(&self, id: &str, kind: HookKind) -> Option<&Run> {
+        self.all.iter().find(|(of, which, _)| of == id && *which == kind).map(|(_, _, run)| run)
+    }
+
+    fn get_mut(&mut self, id: &str, kind: HookKind) -> Option<&mut Run> {
+        self.all.iter_mut().find(|(of, which, _)| of == id && *which == kind).map(|(_, _, run)| run)
+    }
+
+    fn remove(&mut self, id: &str, kind: HookKind) {
+        self.all.retain(|(of, which, _)| of != id || *which != kind);
+    }
+
     /// Forgets those of containers that do not run.
     pub fn retain(&mut self, runs: impl Fn(&str) -> bool) {
-        self.all.retain(|(id, _), _| runs(id));
+        self.all.retain(|(id, _, _)| runs(id));
         self.failed.retain(|id| runs(id));
     }
 
@@ -68,13 +82,12 @@ impl Machine {
     /// A postStart is under way: as with the kubelet, nothing further of the pod is started.
     pub(super) fn post_start_runs(&self) -> bool {
         let under_way = |run: &Run| matches!(run, Run::Asked(_) | Run::Sleeps(_));
-        self.hooks.all.iter().any(|((_, kind), run)| *kind == HookKind::PostStart && under_way(run))
+        self.hooks.all.iter().any(|(_, kind, run)| *kind == HookKind::PostStart && under_way(run))
     }
 
     /// This container's postStart has not ended.
     pub(super) fn in_post_start(&self, id: &str) -> bool {
-        let run = self.hooks.all.get(&(id.to_owned(), HookKind::PostStart));
-        matches!(run, Some(Run::Asked(_) | Run::Sleeps(_)))
+        matches!(self.hooks.get(id, HookKind::PostStart), Some(Run::Asked(_) | Run::Sleeps(_)))
     }
 
     /// Kills the containers whose postStart failed.
@@ -87,23 +100,22 @@ impl Machine {
     /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
     /// takes it further. True: its stop signal has to wait.
     pub(super) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
-        let key = (id.to_owned(), HookKind::PreStop);
         let began = self.stopping.unwrap_or(now.mono);
-        if !self.hooks.all.contains_key(&key) {
+        if self.hooks.get(id, HookKind::PreStop).is_none() {
             let Some(owned) = self.all_seen().find(|c| c.id == id) else { return false };
             let handler = owned.pre_stop.as_deref().and_then(handler);
             let Some(action) = handler.filter(|_| grace.is_some() && owned.state.is_running()) else {
                 return false;
             };
             // What has not ended by now has nothing to wait for it.
-            self.hooks.all.remove(&(id.to_owned(), HookKind::PostStart));
+            self.hooks.remove(id, HookKind::PostStart);
             self.begin(id, HookKind::PreStop, action, now);
         }
         let stop = self.stops.get(id).copied();
         let own = grace.map_or(now.mono, |grace| began.after(grace));
         let deadline = stop.map_or(own, |stop| stop.deadline);
         let late = now.mono >= deadline;
-        let Some(run) = self.hooks.all.get_mut(&key) else { return false };
+        let Some(run) = self.hooks.get_mut(id, HookKind::PreStop) else { return false };
         match run {
             Run::Asked(_) if !late => {
                 if stop.is_some() {
@@ -139,7 +151,8 @@ impl Machine {
             HookAction::Invalid => Run::Asked(Action::Exec(Vec::new())),
         };
         let invalid = action_is_invalid(&run);
-        self.hooks.all.insert((id.to_owned(), kind), run);
+        self.hooks.remove(id, kind);
+        self.hooks.all.push((id.to_owned(), kind, run));
         if invalid {
             self.hooked(id, kind, Err("invalid handler".to_owned()));
         }
@@ -147,7 +160,7 @@ impl Machine {
 
     /// A hook ended.
     pub(super) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
-        let Some(run) = self.hooks.all.get_mut(&(id.to_owned(), kind)) else { return };
+        let Some(run) = self.hooks.get_mut(id, kind) else { return };
         if !matches!(run, Run::Asked(_) | Run::Sleeps(_)) {
             return;
         }
@@ -181,7 +194,7 @@ impl Machine {
             .collect();
         self.hooks.retain(|id| runs.contains(id));
         let mut next = None;
-        for ((_, kind), run) in &mut self.hooks.all {
+        for (_, kind, run) in &mut self.hooks.all {
             match run {
                 Run::Sleeps(until) if now.mono >= *until => *run = Run::Over,
                 Run::Sleeps(until) if *kind == HookKind::PostStart => {
@@ -197,7 +210,7 @@ impl Machine {
 
     /// What somebody is to carry out.
     pub(super) fn hook_wishes(&self) -> Vec<HookWish> {
-        let wish = |((id, kind), run): (&(String, HookKind), &Run)| {
+        let wish = |(id, kind, run): &(String, HookKind, Run)| {
             let Run::Asked(action) = run else { return None };
             let owned = self.all_seen().find(|c| c.id == *id)?;
             let address = self.address(owned);
@@ -219,7 +232,10 @@ pub(super) fn has_post_start(pod: &DesiredPod, at: StartRef) -> bool {
 
 /// What is written on the container, so that it holds without its manifest.
 fn handler(written: &PreStop) -> Option<HookAction> {
-    let handler: LifecycleHandler = serde_json::from_str(&written.handler).ok()?;
-    let ports: Vec<ContainerPort> = serde_json::from_str(&written.ports).unwrap_or_default();
+    // By way of a value, as everything of the API is decoded: one copy of that code is enough.
+    let value: Value = serde_json::from_str(&written.handler).ok()?;
+    let handler = LifecycleHandler::deserialize(value).ok()?;
+    let ports: Value = serde_json::from_str(&written.ports).unwrap_or_default();
+    let ports = Vec::<ContainerPort>::deserialize(ports).unwrap_or_default();
     Some(HookAction::of(&handler, &ports))
 }

@@ -169,11 +169,8 @@ impl Machine {
         for id in inbox.removed {
             self.hint_removed(&id);
         }
-        for ((id, kind), verdict) in inbox.probed {
-            self.probed(id, kind, verdict);
-        }
-        for ((id, kind), result) in inbox.hooked {
-            self.hooked(&id, kind, result);
+        for news in inbox.news {
+            self.hear(news);
         }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);

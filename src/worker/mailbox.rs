@@ -2,14 +2,12 @@
 //! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
 //! around it is in `thread`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::limits;
-use crate::plan::ProbeVerdict;
 use crate::pod::DesiredPod;
 use crate::probe::prober::News;
-use crate::probe::{HookKind, Kind};
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +83,8 @@ pub struct Inbox {
     pub removed: BTreeSet<String>,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
-    /// Probe results that changed: container id and kind.
-    pub probed: BTreeMap<(String, Kind), ProbeVerdict>,
-    /// Hooks that ended: container id and which.
-    pub hooked: BTreeMap<(String, HookKind), Result<(), String>>,
+    /// Probe results that changed, and hooks that ended: of each the latest.
+    pub news: Vec<News>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -141,16 +137,11 @@ impl Slot {
     /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
     /// first goes: so many are not asked at a time.
     pub fn news(&mut self, news: News) {
-        match news {
-            News::Probed { id, kind, verdict } => _ = self.unread.probed.insert((id, kind), verdict),
-            News::Hooked { id, kind, result } => _ = self.unread.hooked.insert((id, kind), result),
+        self.unread.news.retain(|old| !old.is_about(&news));
+        if self.unread.news.len() >= limits::MAILBOX_NEWS {
+            self.unread.news.remove(0);
         }
-        if self.unread.probed.len() > limits::MAILBOX_NEWS {
-            self.unread.probed.pop_first();
-        }
-        if self.unread.hooked.len() > limits::MAILBOX_NEWS {
-            self.unread.hooked.pop_first();
-        }
+        self.unread.news.push(news);
     }
 
     /// Tells the worker to end.

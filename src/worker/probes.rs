@@ -11,13 +11,14 @@ use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::plan::{Kill, KillReason, Owned, ProbeVerdict, Probes, Role};
 use crate::pod::DesiredPod;
+use crate::probe::prober::News;
 use crate::probe::{Kind, Probing, Target, Watch};
 
 /// The three probes of a container, in [`Kind::ALL`]'s order.
 type Three = [Option<Arc<Probing>>; 3];
 
 /// By container name.
-type ByName = Arc<BTreeMap<String, Three>>;
+type ByName = Arc<Vec<(String, Three)>>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -68,8 +69,16 @@ impl Asked {
 }
 
 impl Machine {
+    /// Takes what a probe or a hook brought.
+    pub(super) fn hear(&mut self, news: News) {
+        match news {
+            News::Probed { id, kind, verdict } => self.probed(id, kind, verdict),
+            News::Hooked { id, kind, result } => self.hooked(&id, kind, result),
+        }
+    }
+
     /// Takes a result; of a container that is gone it says nothing.
-    pub(super) fn probed(&mut self, id: String, kind: Kind, verdict: ProbeVerdict) {
+    fn probed(&mut self, id: String, kind: Kind, verdict: ProbeVerdict) {
         if !self.seen.get(&id).is_some_and(|c| c.state.is_running()) {
             return;
         }

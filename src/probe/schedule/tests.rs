@@ -67,7 +67,7 @@ impl Bench {
         while let Some(at) = self.schedule.next().filter(|at| *at <= until) {
             self.now = self.now.max(at);
             let id = self.schedule.take_due(self.now).unwrap();
-            let kind = self.schedule.entries[&id].kind;
+            let kind = self.schedule.get(id).unwrap().kind;
             self.made.push((u64::try_from(self.now.0.as_millis()).unwrap(), kind));
             self.now = self.now.after(self.takes);
             let outcome = self.answers[&kind].clone();
@@ -276,9 +276,9 @@ proptest! {
                 }
             }
             bench.pass(Duration::from_millis(millis));
-            let timed = bench.schedule.entries.values().filter(|e| e.next.is_some()).count();
-            prop_assert_eq!(timed, bench.schedule.due.len());
-            for entry in bench.schedule.entries.values() {
+            for (id, entry) in &bench.schedule.entries {
+                let times = bench.schedule.due.iter().filter(|Reverse((at, of))| of == id && Some(*at) == entry.next);
+                prop_assert_eq!(times.count(), usize::from(entry.next.is_some()));
                 prop_assert!(!entry.busy);
                 let asked = entry.kind == Kind::Startup || bench.schedule.has_started(entry);
                 prop_assert_eq!(entry.next.is_some(), asked && !entry.tracker.is_held());
