@@ -355,7 +355,7 @@ impl Body {
     }
 
     fn wait(&mut self) {
-        let due = self.schedule.next().map(|at| self.shared.clock.instant(at));
+        let due = self.schedule.next_due().map(|at| self.shared.clock.instant(at));
         let room = if self.queue.is_empty() {
             None
         } else {

@@ -142,7 +142,7 @@ impl Schedule {
     }
 
     /// When the next one is due.
-    pub fn next(&mut self) -> Option<Mono> {
+    pub fn next_due(&mut self) -> Option<Mono> {
         while let Some(&Reverse((at, id))) = self.due.peek() {
             if self.get(id).is_some_and(|e| e.next == Some(at)) {
                 return Some(at);
@@ -154,7 +154,7 @@ impl Schedule {
 
     /// Takes one that is due. It is being asked from now on, until [`Schedule::finished`].
     pub fn take_due(&mut self, now: Mono) -> Option<ProbeId> {
-        self.next().filter(|at| *at <= now)?;
+        self.next_due().filter(|at| *at <= now)?;
         let Reverse((at, id)) = self.due.pop()?;
         let entry = self.get_mut(id)?;
         entry.next = None;
