@@ -16,6 +16,7 @@ pub mod object;
 pub mod plan;
 pub mod pod;
 pub mod policy;
+pub mod probe;
 pub mod qos;
 pub mod runtime;
 pub mod source;

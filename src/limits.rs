@@ -162,6 +162,8 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 pub const WORKER_STACK: usize = 256 * 1024;
 /// Container ids remembered as "look at this one"; past it, everything is looked at.
 pub const MAILBOX_HINTS: usize = 64;
+/// Results of probes, and ends of hooks, that wait for a worker.
+pub const MAILBOX_NEWS: usize = 1024;
 /// Warnings of one create that are logged.
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Containers that are being started at once, all pods together: Docker gets no faster by more.
@@ -250,6 +252,37 @@ pub const ZSTD_WINDOW: u64 = 32 * 1024 * 1024;
 pub const PRELOAD_STACK: usize = 512 * 1024;
 /// How much less urgent than the rest the loading of archives is (`nice`).
 pub const PRELOAD_NICE: i32 = 10;
+
+// --- Probes and hooks ----------------------------------------------------------------------------
+
+/// Bytes kept of an exec's output and of an HTTP body (spec/05 section 5).
+pub const PROBE_OUTPUT: usize = 10 * 1024;
+/// Times a probe that cannot be made is tried in a row.
+pub const PROBE_TRIES: u32 = 3;
+/// Redirects that a probe follows.
+pub const PROBE_REDIRECTS: usize = 10;
+/// Exec probes that are being started at once: Docker is slow at it, and 100 at once would all be late.
+pub const PROBE_EXECS: usize = 8;
+/// An exec that runs longer than this is no longer being started.
+pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
+/// Commands of one probe that outlived their time-out and run still; with so many no further one is made.
+pub const PROBE_EXECS_LEFT: usize = 3;
+/// Host names waiting to be looked up.
+pub const PROBE_NAMES: usize = 64;
+/// A probe's log line with the same text is written again after this.
+pub const PROBE_TOLD_SAME: Duration = Duration::from_secs(300);
+/// One with another text after this.
+pub const PROBE_TOLD_OTHER: Duration = Duration::from_secs(10);
+/// Characters of a probe's text in the log.
+pub const PROBE_LINE: usize = 1024;
+/// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
+pub const GRPC_BYTES: usize = 16 * 1024;
+/// Bytes that a gRPC probe reads in all.
+pub const GRPC_ANSWER: usize = 256 * 1024;
+/// Bytes of a TLS handshake and answer that wait to be read.
+pub const TLS_BYTES: usize = 64 * 1024;
+/// An HTTP hook without an answer ends after this: upstream would wait for ever.
+pub const HOOK_HTTP: Duration = Duration::from_secs(600);
 
 // --- Status --------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
 use crate::pod::{PodKey, Source};
+use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
@@ -106,7 +107,8 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         }
     };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
-    let tools = Tools { settings, docker, clock, pulls, gate: Gate::default(), reports: events_in };
+    let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
+    let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),

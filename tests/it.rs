@@ -35,6 +35,9 @@ mod harness;
 #[path = "it/history.rs"]
 mod history;
 #[cfg(test)]
+#[path = "it/hooks.rs"]
+mod hooks;
+#[cfg(test)]
 #[path = "it/hostile.rs"]
 mod hostile;
 #[cfg(test)]
@@ -97,6 +100,9 @@ mod policy;
 #[cfg(test)]
 #[path = "it/private_engine.rs"]
 mod private_engine;
+#[cfg(test)]
+#[path = "it/probes.rs"]
+mod probes;
 #[cfg(test)]
 #[path = "it/proxy.rs"]
 mod proxy;

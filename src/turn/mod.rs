@@ -46,13 +46,6 @@ pub enum Event {
         /// What.
         report: Report,
     },
-    /// A probe's verdict changed (the prober comes later; the loop already knows the event).
-    Probe {
-        /// Whose.
-        key: PodKey,
-        /// Container id.
-        container: String,
-    },
     /// A pod worker's thread could not be started.
     SpawnFailed {
         /// Whose.
@@ -247,8 +240,6 @@ impl Turn {
             Event::Source(FromSource { source, update }) => self.source(source, update, now),
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
-            // Until there is a prober, a verdict can only mean: look.
-            Event::Probe { key, container } => self.hint(&key, Hint::Changed(container)),
             Event::SpawnFailed { key, why } => {
                 self.spawn_failed(key, &why, now);
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::limits;
 use crate::object::Objects;
 use crate::pod::DesiredPod;
+use crate::probe::prober::News;
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub struct Inbox {
     pub pulling: BTreeMap<String, String>,
     /// Images, named in full, that came without a pull.
     pub images: BTreeSet<String>,
+    /// Probe results that changed, and hooks that ended: of each the latest.
+    pub news: Vec<News>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -151,6 +154,16 @@ impl Slot {
     /// Notes how far a pull is; bounded like [`Slot::pulled`].
     pub fn pulling(&mut self, image: String, words: String) {
         self.unread.pulling.insert(image, words);
+    }
+
+    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
+    /// first goes: so many are not asked at a time.
+    pub fn news(&mut self, news: News) {
+        self.unread.news.retain(|old| !old.is_about(&news));
+        if self.unread.news.len() >= limits::MAILBOX_NEWS {
+            self.unread.news.remove(0);
+        }
+        self.unread.news.push(news);
     }
 
     /// Tells the worker to end.

@@ -4,6 +4,7 @@
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
 pub mod gate;
+mod hooks;
 mod job;
 pub mod machine;
 pub mod mailbox;
@@ -14,6 +15,7 @@ pub mod thread;
 
 mod images;
 mod look;
+mod probes;
 mod replies;
 mod start;
 mod stop;

@@ -11,6 +11,7 @@ use log::Level;
 use crate::clock::Mono;
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
+use crate::probe::Watch;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 
@@ -69,6 +70,8 @@ pub enum Output {
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
     Missing(String),
+    /// From now on this, and nothing else, is to be asked of the pod's containers.
+    Watch(Watch),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

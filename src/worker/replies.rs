@@ -1,6 +1,7 @@
 //! What Docker's answers mean to a worker. An answer is applied to what is known at once; where it leaves
 //! a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
 
+use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
 use super::job::{Job, Place, Retry};
@@ -12,7 +13,7 @@ use crate::clock::Now;
 use crate::image::failure;
 use crate::limits;
 use crate::plan::backoff;
-use crate::plan::{Owned, Role, RunState};
+use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
@@ -250,6 +251,7 @@ impl Machine {
                 self.stale.insert(id.to_owned());
                 self.start_retry.remove(id);
                 self.late_starts.remove(id);
+                self.begin_post_start(id, now);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
@@ -397,6 +399,10 @@ impl Machine {
         let state = RunState::Created;
         let pod = self.state.pod();
         let grace = pod.and_then(|p| p.spec.termination_grace_period_seconds);
+        let pre_stop = match &role {
+            Role::Container { name, .. } => pod.and_then(|p| pre_stop_of(p.container(name)?.1)),
+            Role::Sandbox { .. } => None,
+        };
         Owned {
             id,
             docker_name,
@@ -411,6 +417,7 @@ impl Machine {
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),
+            pre_stop,
             stop_signal: None,
             created: None,
         }
@@ -421,6 +428,14 @@ impl Machine {
             self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
         }
     }
+}
+
+/// Its preStop hook, as the labels of a container that is being made say it.
+fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
+    let handler = serde_json::to_string(spec.lifecycle.as_ref()?.pre_stop.as_ref()?).ok()?;
+    let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
+    let ports = ports.and_then(|ports| serde_json::to_string(ports).ok()).unwrap_or_default();
+    Some(Box::new(PreStop { handler, ports }))
 }
 
 /// A container that was to be made.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
+use super::hooks::has_post_start;
 use super::images::NEVER_PULL;
 use super::job::{Job, Place, Retry};
 use super::machine::Machine;
@@ -19,7 +20,7 @@ use crate::image::failure;
 use crate::limits;
 use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
-use crate::plan::{self, Owned, Probes, Role, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{Call, env, labels, map, names};
 
@@ -36,7 +37,7 @@ impl Machine {
             self.remove_surplus(Some(pod), now);
             return;
         }
-        let probes = Probes::all_passed(pod, &self.seen);
+        let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
@@ -61,10 +62,19 @@ impl Machine {
                     if !self.stops.contains_key(&kill.id) {
                         self.log(Level::Info, format!("pod {}: {}", self.key, kill.message));
                     }
-                    self.stop_one(&kill.id, None, Some(&pod.spec), now);
+                    let grace = super::probes::grace_of(pod, kill);
+                    self.stop_one(&kill.id, grace, Some(&pod.spec), now);
                 }
+                self.kill_after_post_start(pod, now);
                 for at in &actions.start {
-                    if !self.start_container(pod, *at, &id, running, now) && at.kind == ContainerKind::Init {
+                    if self.post_start_runs() {
+                        break;
+                    }
+                    let goes_on = self.start_container(pod, *at, &id, running, now);
+                    // An init container is not overtaken while it waits, and none is whose postStart will run.
+                    let ends =
+                        if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
+                    if ends {
                         break;
                     }
                 }

@@ -324,6 +324,7 @@ impl World {
                 }
                 // There is no preload directory in this world.
                 Output::Missing(_) => {}
+                Output::Watch(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
