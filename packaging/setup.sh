@@ -103,6 +103,12 @@ ensure_podman() {
     have podman && [ -x /usr/lib/podman/netavark ] || install podman netavark
 }
 
+# ensure_registry: for the tests of pulls. It is not started: they have their own. zstd packs archives.
+ensure_registry() {
+    have docker-registry || install docker-registry
+    have zstd || install zstd
+}
+
 # ensure_cargo: Rust and a linker.
 ensure_cargo() {
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

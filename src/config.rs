@@ -9,6 +9,7 @@ use crate::pod::Source;
 use crate::policy::Policy;
 use crate::source::http;
 use crate::source::signature::Verifier;
+use crate::worker::pulls::Pace;
 
 /// Where Docker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +53,11 @@ pub struct Config {
     pub allow_privileged: bool,
     /// `--pod-security`, `--allowed-host-paths`, `--allowed-images`, `--require-image-digest`.
     pub policy: Arc<Policy>,
-    /// `--image-pull-progress-deadline`.
-    pub pull_progress_deadline: Duration,
+    /// `--image-pull-progress-deadline`, `--serialize-image-pulls`, `--max-parallel-image-pulls`,
+    /// `--registry-qps`, `--registry-burst`.
+    pub pull_pace: Pace,
+    /// `--image-preload-dir`, absolute; `None` for none.
+    pub image_preload_dir: Option<PathBuf>,
 }
 
 impl Config {

@@ -163,6 +163,8 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 pub const WORKER_STACK: usize = 256 * 1024;
 /// Container ids remembered as "look at this one"; past it, everything is looked at.
 pub const MAILBOX_HINTS: usize = 64;
+/// Results of probes, and ends of hooks, that wait for a worker.
+pub const MAILBOX_NEWS: usize = 1024;
 /// Warnings of one create that are logged.
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Containers that are being started at once, all pods together: Docker gets no faster by more.
@@ -210,8 +212,78 @@ pub const BACKOFF_ENTRIES: usize = 1024;
 
 // --- Pulls ---------------------------------------------------------------------------------------
 
-/// Pull requests waiting for the pull thread.
+/// Images waiting to be pulled; those who want the same one wait together.
 pub const PULL_QUEUE: usize = 256;
+/// Pods waiting for one image.
+pub const PULL_ASKERS: usize = 4096;
+/// Pulls at once when `--serialize-image-pulls=false` sets no limit: each has a thread.
+pub const PULLS_AT_ONCE: usize = 16;
+/// Layers of one pull whose progress is followed; Docker allows 127.
+pub const PULL_LAYERS: usize = 256;
+/// The progress of a pull is told to its pods at most this often: each time writes the status file.
+pub const PULL_PROGRESS: Duration = Duration::from_secs(5);
+/// Longest name of a repository, characters.
+pub const REPOSITORY_NAME: usize = 255;
+/// Credentials tried for one pull.
+pub const PULL_CREDENTIALS: usize = 8;
+/// Registries of one credential file.
+pub const CREDENTIALS: usize = 1000;
+/// Largest credential file, bytes.
+pub const CREDENTIALS_BYTES: usize = 1024 * 1024;
+
+// --- Preloaded images ----------------------------------------------------------------------------
+
+/// Archives in the preload directory; more are told of and left alone.
+pub const PRELOAD_FILES: usize = 1000;
+/// Image names kept of all archives together.
+pub const PRELOAD_NAMES: usize = 10_000;
+/// A file whose times are younger than this may still be written, so it is looked at again.
+pub const PRELOAD_SETTLE: Duration = SCAN_QUIET;
+/// First wait after Docker could not take an archive; doubles to [`PRELOAD_RETRY_MAX`].
+pub const PRELOAD_RETRY_MIN: Duration = Duration::from_secs(2);
+/// Longest wait before an archive is tried again.
+pub const PRELOAD_RETRY_MAX: Duration = Duration::from_secs(300);
+/// An archive may arrive in Docker this slowly: the longest time without a byte.
+pub const PRELOAD_PROGRESS: Duration = Duration::from_secs(120);
+/// Largest memory of loaded archives that is read, bytes.
+pub const PRELOAD_MEMORY_BYTES: usize = 8 * 1024 * 1024;
+/// Largest window of a zstd archive, bytes: that much memory is needed to unpack it.
+pub const ZSTD_WINDOW: u64 = 32 * 1024 * 1024;
+/// Stack of the preload thread, bytes: a decoder of zstd runs on it.
+pub const PRELOAD_STACK: usize = 512 * 1024;
+/// How much less urgent than the rest the loading of archives is (`nice`).
+pub const PRELOAD_NICE: i32 = 10;
+
+// --- Probes and hooks ----------------------------------------------------------------------------
+
+/// Bytes kept of an exec's output and of an HTTP body (spec/05 section 5).
+pub const PROBE_OUTPUT: usize = 10 * 1024;
+/// Times a probe that cannot be made is tried in a row.
+pub const PROBE_TRIES: u32 = 3;
+/// Redirects that a probe follows.
+pub const PROBE_REDIRECTS: usize = 10;
+/// Exec probes that are being started at once: Docker is slow at it, and 100 at once would all be late.
+pub const PROBE_EXECS: usize = 8;
+/// An exec that runs longer than this is no longer being started.
+pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
+/// Commands of one probe that outlived their time-out and run still; with so many no further one is made.
+pub const PROBE_EXECS_LEFT: usize = 3;
+/// Host names waiting to be looked up.
+pub const PROBE_NAMES: usize = 64;
+/// A probe's log line with the same text is written again after this.
+pub const PROBE_TOLD_SAME: Duration = Duration::from_secs(300);
+/// One with another text after this.
+pub const PROBE_TOLD_OTHER: Duration = Duration::from_secs(10);
+/// Characters of a probe's text in the log.
+pub const PROBE_LINE: usize = 1024;
+/// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
+pub const GRPC_BYTES: usize = 16 * 1024;
+/// Bytes that a gRPC probe reads in all.
+pub const GRPC_ANSWER: usize = 256 * 1024;
+/// Bytes of a TLS handshake and answer that wait to be read.
+pub const TLS_BYTES: usize = 64 * 1024;
+/// An HTTP hook without an answer ends after this: upstream would wait for ever.
+pub const HOOK_HTTP: Duration = Duration::from_secs(600);
 
 // --- Status --------------------------------------------------------------------------------------
 

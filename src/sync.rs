@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
 
-use crossbeam_channel::{Receiver, after, bounded, never, select_biased, unbounded};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::events::Events;
+use crate::image::node_keys::NodeKeys;
+use crate::image::preload::Preload;
 use crate::limits;
 use crate::pod::{PodKey, Source};
+use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
@@ -54,16 +57,27 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     sys::raise_open_files();
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
-    let pulls = Pulls::start(docker.clone(), config.pull_progress_deadline)
-        .map_err(cannot("the image thread could not be started"))?;
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
+    let preload =
+        preload(&config, &docker, &events_in).map_err(cannot("the preload thread could not be started"))?;
+    let missing = preload.clone();
+    let on_missing = Box::new(move |image: &str| {
+        if let Some(preload) = &missing {
+            preload.missing(image);
+        }
+    });
+    let keys = NodeKeys::of_process(&config.root_dir);
+    let pulls = Pulls::new(docker.clone(), clock, config.pull_pace, keys, on_missing);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
     let settings = Arc::new(settings(&config, &root_dir));
     let builtin = settings.builtin_sandbox;
-    let preload = pulls.clone();
+    let (prepared, connected) = (pulls.clone(), preload.clone());
     let on_connect = move || {
         if builtin {
-            preload.prepare_sandbox_image();
+            prepared.prepare_sandbox_image();
+        }
+        if let Some(preload) = &connected {
+            preload.connected();
         }
     };
     let stream =
@@ -92,12 +106,14 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         }
     };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
-    let tools = Tools { settings, docker, clock, pulls, gate: Gate::default(), reports: events_in };
+    let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
+    let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),
         file,
         http,
+        preload,
         writer,
         tools,
         failed: Vec::new(),
@@ -115,6 +131,13 @@ fn acceptor(source: Source, config: &Config) -> Acceptor {
     acceptor.verifier.clone_from(&config.verifier);
     acceptor.policy = Arc::clone(&config.policy);
     acceptor
+}
+
+fn preload(config: &Config, docker: &Docker, events: &Sender<Event>) -> io::Result<Option<Preload>> {
+    let Some(dir) = config.image_preload_dir.clone() else { return Ok(None) };
+    let out = events.clone();
+    let sink = Box::new(move |names| out.send(Event::ImagesCame(names)).is_ok());
+    Preload::start(dir, &config.root_dir, config.file_check_frequency, docker.clone(), sink).map(Some)
 }
 
 fn settings(config: &Config, root_dir: &str) -> Settings {
@@ -160,6 +183,7 @@ struct Main {
     workers: BTreeMap<PodKey, Worker>,
     file: Option<FileSource>,
     http: Option<HttpSource>,
+    preload: Option<Preload>,
     writer: Writer,
     tools: Tools,
     /// Workers whose thread could not be started in this round.
@@ -242,6 +266,9 @@ impl Main {
                 }
                 if let Some(http) = &self.http {
                     http.rescan();
+                }
+                if let Some(preload) = &self.preload {
+                    preload.rescan();
                 }
             }
             Effect::Log(level, line) => log::log!(level, "{line}"),

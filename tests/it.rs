@@ -35,6 +35,9 @@ mod harness;
 #[path = "it/history.rs"]
 mod history;
 #[cfg(test)]
+#[path = "it/hooks.rs"]
+mod hooks;
+#[cfg(test)]
 #[path = "it/hostile.rs"]
 mod hostile;
 #[cfg(test)]
@@ -43,6 +46,9 @@ mod http_source;
 #[cfg(test)]
 #[path = "it/http_source_node.rs"]
 mod http_source_node;
+#[cfg(test)]
+#[path = "it/images.rs"]
+mod images;
 #[cfg(test)]
 #[path = "it/inotify.rs"]
 mod inotify;
@@ -98,8 +104,14 @@ mod policy;
 #[path = "it/private_engine.rs"]
 mod private_engine;
 #[cfg(test)]
+#[path = "it/probes.rs"]
+mod probes;
+#[cfg(test)]
 #[path = "it/proxy.rs"]
 mod proxy;
+#[cfg(test)]
+#[path = "it/registry.rs"]
+mod registry;
 #[cfg(test)]
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;

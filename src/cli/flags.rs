@@ -18,6 +18,10 @@ pub enum Verb {
     Logs,
     /// Runs a command in a container.
     Exec,
+    /// Pulls images.
+    Pull,
+    /// Loads image archives.
+    Load,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -34,6 +38,8 @@ impl Verb {
         Verb::Describe,
         Verb::Logs,
         Verb::Exec,
+        Verb::Pull,
+        Verb::Load,
         Verb::Version,
         Verb::Help,
     ];
@@ -49,6 +55,8 @@ impl Verb {
             Verb::Describe => "describe",
             Verb::Logs => "logs",
             Verb::Exec => "exec",
+            Verb::Pull => "pull",
+            Verb::Load => "load",
             Verb::Version => "version",
             Verb::Help => "help",
         }
@@ -65,6 +73,8 @@ impl Verb {
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
+            Verb::Pull => "pull [FLAG...] IMAGE...",
+            Verb::Load => "load [FLAG...] FILE|-...",
             Verb::Version => "version",
             Verb::Help => "help [COMMAND]",
         }
@@ -81,6 +91,8 @@ impl Verb {
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
+            Verb::Pull => "Have Docker pull images, with the credentials of this node",
+            Verb::Load => "Load image archives into Docker",
             Verb::Version => "Print the version",
             Verb::Help => "Print help for a command",
         }
@@ -157,6 +169,11 @@ pub enum Id {
     DockerEndpoint,
     PodInfraContainerImage,
     ImagePullProgressDeadline,
+    SerializeImagePulls,
+    MaxParallelImagePulls,
+    RegistryQps,
+    RegistryBurst,
+    ImagePreloadDir,
     HostNetworkSources,
     AllowPrivileged,
     PodSecurity,
@@ -211,6 +228,7 @@ pub struct Flag {
     pub verbs: &'static [Verb],
 }
 
+const IMAGES: &[Verb] = &[Verb::Run, Verb::Pull, Verb::Load];
 const RUN: &[Verb] = &[Verb::Run];
 const RUN_CHECK: &[Verb] = &[Verb::Run, Verb::Check];
 const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
@@ -268,12 +286,22 @@ pub const FLAGS: &[Flag] = &[
          "Name of this node; the host's own name when not given"),
     flag(Id::NodeLabels, ("node-labels", None), Value("K=V,..."), "", (Section::Node, RUN),
          "Labels of this node, for the nodeSelector of pods"),
-    flag(Id::DockerEndpoint, ("docker-endpoint", None), Value("URL"), "unix:///var/run/docker.sock", (Section::Docker, RUN),
+    flag(Id::DockerEndpoint, ("docker-endpoint", None), Value("URL"), "unix:///var/run/docker.sock", (Section::Docker, IMAGES),
          "Docker's socket; fake:// is a Docker in memory, for load tests"),
     flag(Id::PodInfraContainerImage, ("pod-infra-container-image", None), Value("IMAGE"), "", (Section::Docker, RUN),
          "Image of the pods' sandbox; one built into podkeeper when not given"),
-    flag(Id::ImagePullProgressDeadline, ("image-pull-progress-deadline", None), Value("DURATION"), "1m", (Section::Docker, RUN),
+    flag(Id::ImagePullProgressDeadline, ("image-pull-progress-deadline", None), Value("DURATION"), "1m", (Section::Docker, IMAGES),
          "A pull without progress for so long is given up"),
+    flag(Id::SerializeImagePulls, ("serialize-image-pulls", None), Switch, "", (Section::Docker, RUN),
+         "Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more"),
+    flag(Id::MaxParallelImagePulls, ("max-parallel-image-pulls", None), Value("N"), "", (Section::Docker, RUN),
+         "Most pulls at once when they are not serialized; at most 16"),
+    flag(Id::RegistryQps, ("registry-qps", None), Value("N"), "5", (Section::Docker, RUN),
+         "Pulls that may begin in a second; one more fails and is backed off; 0 for no limit"),
+    flag(Id::RegistryBurst, ("registry-burst", None), Value("N"), "10", (Section::Docker, RUN),
+         "Pulls that may begin at once, if --registry-qps is not 0"),
+    flag(Id::ImagePreloadDir, ("image-preload-dir", None), Value("DIR"), "/var/lib/podkeeper/images", (Section::Docker, RUN),
+         "Image archives (.tar, .tar.gz, .tgz, .tar.zst) that Docker is given; empty for none"),
     flag(Id::HostNetworkSources, ("host-network-sources", None), Value("LIST"), "*", (Section::Policy, RUN),
          "Sources whose pods may use the host's network: file, http, api, or * for all"),
     flag(Id::AllowPrivileged, ("allow-privileged", None), Switch, "false", (Section::Policy, RUN),
@@ -286,7 +314,7 @@ pub const FLAGS: &[Flag] = &[
          "Images, or beginnings of images that end with a slash; all when not given"),
     flag(Id::RequireImageDigest, ("require-image-digest", None), Switch, "false", (Section::Policy, RUN_CHECK),
          "Every image must be named by its digest"),
-    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget]),
+    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget, Verb::Pull]),
          "What outlives a boot, and the lock; also marks our containers"),
     flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),
          "Where the daemon keeps its status file, on tmpfs"),

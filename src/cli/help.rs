@@ -46,6 +46,14 @@ fn subcommand(out: &mut String, verb: Verb) {
              SIGHUP makes it look at the manifests now.\n"
         }
         Verb::Check => "\nExit code 0: no errors; 1: errors found. Warnings are printed apart.\n",
+        Verb::Pull => {
+            "\nThe daemon need not run. Credentials are those of config.json or .dockercfg in the root directory,\n\
+             $HOME (config.json: $HOME/.docker) or / (config.json: /.docker).\n"
+        }
+        Verb::Load => {
+            "\nThe daemon need not run. An archive is what 'docker save' writes, alone or packed by gzip or zstd\n\
+             (standard input: not by zstd).\n"
+        }
         Verb::Get | Verb::Describe | Verb::Logs | Verb::Exec => {
             "\nA pod's NAME may be given with or without the node's suffix (web, web-node1).\n"
         }

@@ -12,6 +12,7 @@ mod forget;
 mod get;
 pub mod help;
 mod human;
+mod images;
 mod logs;
 #[cfg(test)]
 mod man;
@@ -55,6 +56,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Describe(options, names) => describe::run(&options, &names),
         Command::Logs(options, pod) => logs::run(&options, &pod),
         Command::Exec(options, pod, command) => exec::run(&options, &pod, command),
+        Command::Pull(options, images) => images::pull(&options, &images),
+        Command::Load(options, files) => images::load(&options, &files),
         Command::Version => print(&format!("podkeeper {VERSION}\n")),
         Command::Help(verb) => print(&help::text(verb)),
     };

@@ -55,6 +55,15 @@ pub struct Options {
     pub docker: Endpoint,
     pub infra_image: Option<String>,
     pub pull_progress_deadline: Duration,
+    /// `None` when it is not said.
+    pub serialize_image_pulls: Option<bool>,
+    /// `None` for no limit.
+    pub max_parallel_image_pulls: Option<usize>,
+    /// 0 for no limit.
+    pub registry_qps: u32,
+    pub registry_burst: u32,
+    /// `None` for none.
+    pub image_preload_dir: Option<PathBuf>,
     pub host_network_sources: Vec<Source>,
     pub allow_privileged: bool,
     pub policy: Policy,
@@ -103,6 +112,11 @@ impl Options {
             docker: Endpoint::Fake,
             infra_image: None,
             pull_progress_deadline: Duration::ZERO,
+            serialize_image_pulls: None,
+            max_parallel_image_pulls: None,
+            registry_qps: 0,
+            registry_burst: 0,
+            image_preload_dir: None,
             host_network_sources: Vec::new(),
             allow_privileged: false,
             policy: Policy::default(),
@@ -167,6 +181,14 @@ impl Options {
             Id::DockerEndpoint => o.docker = endpoint(utf8()?)?,
             Id::PodInfraContainerImage => o.infra_image = word()?,
             Id::ImagePullProgressDeadline => o.pull_progress_deadline = duration()?,
+            Id::SerializeImagePulls => o.serialize_image_pulls = Some(switch()?),
+            Id::MaxParallelImagePulls => {
+                let most = usize::try_from(value::number(utf8()?)?).ok().filter(|most| *most > 0);
+                o.max_parallel_image_pulls = Some(most.ok_or("must be a positive number")?);
+            }
+            Id::RegistryQps => o.registry_qps = not_negative(utf8()?)?,
+            Id::RegistryBurst => o.registry_burst = not_negative(utf8()?)?,
+            Id::ImagePreloadDir => o.image_preload_dir = Some(PathBuf::from(raw)).filter(|_| !raw.is_empty()),
             Id::HostNetworkSources => o.host_network_sources = value::sources(utf8()?)?,
             Id::AllowPrivileged => o.allow_privileged = switch()?,
             Id::PodSecurity => o.policy.pod_security = policy::parse_sources(utf8()?)?,
@@ -227,6 +249,10 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
         Some(("unix", path)) if path.starts_with('/') => Ok(Endpoint::Unix(PathBuf::from(path))),
         _ => Err("must be unix:///PATH or fake://".to_owned()),
     }
+}
+
+fn not_negative(text: &str) -> Result<u32, String> {
+    u32::try_from(value::number(text)?).map_err(|_| "must not be a negative number".to_owned())
 }
 
 /// Words with commas between.

@@ -32,6 +32,10 @@ pub enum Command {
     Logs(Box<Options>, String),
     /// `exec` in this pod, with a command of at least one word.
     Exec(Box<Options>, String, Vec<String>),
+    /// `pull`, with at least one image.
+    Pull(Box<Options>, Vec<String>),
+    /// `load`, with at least one file; `-` is standard input.
+    Load(Box<Options>, Vec<PathBuf>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -208,6 +212,12 @@ fn finish(
                 None => usage(verb, "you must specify at least one command for the container, after --"),
             }
         }
+        Verb::Pull if words.is_empty() => usage(verb, "no image given"),
+        Verb::Pull => Ok(Command::Pull(options, texts(verb, words)?)),
+        Verb::Load if words.is_empty() => {
+            usage(verb, "no archive given: name files, or - for standard input")
+        }
+        Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
         Verb::Version => none_left(&words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),
@@ -236,6 +246,15 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
         if period < SHORTEST_PERIOD {
             wrong.push(format!("{field} (--{flag}) {period:?} must be at least {SHORTEST_PERIOD:?}"));
         }
+    }
+    if let (Some(most @ 2..), Some(true)) = (o.max_parallel_image_pulls, o.serialize_image_pulls) {
+        wrong.push(format!(
+            "maxParallelImagePulls (--max-parallel-image-pulls) {most} cannot be larger than 1 unless \
+             SerializeImagePulls (--serialize-image-pulls) is set to false"
+        ));
+    }
+    if o.registry_qps > 0 && o.registry_burst == 0 {
+        wrong.push("registryBurst (--registry-burst) 0 would let no pull begin: give at least 1".to_owned());
     }
     if let Some(name) = &o.hostname_override
         && !value::is_dns_subdomain(&name.trim().to_lowercase())

@@ -18,7 +18,8 @@ use super::{fail, say, value};
 use crate::config::Config;
 use crate::source::http;
 use crate::source::signature::Verifier;
-use crate::{logging, sync};
+use crate::worker::pulls::Pace;
+use crate::{limits, logging, sync};
 
 /// Name of the lock file in the root directory and in the run directory.
 const LOCK: &str = "lock";
@@ -90,13 +91,28 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
         host_network_sources: options.host_network_sources.clone(),
         allow_privileged: options.allow_privileged,
         policy: Arc::new(options.policy.clone()),
-        pull_progress_deadline: options.pull_progress_deadline,
+        pull_pace: Pace {
+            deadline: options.pull_progress_deadline,
+            at_once: pulls_at_once(options),
+            rate: options.registry_qps,
+            burst: options.registry_burst,
+        },
+        image_preload_dir: options.image_preload_dir.as_deref().map(full).transpose()?,
     })
 }
 
 /// The keys that manifests must be signed with; `None` when no key file is given.
 pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Arc<Verifier>>, String> {
     if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(|v| Some(Arc::new(v))) }
+}
+
+/// One, unless pulls are not serialized; a limit of two or more alone says that they are not (spec/14).
+fn pulls_at_once(options: &Options) -> usize {
+    let most = options.max_parallel_image_pulls;
+    match options.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {
+        true => 1,
+        false => most.unwrap_or(limits::PULLS_AT_ONCE).min(limits::PULLS_AT_ONCE),
+    }
 }
 
 /// The settings of the URL source; paths become absolute by `full`.

@@ -64,6 +64,7 @@ impl Rig {
                 Hint::Started(_) => format!("{key} started"),
                 Hint::Changed(_) => format!("{key} changed"),
                 Hint::Removed(_) => format!("{key} removed"),
+                Hint::Images(_) => format!("{key} images"),
                 Hint::All => format!("{key} all"),
             },
             other => panic!("{other:?}"),

@@ -4,7 +4,7 @@
 //! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
 //! file must never count as the wish for nothing.
 
-mod base64;
+pub(crate) mod base64;
 mod defaults;
 pub mod hash;
 mod node;

@@ -1,6 +1,6 @@
 //! What a static pod may not refer to, because it lives in an API server (spec/01 section 6 step 11;
 //! upstream `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
-//! pods here, and a container's environment may refer to them.
+//! pods here, and a container's environment and `imagePullSecrets` may refer to them.
 
 use k8s_openapi::api::core::v1::PodSpec;
 
@@ -17,9 +17,6 @@ pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {
         if field.as_deref().is_some_and(|name| !name.is_empty()) {
             refuse(&path.field(name), "serviceaccounts", report);
         }
-    }
-    if spec.image_pull_secrets.as_deref().is_some_and(|list| !list.is_empty()) {
-        refuse(&path.field("imagePullSecrets"), "secrets", report);
     }
     if spec.resource_claims.as_deref().is_some_and(|list| !list.is_empty()) {
         refuse(&path.field("resourceClaims"), "resourceclaims", report);

@@ -43,8 +43,6 @@ const fn refused(field: &'static str, harmless: &'static [&'static str], why: &'
 
 const NO: &[&str] = &["false"];
 const ONE_NODE: &str = "there is one node and no scheduler";
-const NO_HOOKS: &str = "hooks are not run yet";
-const NO_PROBES: &str = "probes are not run yet";
 const NO_VOLUMES: &str = "there are no volumes yet";
 const NO_SECURITY: &str = "this protection is not applied yet";
 const NO_CLUSTER: &str = "there is no cluster";
@@ -93,7 +91,7 @@ const TABLE: &[Row] = &[
     refused("spec.hostUsers", &["true"], "user namespaces are not set up"),
     yes("spec.hostname"),
     refused("spec.hostnameOverride", &[], "the host name comes from spec.hostname"),
-    refused("spec.imagePullSecrets", &[], "images are pulled without credentials yet"),
+    yes("spec.imagePullSecrets"),
     yes("spec.initContainers"),
     yes("spec.nodeName"),
     yes("spec.nodeSelector"),
@@ -132,13 +130,13 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].image"),
     yes("spec.containers[*].imagePullPolicy"),
     yes("spec.containers[*].lifecycle"),
-    ignored("spec.containers[*].lifecycle.postStart", &[], NO_HOOKS),
-    ignored("spec.containers[*].lifecycle.preStop", &[], NO_HOOKS),
+    yes("spec.containers[*].lifecycle.postStart"),
+    yes("spec.containers[*].lifecycle.preStop"),
     yes("spec.containers[*].lifecycle.stopSignal"),
-    ignored("spec.containers[*].livenessProbe", &[], NO_PROBES),
+    yes("spec.containers[*].livenessProbe"),
     yes("spec.containers[*].name"),
     yes("spec.containers[*].ports"),
-    ignored("spec.containers[*].readinessProbe", &[], NO_PROBES),
+    yes("spec.containers[*].readinessProbe"),
     ignored("spec.containers[*].resizePolicy", &[], "a container is not resized while it runs"),
     yes("spec.containers[*].resources"),
     refused("spec.containers[*].resources.claims", &[], "there are no devices"),
@@ -165,7 +163,7 @@ const TABLE: &[Row] = &[
     refused("spec.containers[*].securityContext.seLinuxOptions", &[], NO_SECURITY),
     refused("spec.containers[*].securityContext.seccompProfile", &[], NO_SECURITY),
     refused("spec.containers[*].securityContext.windowsOptions", &[], "this node runs Linux"),
-    ignored("spec.containers[*].startupProbe", &[], NO_PROBES),
+    yes("spec.containers[*].startupProbe"),
     yes("spec.containers[*].stdin"),
     yes("spec.containers[*].stdinOnce"),
     ignored("spec.containers[*].terminationMessagePath", &["\"/dev/termination-log\""], "termination messages are not read yet"),

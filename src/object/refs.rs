@@ -22,6 +22,11 @@ pub struct Reference {
 #[must_use]
 pub fn references(pod: &DesiredPod) -> Vec<Reference> {
     let mut found = Found { namespace: &pod.key.namespace, list: Vec::new() };
+    for (i, secret) in pod.spec.image_pull_secrets.iter().flatten().enumerate() {
+        // Without it, an image may be there already, or may be had without credentials.
+        let field = format!("spec.imagePullSecrets[{i}]");
+        found.add(ObjectKind::Secret, &secret.name, None, Some(true), field);
+    }
     for (name, list) in [("initContainers", pod.init_containers()), ("containers", &pod.spec.containers)] {
         for (i, container) in list.iter().enumerate() {
             found.container(container, name, i);
@@ -81,7 +86,7 @@ mod tests {
     #[test]
     fn every_reference_is_found_with_its_place() {
         let pod = testing::pod(
-            "{initContainers: [{name: i, envFrom: [{secretRef: {name: s, optional: true}}]}], containers: [
+            "{imagePullSecrets: [{name: r}], initContainers: [{name: i, envFrom: [{secretRef: {name: s, optional: true}}]}], containers: [
              {name: a, env: [{name: A, value: x}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k}}}]},
              {name: b, env: [{name: C, valueFrom: {secretKeyRef: {name: s, key: p}}}],
               envFrom: [{prefix: P_, configMapRef: {name: c}}]}]}",
@@ -93,6 +98,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "Secret default/r None true spec.imagePullSecrets[0]",
                 "Secret default/s None true spec.initContainers[0].envFrom[0].secretRef",
                 "ConfigMap default/c Some(\"k\") false spec.containers[0].env[1].valueFrom.configMapKeyRef",
                 "ConfigMap default/c None false spec.containers[1].envFrom[0].configMapRef",

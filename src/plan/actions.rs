@@ -13,7 +13,7 @@ use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, init_kind};
 
-/// What a probe last said of a container. The prober comes later; the plan already obeys.
+/// What a probe last said of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeVerdict {
     /// Passed.
@@ -33,10 +33,9 @@ pub struct Probes {
     pub readiness: std::collections::BTreeMap<String, ProbeVerdict>,
 }
 
+#[cfg(test)]
 impl Probes {
-    /// The results of a node that runs no probes: every running container that has a startup or
-    /// readiness probe counts as having passed it, so that the field does nothing instead of holding
-    /// the pod back for ever.
+    /// Every startup and readiness probe of what runs has passed.
     #[must_use]
     pub fn all_passed(pod: &DesiredPod, observed: &Observed) -> Probes {
         let mut probes = Probes::default();

@@ -32,10 +32,21 @@ pub struct Owned {
     pub origin: Option<String>,
     /// [`crate::pod::DesiredPod::written`] of the pod it was made for.
     pub written: Option<String>,
+    /// The preStop hook written on it.
+    pub pre_stop: Option<Box<PreStop>>,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.
     pub created: Option<Timestamp>,
+}
+
+/// A preStop hook as it is written on a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreStop {
+    /// JSON of the lifecycle handler.
+    pub handler: String,
+    /// JSON of the container's ports, which the handler may name; empty without any.
+    pub ports: String,
 }
 
 /// What an [`Owned`] container is for.

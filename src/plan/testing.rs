@@ -125,6 +125,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         source: Some(pod.source),
         origin: None,
         written: None,
+        pre_stop: None,
         stop_signal: None,
         created: Some(at(base)),
     }

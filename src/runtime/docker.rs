@@ -13,6 +13,7 @@ use super::stream::{Body, Duplex, ExitWait, OutputStream};
 use super::types::{Call, DockerError, Reply};
 use crate::clock::System;
 use crate::config::Endpoint;
+use crate::image::progress::Message;
 use crate::limits;
 
 /// An engine. Clones speak to the same one.
@@ -98,7 +99,7 @@ impl Docker {
     }
 
     /// Pulls an image and waits for the end of it. `wait.timeout` is the longest time without progress;
-    /// `auth` the ready value of `X-Registry-Auth`; `status` is told Docker's words as they come.
+    /// `auth` the ready value of `X-Registry-Auth`; `told` is told Docker's messages as they come.
     ///
     /// # Errors
     /// [`DockerError::Refused`] with Docker's text, [`DockerError::Timeout`] without progress,
@@ -108,10 +109,10 @@ impl Docker {
         image: &str,
         auth: Option<&str>,
         wait: &Wait<'_>,
-        status: &mut dyn FnMut(&str),
+        told: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), DockerError> {
         match self {
-            Docker::Engine(client) => super::pull::pull(client, image, auth, wait, status),
+            Docker::Engine(client) => super::pull::pull(client, image, auth, wait, told),
             Docker::Fake(fake) => fake.pull(image, wait.timeout),
         }
     }

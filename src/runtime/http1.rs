@@ -26,6 +26,8 @@ pub struct Head {
     pub keep_alive: bool,
     /// `Api-Version`: the newest API the engine speaks.
     pub api_version: Option<String>,
+    /// `Location`: where a redirect leads.
+    pub location: Option<String>,
 }
 
 /// A parser of one answer. Interim 1xx answers are skipped; 101 ends the HTTP part of the connection.
@@ -284,6 +286,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
         status: response.code.unwrap_or(0),
         keep_alive: response.version == Some(1),
         api_version: None,
+        location: None,
     };
     if head.status < 100 {
         return Err(Malformed("the status is not a number from 100 to 999"));
@@ -314,6 +317,8 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
             }
         } else if header.name.eq_ignore_ascii_case("api-version") {
             head.api_version = Some(value.to_owned());
+        } else if header.name.eq_ignore_ascii_case("location") {
+            head.location = Some(value.to_owned());
         }
     }
     let framing = match length {

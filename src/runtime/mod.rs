@@ -13,6 +13,7 @@ pub mod docker;
 pub mod env;
 pub mod event_stream;
 mod exchange;
+pub mod exec;
 pub mod fake;
 pub mod frames;
 pub mod http1;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::plan::{Exit, Owned, Role, RunState};
+use crate::plan::{Exit, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, labels, map, names};
@@ -167,6 +167,10 @@ impl<'a> Ours<'a> {
             source: text(labels::SOURCE).and_then(Source::parse),
             origin: text(labels::ORIGIN).filter(|origin| !origin.is_empty()).map(str::to_string),
             written: text(labels::WRITTEN).filter(|hash| !hash.is_empty()).map(str::to_string),
+            pre_stop: text(labels::PRE_STOP).map(|handler| {
+                let ports = text(labels::PORTS).unwrap_or_default().to_owned();
+                Box::new(PreStop { handler: handler.to_owned(), ports })
+            }),
             stop_signal: None,
             created: None,
         }

@@ -14,9 +14,10 @@ use super::refusal::{refusal, refused};
 use super::request::Request;
 use super::stream::{Body, Read};
 use super::types::DockerError;
+use crate::image::progress::Message;
 use crate::limits;
 
-/// Pulls `image`. `status` is told each status text of Docker as it comes. `wait` is the progress
+/// Pulls `image`. `told` is told each message of Docker as it comes. `wait` is the progress
 /// deadline: the longest time without any byte, and a wake-up that gives the pull up. Once Docker
 /// extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
@@ -28,17 +29,20 @@ pub(super) fn pull(
     image: &str,
     auth: Option<&str>,
     wait: &Wait<'_>,
-    status: &mut dyn FnMut(&str),
+    told: &mut dyn FnMut(&Message<'_>),
 ) -> Result<(), DockerError> {
     let (body, begun) = Body::open(client, Request::pull(image, auth))?;
     let mut messages = Messages::new(body, begun, format!("pull of {image}"));
     let mut wait = *wait;
     while let Some(message) = messages.next(&wait)? {
-        let Some(text) = message.get("status").and_then(Value::as_str) else { continue };
-        if text.starts_with("Extracting") {
+        let Some(status) = message.get("status").and_then(Value::as_str) else { continue };
+        if status.starts_with("Extracting") {
             wait = patient(&wait);
         }
-        status(text);
+        let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
+        let bytes = |at| message.pointer(at).and_then(Value::as_u64).unwrap_or_default();
+        let (current, total) = (bytes("/progressDetail/current"), bytes("/progressDetail/total"));
+        told(&Message { id, status, current, total });
     }
     Ok(())
 }

@@ -46,13 +46,6 @@ pub enum Event {
         /// What.
         report: Report,
     },
-    /// A probe's verdict changed (the prober comes later; the loop already knows the event).
-    Probe {
-        /// Whose.
-        key: PodKey,
-        /// Container id.
-        container: String,
-    },
     /// A pod worker's thread could not be started.
     SpawnFailed {
         /// Whose.
@@ -60,6 +53,8 @@ pub enum Event {
         /// The system's reason.
         why: String,
     },
+    /// Docker has these images, named in full, without a pull.
+    ImagesCame(Vec<String>),
     /// Something is due.
     Tick,
     /// SIGHUP: look at the sources again.
@@ -247,10 +242,13 @@ impl Turn {
             Event::Source(FromSource { source, update }) => self.source(source, update, now),
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
-            // Until there is a prober, a verdict can only mean: look.
-            Event::Probe { key, container } => self.hint(&key, Hint::Changed(container)),
             Event::SpawnFailed { key, why } => {
                 self.spawn_failed(key, &why, now);
+            }
+            Event::ImagesCame(names) => {
+                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Images(names.clone())));
+                self.out.extend(hints);
             }
             Event::Tick => self.tick(now),
             Event::Rescan => self.out.push(Effect::Rescan),

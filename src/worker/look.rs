@@ -134,6 +134,11 @@ impl Machine {
             self.blind.insert(new.id.clone());
             self.merge(new, now);
         }
+        if !self.watching {
+            let running = self.all_seen().filter(|c| c.state.is_running());
+            let running: Vec<String> = running.map(|c| c.id.clone()).collect();
+            running.iter().for_each(|id| self.adopt(id));
+        }
         self.watching = true;
         self.forget_vanished();
     }
@@ -184,6 +189,7 @@ impl Machine {
         let ids: std::collections::BTreeSet<String> = self.all_seen().map(|c| c.id.clone()).collect();
         let images: std::collections::BTreeSet<String> =
             self.all_seen().map(|c| c.image_id.clone()).collect();
+        self.asked.retain(&ids);
         self.digests.retain(|image, _| images.contains(image));
         self.digest_asked.retain(|image| images.contains(image));
         self.blind.retain(|id| ids.contains(id));

@@ -12,15 +12,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::hooks::Hooks;
 use super::job::{Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
 use super::output::{Output, Report, Settings, Step, Token};
+use super::probes::Asked;
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::object::Objects;
 use crate::plan::backoff::{Backoff, crash_key};
-use crate::plan::{Observed, Owned, Probes};
+use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
@@ -58,7 +60,8 @@ pub struct Machine {
     pub(super) crashes: Backoff,
     pub(super) pulls: Backoff,
     pub(super) pulling: BTreeSet<String>,
-    pub(super) pull_failures: BTreeMap<String, (Mono, String)>,
+    /// By image: when, and the reason and message that the kubelet has for it.
+    pub(super) pull_failures: BTreeMap<String, (Mono, &'static str, String)>,
     /// Attempt for which the container's image has been ensured (policy Always, or after a 404).
     pub(super) ensured: BTreeMap<String, u32>,
     /// Containers whose create was refused for want of the image.
@@ -76,6 +79,8 @@ pub struct Machine {
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
     pub(super) waiting: Waiting,
+    pub(super) asked: Asked,
+    pub(super) hooks: Hooks,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
@@ -128,6 +133,8 @@ impl Machine {
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
             waiting: Waiting::new(),
+            asked: Asked::default(),
+            hooks: Hooks::default(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
             status: None,
@@ -156,7 +163,7 @@ impl Machine {
         }
         // What runs is not touched: it took its environment when it was made.
         if let Some(objects) = inbox.objects {
-            self.objects = objects;
+            self.take_objects(objects);
         }
         if let Some(pod) = inbox.run {
             self.trigger(Trigger::Run(pod));
@@ -175,16 +182,27 @@ impl Machine {
         for id in inbox.removed {
             self.hint_removed(&id);
         }
+        for (image, words) in &inbox.pulling {
+            self.pull_progress(image, words);
+        }
+        for news in inbox.news {
+            self.hear(news);
+        }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
+        }
+        if !inbox.images.is_empty() {
+            self.images_came(&inbox.images);
         }
     }
 
     /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.
     pub fn step(&mut self, now: &Now) -> Step {
         self.wake = None;
+        self.tend_hooks(now);
         self.act(now);
         self.publish(now);
+        self.watch(now);
         Step { out: std::mem::take(&mut self.out), wake: self.wake }
     }
 
@@ -336,8 +354,7 @@ impl Machine {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
-        // Until there is a prober, what runs counts as fine.
-        let probes = Probes::all_passed(&pod, &self.seen);
+        let probes = self.probes(&pod);
         let status = status::compute(&status::Input {
             pod: &pod,
             observed: &self.seen,
@@ -481,6 +498,8 @@ impl Machine {
             self.sandbox_started.len(),
             self.waiting.len(),
             self.digests.len(),
+            self.asked.size(),
+            self.hooks.size(),
             self.digest_asked.len(),
             self.reported_seen.len(),
         ]

@@ -2,12 +2,13 @@
 //! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
 //! around it is in `thread`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::limits;
 use crate::object::Objects;
 use crate::pod::DesiredPod;
+use crate::probe::prober::News;
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Hint {
     Changed(String),
     /// This container was removed.
     Removed(String),
+    /// These images, named in full, have come without a pull.
+    Images(Vec<String>),
 }
 
 /// The pull thread's answer.
@@ -85,6 +88,12 @@ pub struct Inbox {
     pub removed: BTreeSet<String>,
     /// Pulls that ended.
     pub pulled: Vec<Pulled>,
+    /// Pulls that go on: image as requested, and how far it is.
+    pub pulling: BTreeMap<String, String>,
+    /// Images, named in full, that came without a pull.
+    pub images: BTreeSet<String>,
+    /// Probe results that changed, and hooks that ended: of each the latest.
+    pub news: Vec<News>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -121,6 +130,8 @@ impl Slot {
             Hint::Started(id) => _ = self.unread.started.insert(id),
             Hint::Changed(id) => _ = self.unread.changed.insert(id),
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
+            // As many as the preload directory can bring.
+            Hint::Images(names) => self.unread.images.extend(names),
         }
         let unread = &mut self.unread;
         if unread.started.len() + unread.changed.len() + unread.removed.len() > limits::MAILBOX_HINTS {
@@ -136,7 +147,23 @@ impl Slot {
     /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
     pub fn pulled(&mut self, pulled: Pulled) {
         self.unread.pulled.retain(|p| p.image != pulled.image);
+        self.unread.pulling.remove(&pulled.image);
         self.unread.pulled.push(pulled);
+    }
+
+    /// Notes how far a pull is; bounded like [`Slot::pulled`].
+    pub fn pulling(&mut self, image: String, words: String) {
+        self.unread.pulling.insert(image, words);
+    }
+
+    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
+    /// first goes: so many are not asked at a time.
+    pub fn news(&mut self, news: News) {
+        self.unread.news.retain(|old| !old.is_about(&news));
+        if self.unread.news.len() >= limits::MAILBOX_NEWS {
+            self.unread.news.remove(0);
+        }
+        self.unread.news.push(news);
     }
 
     /// Tells the worker to end.

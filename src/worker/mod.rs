@@ -1,9 +1,10 @@
 //! Pod workers: one thread per pod identity. The [`machine`] decides (pure: wishes, Docker's replies and
-//! the time go in, calls and reports come out); [`thread`] carries out. [`pulls`] is the image thread.
+//! the time go in, calls and reports come out); [`thread`] carries out. [`pulls`] pulls images.
 //!
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
 pub mod gate;
+mod hooks;
 mod job;
 pub mod machine;
 pub mod mailbox;
@@ -12,7 +13,9 @@ pub mod pulls;
 pub mod state;
 pub mod thread;
 
+mod images;
 mod look;
+mod probes;
 mod replies;
 mod start;
 mod stop;

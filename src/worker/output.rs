@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::clock::Mono;
+use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
+use crate::probe::Watch;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 
@@ -35,6 +37,8 @@ pub struct PullRequest {
     pub builtin: bool,
     /// An older copy may be used when the registry cannot be reached.
     pub local_copy_will_do: bool,
+    /// The pod's own, beside the node's.
+    pub credentials: Vec<Arc<DockerConfig>>,
 }
 
 /// What the machine tells the sync loop.
@@ -62,8 +66,12 @@ pub enum Report {
 pub enum Output {
     /// Make this call and hand the reply in under this token.
     Call(Token, Call),
-    /// Ask the pull thread.
+    /// Have it pulled.
     Pull(PullRequest),
+    /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
+    Missing(String),
+    /// From now on this, and nothing else, is to be asked of the pod's containers.
+    Watch(Watch),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

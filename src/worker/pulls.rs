@@ -1,145 +1,216 @@
-//! The image thread: pulls one image after the other (`--serialize-image-pulls` of the kubelet) and loads
+//! Image pulls: in turn, or several at once (`--serialize-image-pulls` of the kubelet), and the loading of
 //! the built-in sandbox image. A worker asks, and finds the answer in its mailbox.
+//!
+//! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends by the progress
+//! deadline, and holds up nobody but those who wait for it or, in turn, behind it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-use std::{io, thread};
-
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::mailbox::{PullOutcome, Pulled};
 use super::output::PullRequest;
 use super::thread::Mailbox;
+use crate::clock::{Clock, System};
+use crate::image::fetch::{self, PullError};
+use crate::image::node_keys::NodeKeys;
+use crate::image::progress::Progress;
+use crate::image::rate::Bucket;
 use crate::limits;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, RefusalKind, sandbox_image};
+use crate::runtime::{Call, sandbox_image};
 
-struct Ask {
-    request: PullRequest,
-    answer: Option<Arc<Mailbox>>,
+mod queue;
+
+use queue::{Job, Queue};
+
+/// How images are pulled on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// `--image-pull-progress-deadline`: a pull during which nothing moves for this long is given up.
+    pub deadline: Duration,
+    /// Pulls at once; one for `--serialize-image-pulls`.
+    pub at_once: usize,
+    /// `--registry-qps`: pulls that may begin in a second; 0 for no limit.
+    pub rate: u32,
+    /// `--registry-burst`.
+    pub burst: u32,
 }
 
-/// Handle of the image thread; it ends when the last handle is gone.
+impl Default for Pace {
+    /// The kubelet's.
+    fn default() -> Pace {
+        Pace { deadline: Duration::from_secs(60), at_once: 1, rate: 5, burst: 10 }
+    }
+}
+
+/// Is told each image that a pod wants and Docker may not have.
+pub type OnMissing = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Where an answer goes; the preparation of the sandbox image needs none.
+type Answer = Option<Arc<Mailbox>>;
+
+/// Asks for images. Clones share one queue.
 #[derive(Clone)]
 pub struct Pulls {
-    queue: Sender<Ask>,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Pulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pulls")
+    }
+}
+
+struct Shared {
+    docker: Docker,
+    clock: System,
+    keys: NodeKeys,
+    deadline: Duration,
+    bucket: Mutex<Bucket>,
+    queue: Mutex<Queue<Answer>>,
+    missing: OnMissing,
 }
 
 impl Pulls {
-    /// Starts the thread. `progress`: a pull during which nothing moves for this long is given up.
-    ///
-    /// # Errors
-    /// The system has no thread left.
-    pub fn start(docker: Docker, progress: Duration) -> io::Result<Pulls> {
-        let (queue, asked) = bounded(limits::PULL_QUEUE);
-        let body = move || serve(&docker, progress, &asked);
-        thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK).spawn(body)?;
-        Ok(Pulls { queue })
+    /// Nothing is pulled yet, and no thread runs.
+    #[must_use]
+    pub fn new(docker: Docker, clock: System, pace: Pace, keys: NodeKeys, missing: OnMissing) -> Pulls {
+        let bucket = Mutex::new(Bucket::new(pace.rate, pace.burst));
+        let queue = Mutex::new(Queue::new(pace.at_once));
+        let deadline = pace.deadline;
+        Pulls { shared: Arc::new(Shared { docker, clock, keys, deadline, bucket, queue, missing }) }
     }
 
-    /// Asks for an image; never blocks. The answer comes into the mailbox.
+    /// Asks for an image; never blocks on a pull. The answer comes into the mailbox.
     pub fn ask(&self, request: PullRequest, answer: Arc<Mailbox>) {
-        let ask = Ask { request, answer: Some(answer) };
-        if let Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) = self.queue.try_send(ask) {
-            reply(&ask, &PullOutcome::Failed("too many images are waiting to be pulled".to_owned()));
+        if !request.builtin {
+            self.missing(&request.image);
         }
+        if let Err((request, answer)) = self.shared.queue().add(request, Some(answer)) {
+            let why = "too many images are waiting to be pulled".to_owned();
+            reply(&request, &answer, PullOutcome::Failed(why));
+        }
+        self.shared.begin();
+    }
+
+    /// A pod wants this image, Docker does not have it, and nobody may pull it.
+    pub fn missing(&self, image: &str) {
+        (self.shared.missing)(image);
     }
 
     /// Has the built-in sandbox image loaded ahead of the first pod.
     pub fn prepare_sandbox_image(&self) {
+        let image = sandbox_image::image_name();
         let request =
-            PullRequest { image: sandbox_image::image_name(), builtin: true, local_copy_will_do: false };
+            PullRequest { image, builtin: true, local_copy_will_do: false, credentials: Vec::new() };
         // A full queue is no loss: the pod that misses the image asks again.
-        _ = self.queue.try_send(Ask { request, answer: None });
+        _ = self.shared.queue().add(request, None);
+        self.shared.begin();
     }
 }
 
-fn reply(ask: &Ask, outcome: &PullOutcome) {
-    if let Some(mailbox) = &ask.answer {
-        let pulled = Pulled { image: ask.request.image.clone(), outcome: outcome.clone() };
+fn reply(request: &PullRequest, answer: &Answer, outcome: PullOutcome) {
+    if let Some(mailbox) = answer {
+        let pulled = Pulled { image: request.image.clone(), outcome };
         mailbox.put(|slot| slot.pulled(pulled));
     }
 }
 
-fn serve(docker: &Docker, progress: Duration, asked: &Receiver<Ask>) {
-    while let Ok(first) = asked.recv() {
-        let mut waiting: BTreeMap<String, Vec<Ask>> = BTreeMap::new();
-        let mut order = vec![first.request.image.clone()];
-        waiting.entry(first.request.image.clone()).or_default().push(first);
-        // Those who ask for the same image meanwhile get the same answer.
-        while let Some(image) = order.first().cloned() {
-            order.remove(0);
-            let Some(request) = waiting.get(&image).and_then(|asks| asks.first()).map(|a| a.request.clone())
-            else {
-                continue;
-            };
-            let pulled = pull(docker, &request, progress);
-            for ask in asked.try_iter() {
-                let image = ask.request.image.clone();
-                if !waiting.contains_key(&image) {
-                    order.push(image.clone());
-                }
-                waiting.entry(image).or_default().push(ask);
+/// Besides the queue somebody has this mailbox: there is a worker that will read the answer.
+fn is_read(answer: &Answer) -> bool {
+    answer.as_ref().is_none_or(|mailbox| Arc::strong_count(mailbox) > 1)
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue<Answer>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread for the next pull, if one may begin.
+    fn begin(self: &Arc<Shared>) {
+        let Some(job) = self.queue().next(is_read) else { return };
+        let (shared, key) = (Arc::clone(self), job.key.clone());
+        let body = move || shared.work(job);
+        let builder = thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = builder.spawn(body) {
+            for (request, answer) in self.queue().done(&key) {
+                let why = format!("no thread could be started for the pull: {error}");
+                reply(&request, &answer, PullOutcome::Failed(why));
             }
+        }
+    }
+
+    /// Pulls until nothing is left that may begin.
+    fn work(&self, first: Job) {
+        let mut job = first;
+        loop {
+            let result = self.pull(&job);
+            let asks = self.queue().done(&job.key);
             // One pull, and each one's own answer: who may use an older copy gets it.
-            let asks = waiting.remove(&image).unwrap_or_default();
-            let lenient = asks.iter().any(|ask| ask.request.local_copy_will_do);
-            let there = matches!(&pulled, Err(e) if lenient && !is_answer(e)) && present(docker, &image);
-            for ask in asks {
-                let outcome = match &pulled {
+            let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
+            let unasked = matches!(&result, Err(PullError::Unasked(_)));
+            let there = lenient && unasked && self.is_present(&job.request.image);
+            for (request, answer) in asks {
+                let outcome = match &result {
                     Ok(()) => PullOutcome::Done,
-                    Err(error) if there && ask.request.local_copy_will_do => {
+                    Err(error) if there && request.local_copy_will_do => {
                         PullOutcome::LocalCopy(error.to_string())
                     }
-                    Err(error) if ask.request.builtin => {
+                    Err(error) if request.builtin => {
                         let why = format!("the built-in sandbox image could not be loaded: {error}");
                         PullOutcome::Failed(why)
                     }
                     Err(error) => PullOutcome::Failed(error.to_string()),
                 };
-                reply(&ask, &outcome);
+                reply(&request, &answer, outcome);
+            }
+            match self.queue().next(is_read) {
+                Some(next) => job = next,
+                None => return,
             }
         }
     }
-}
 
-fn pull(docker: &Docker, request: &PullRequest, progress: Duration) -> Result<(), DockerError> {
-    let wait = Wait::at_most(progress);
-    if !request.builtin {
-        return docker.pull(&request.image, None, &wait, &mut |_| ());
-    }
-    if present(docker, &request.image) {
-        return Ok(());
-    }
-    docker.load(&mut sandbox_image::image_tar().as_slice(), &wait).map(drop)
-}
-
-fn present(docker: &Docker, image: &str) -> bool {
-    docker.call(&Call::ImageInspect { image: image.to_owned() }).is_ok()
-}
-
-/// The registry itself said no: an older copy must not be used in its place. Everything else means that
-/// it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
-fn is_answer(error: &DockerError) -> bool {
-    const ANSWERS: [&str; 6] = [
-        "manifest unknown",
-        "not found",
-        "unauthorized",
-        "denied",
-        "no matching manifest",
-        "invalid reference",
-    ];
-    match error {
-        DockerError::Refused(refusal) => {
-            let message = refusal.message.to_ascii_lowercase();
-            // "server misbehaving ... not found" and the like come from a resolver, not a registry.
-            let network = ["dial tcp", "lookup ", "no route", "timeout", "connection refused"];
-            let asked = !network.iter().any(|n| message.contains(n));
-            refusal.kind == RefusalKind::BadRequest || (asked && ANSWERS.iter().any(|a| message.contains(a)))
+    fn pull(&self, job: &Job) -> Result<(), PullError> {
+        let wait = Wait::at_most(self.deadline);
+        let request = &job.request;
+        if request.builtin {
+            if self.is_present(&request.image) {
+                return Ok(());
+            }
+            return Ok(self.docker.load(&mut sandbox_image::image_tar().as_slice(), &wait).map(drop)?);
         }
-        _ => false,
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        if !bucket.take(self.clock.now().mono) {
+            return Err(PullError::OverRate);
+        }
+        drop(bucket);
+        let mut progress = Progress::default();
+        let mut told = Instant::now();
+        let secrets = request.credentials.iter().map(|config| &**config);
+        fetch::pull(&self.docker, &request.image, secrets, &self.keys, &wait, &mut |message| {
+            progress.take(message);
+            if told.elapsed() >= limits::PULL_PROGRESS {
+                told = Instant::now();
+                self.tell(job, &progress.moment().words());
+            }
+        })
+    }
+
+    /// How far the pull is, to all who wait for it.
+    fn tell(&self, job: &Job, words: &str) {
+        for (request, answer) in self.queue().askers(&job.key) {
+            if let Some(mailbox) = answer {
+                mailbox.put(|slot| slot.pulling(request.image.clone(), words.to_owned()));
+            }
+        }
+    }
+
+    fn is_present(&self, image: &str) -> bool {
+        self.docker.call(&Call::ImageInspect { image: image.to_owned() }).is_ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What Docker's answers mean to a worker. An answer is applied to what is known at once; where it leaves
 //! a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
 
+use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
 use super::job::{Job, Place, Retry};
@@ -9,9 +10,10 @@ use super::machine::Machine;
 use super::output::Token;
 use super::state::State;
 use crate::clock::Now;
+use crate::image::failure;
 use crate::limits;
 use crate::plan::backoff;
-use crate::plan::{Owned, Role, RunState};
+use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
@@ -219,11 +221,18 @@ impl Machine {
                     self.retry_soon(container, now);
                 }
                 kind => {
-                    let invalid = kind == Some(&RefusalKind::BadImageName);
-                    let reason = if invalid { "InvalidImageName" } else { "CreateContainerError" };
                     let wait = self.retry_later(container, now);
-                    let message = format!("{error}; tried again in {} s", wait.as_secs());
-                    self.wait_for(container, reason, message);
+                    let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
+                    match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
+                        Some(image) => {
+                            let message = failure::invalid_name(image, &error.to_string());
+                            self.wait_for(container, failure::INVALID_IMAGE_NAME, message);
+                        }
+                        None => {
+                            let message = format!("{error}; tried again in {} s", wait.as_secs());
+                            self.wait_for(container, "CreateContainerError", message);
+                        }
+                    }
                 }
             },
         }
@@ -242,6 +251,7 @@ impl Machine {
                 self.stale.insert(id.to_owned());
                 self.start_retry.remove(id);
                 self.late_starts.remove(id);
+                self.begin_post_start(id, now);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
@@ -389,6 +399,10 @@ impl Machine {
         let state = RunState::Created;
         let pod = self.state.pod();
         let grace = pod.and_then(|p| p.spec.termination_grace_period_seconds);
+        let pre_stop = match &role {
+            Role::Container { name, .. } => pod.and_then(|p| pre_stop_of(p.container(name)?.1)),
+            Role::Sandbox { .. } => None,
+        };
         Owned {
             id,
             docker_name,
@@ -403,6 +417,7 @@ impl Machine {
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),
+            pre_stop,
             stop_signal: None,
             created: None,
         }
@@ -413,6 +428,14 @@ impl Machine {
             self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
         }
     }
+}
+
+/// Its preStop hook, as the labels of a container that is being made say it.
+fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
+    let handler = serde_json::to_string(spec.lifecycle.as_ref()?.pre_stop.as_ref()?).ok()?;
+    let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
+    let ports = ports.and_then(|ports| serde_json::to_string(ports).ok()).unwrap_or_default();
+    Some(Box::new(PreStop { handler, ports }))
 }
 
 /// A container that was to be made.

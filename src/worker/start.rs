@@ -8,16 +8,19 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 use log::Level;
 
+use super::hooks::has_post_start;
+use super::images::NEVER_PULL;
 use super::job::{Job, Place, Retry};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
 use super::output::{Output, PullRequest};
 use super::state::State;
 use crate::clock::{Mono, Now};
+use crate::image::failure;
 use crate::limits;
 use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
-use crate::plan::{self, Owned, Probes, Role, RunState, SandboxAction, StartRef};
+use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{Call, env, labels, map, names};
 
@@ -34,7 +37,7 @@ impl Machine {
             self.remove_surplus(Some(pod), now);
             return;
         }
-        let probes = Probes::all_passed(pod, &self.seen);
+        let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
@@ -59,10 +62,19 @@ impl Machine {
                     if !self.stops.contains_key(&kill.id) {
                         self.log(Level::Info, format!("pod {}: {}", self.key, kill.message));
                     }
-                    self.stop_one(&kill.id, None, Some(&pod.spec), now);
+                    let grace = super::probes::grace_of(pod, kill);
+                    self.stop_one(&kill.id, grace, Some(&pod.spec), now);
                 }
+                self.kill_after_post_start(pod, now);
                 for at in &actions.start {
-                    if !self.start_container(pod, *at, &id, running, now) && at.kind == ContainerKind::Init {
+                    if self.post_start_runs() {
+                        break;
+                    }
+                    let goes_on = self.start_container(pod, *at, &id, running, now);
+                    // An init container is not overtaken while it waits, and none is whose postStart will run.
+                    let ends =
+                        if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
+                    if ends {
                         break;
                     }
                 }
@@ -267,7 +279,7 @@ impl Machine {
     /// with the image in place costs no extra call.
     fn image_ready(&mut self, pod: &Arc<DesiredPod>, container: &Container, attempt: u32, now: &Now) -> bool {
         let Some(image) = container.image.as_deref() else { return false };
-        if self.pulling.contains(image) {
+        if self.pulling.contains(image) || self.is_no_image(&container.name, image) {
             return false;
         }
         if self.ensured.get(&container.name) == Some(&attempt) {
@@ -287,7 +299,8 @@ impl Machine {
         self.pulling.insert(image.to_owned());
         self.waiting.remove(&container.name);
         self.log(Level::Info, format!("pod {}: pulling image {image:?}", self.key));
-        let request = PullRequest { image: image.to_owned(), builtin: false, local_copy_will_do: always };
+        let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
+        let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
         self.out.push(Output::Pull(request));
         false
     }
@@ -300,7 +313,7 @@ impl Machine {
         image: &str,
         now: &Now,
     ) -> bool {
-        let Some((failed, why)) = self.pull_failures.get(image).cloned() else { return false };
+        let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
         match self.pulls.check_retry(image, now.mono) {
             Verdict::Go => false,
             Verdict::Wait { until, delay } => {
@@ -308,9 +321,9 @@ impl Machine {
                 let turn = failed.after(delay / 2);
                 let (reason, message) = if now.mono < turn {
                     self.wake_at(turn);
-                    ("ErrImagePull", why)
+                    (kind, why)
                 } else {
-                    ("ImagePullBackOff", backoff::pull_message(image, Some(("ErrImagePull", &why))))
+                    ("ImagePullBackOff", backoff::pull_message(image, Some((kind, &why))))
                 };
                 match container {
                     Some(name) => self.wait_for(name, reason, message),
@@ -346,7 +359,12 @@ impl Machine {
         let image = self.settings.map.infra_image.clone();
         if self.pulling.insert(image.clone()) {
             let builtin = self.settings.builtin_sandbox;
-            self.out.push(Output::Pull(PullRequest { image, builtin, local_copy_will_do: false }));
+            self.out.push(Output::Pull(PullRequest {
+                image,
+                builtin,
+                local_copy_will_do: false,
+                credentials: Vec::new(),
+            }));
         }
     }
 
@@ -376,7 +394,8 @@ impl Machine {
                     }
                 }
                 self.pulls.advance(&image, Some(now.mono), now.mono);
-                self.pull_failures.insert(image, (now.mono, why));
+                let (reason, message) = failure::explain(&image, &why);
+                self.pull_failures.insert(image, (now.mono, reason, message));
             }
         }
     }
@@ -406,7 +425,8 @@ impl Machine {
         }
         if container.image_pull_policy.as_deref() == Some("Never") {
             let message = format!("Container image {image:?} is not present with pull policy of Never");
-            self.wait_for(&container.name, "ErrImageNeverPull", message);
+            self.wait_for(&container.name, NEVER_PULL, message);
+            self.out.push(Output::Missing(image.to_owned()));
             self.retry_later(&container.name, now);
             return;
         }

@@ -39,6 +39,14 @@ impl Machine {
         for id in ids {
             self.stop_one(&id, grace, spec, now);
         }
+        // Those whose turn comes later: their preStop runs already (spec/03 section 6).
+        let later = self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
+        let later = later.filter(|c| !self.stops.contains_key(&c.id));
+        let later: Vec<(String, Option<Duration>)> =
+            later.map(|c| (c.id.clone(), hook_grace(c, grace, spec))).collect();
+        for (id, grace) in later {
+            self.pre_stop_runs(&id, grace, now);
+        }
         false
     }
 
@@ -77,10 +85,11 @@ impl Machine {
     }
 
     /// Takes the stop of one container a step further.
-    pub(super) fn stop_one(&mut self, id: &str, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
+    pub(super) fn stop_one(&mut self, id: &str, order: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
         let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
-        let grace = grace_of(container, grace, spec);
+        let grace = grace_of(container, order, spec);
         let own_signal = container.stop_signal.clone();
+        let for_hook = hook_grace(container, order, spec);
         let fresh = Stop {
             // A sandbox has its own short grace, whenever its turn comes.
             began: self.stopping.filter(|_| !container.is_sandbox()).unwrap_or(now.mono),
@@ -92,7 +101,10 @@ impl Machine {
         };
         let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
         stop.allow(grace);
-        let stop = *stop;
+        if stop.sent.is_none() && self.pre_stop_runs(id, for_hook, now) {
+            return;
+        }
+        let Some(stop) = self.stops.get(id).copied() else { return };
         let hard = now.mono >= stop.deadline;
         let due = match stop.sent {
             None => now.mono,
@@ -191,7 +203,16 @@ fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Du
     if container.is_sandbox() {
         return limits::SANDBOX_GRACE;
     }
+    Duration::from_secs(u64::from(seconds_of(container, order, spec).max(limits::GRACE_MIN)))
+}
+
+fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> u32 {
     let of_spec = spec.and_then(|s| s.termination_grace_period_seconds).and_then(|s| u32::try_from(s).ok());
-    let seconds = order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT);
-    Duration::from_secs(u64::from(seconds.max(limits::GRACE_MIN)))
+    order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT)
+}
+
+/// How long a preStop hook may take; `None`: it is not run (spec/03 section 7).
+fn hook_grace(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Option<Duration> {
+    let seconds = seconds_of(container, order, spec);
+    (seconds > 0 && !container.is_sandbox()).then(|| Duration::from_secs(u64::from(seconds)))
 }

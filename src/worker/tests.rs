@@ -9,6 +9,7 @@ mod fresh;
 mod images;
 mod mailbox;
 mod objects;
+mod probes;
 mod races;
 mod rig;
 mod states;

@@ -20,6 +20,8 @@ use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::pod::PodKey;
+use crate::probe::prober::{Hear, News};
+use crate::probe::{Prober, Watch};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, Reply};
@@ -74,6 +76,12 @@ impl Mailbox {
     }
 }
 
+impl Hear for Mailbox {
+    fn hear(&self, news: News) {
+        self.put(|slot| slot.news(news));
+    }
+}
+
 /// What every worker of this node uses.
 #[derive(Clone)]
 pub struct Tools {
@@ -83,8 +91,10 @@ pub struct Tools {
     pub docker: Docker,
     /// The one clock.
     pub clock: System,
-    /// The pull thread.
+    /// Image pulls.
     pub pulls: Pulls,
+    /// Probes and hooks.
+    pub prober: Prober,
     /// Starts, all pods together.
     pub gate: Gate,
     /// Into the main loop.
@@ -168,6 +178,8 @@ struct InFlight {
 impl Drop for Body {
     fn drop(&mut self) {
         self.tools.gate.leave(&self.mailbox);
+        let mailbox = Arc::clone(&self.mailbox);
+        self.tools.prober.watch(&self.key, mailbox, Watch::default());
         // Turns that came and will not be used go to the next ones.
         drop(self.grants());
     }
@@ -214,6 +226,11 @@ impl Body {
             },
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
+            Output::Missing(image) => self.tools.pulls.missing(&image),
+            Output::Watch(watch) => {
+                let mailbox = Arc::clone(&self.mailbox);
+                self.tools.prober.watch(&self.key, mailbox, watch);
+            }
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
             }

@@ -342,6 +342,7 @@ fn k135711_rubbish_in_its_directories_stops_nothing() {
         };
         node.wait_until("the status is written anew", || written().is_some_and(whole));
         node.wait_until("the pod is shown again", || node.phase("web") == "Running");
-        assert_eq!(node.wait_running("web", "app").id, app.id, "the same container");
+        let now = node.wait_running("web", "app").id;
+        assert_eq!(now, app.id, "the same container; {}", node.log());
     }
 }

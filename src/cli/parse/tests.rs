@@ -79,6 +79,40 @@ fn the_urls_flags_have_rules_and_keep_secrets() {
 }
 
 #[test]
+fn pulls_are_paced_as_the_kubelet_has_it() {
+    let o = run("run --pod-manifest-path /m");
+    assert_eq!((o.serialize_image_pulls, o.max_parallel_image_pulls), (None, None));
+    assert_eq!((o.registry_qps, o.registry_burst), (5, 10));
+    assert_eq!(o.image_preload_dir, Some("/var/lib/podkeeper/images".into()));
+    let o = run("run --pod-manifest-path /m --serialize-image-pulls=false --max-parallel-image-pulls 3 \
+                 --registry-qps 0 --registry-burst 0 --image-preload-dir=");
+    assert_eq!((o.serialize_image_pulls, o.max_parallel_image_pulls), (Some(false), Some(3)));
+    assert_eq!((o.registry_qps, o.registry_burst, o.image_preload_dir), (0, 0, None));
+    let check = |flags: &str, expected: &str| {
+        let why = refused(&format!("run --pod-manifest-path /m {flags}"));
+        assert!(why.contains(expected), "{why}");
+    };
+    check("--max-parallel-image-pulls 0", "must be a positive number");
+    check("--registry-qps=-1", "must not be a negative number");
+    check("--registry-burst 0", "registryBurst (--registry-burst) 0 would let no pull begin");
+    check(
+        "--serialize-image-pulls --max-parallel-image-pulls 2",
+        "maxParallelImagePulls (--max-parallel-image-pulls) 2 cannot be larger than 1 unless \
+         SerializeImagePulls (--serialize-image-pulls) is set to false",
+    );
+}
+
+#[test]
+fn images_and_archives_by_hand() {
+    let Ok(Command::Pull(o, images)) = words("pull --root-dir /r a:1 b") else { panic!() };
+    assert_eq!((o.root_dir, images), ("/r".into(), vec!["a:1".to_owned(), "b".to_owned()]));
+    let Ok(Command::Load(_, files)) = words("load a.tar -") else { panic!() };
+    assert_eq!(files, [PathBuf::from("a.tar"), PathBuf::from("-")]);
+    assert_eq!(refused("pull"), "no image given");
+    assert!(refused("load").starts_with("no archive given"));
+}
+
+#[test]
 fn policies_are_read() {
     let none = run("run --pod-manifest-path /m").policy;
     assert_eq!(none, crate::policy::Policy::default());

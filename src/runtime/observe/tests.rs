@@ -58,7 +58,8 @@ fn made(pod_json: &str) -> Vec<(String, crate::runtime::CreateBody)> {
 const POD: &str = r#"{"metadata":{"name":"web-n","namespace":"shop","uid":"u-1"},"spec":{
     "terminationGracePeriodSeconds":12,
     "initContainers":[{"name":"i","image":"x"},{"name":"s","image":"x","restartPolicy":"Always"}],
-    "containers":[{"name":"main","image":"busybox:static","lifecycle":{"stopSignal":"SIGQUIT"}}]}}"#;
+    "containers":[{"name":"main","image":"busybox:static","ports":[{"containerPort":80}],
+     "lifecycle":{"stopSignal":"SIGQUIT","preStop":{"sleep":{"seconds":3}}}}]}}"#;
 
 #[test]
 fn what_is_mapped_is_read_back() {
@@ -85,6 +86,7 @@ fn what_is_mapped_is_read_back() {
         source: Some(Source::File),
         origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
         written: None,
+        pre_stop: None,
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
     };
@@ -100,6 +102,10 @@ fn what_is_mapped_is_read_back() {
         },
         attempt: 7,
         grace: Some(12),
+        pre_stop: Some(Box::new(PreStop {
+            handler: r#"{"sleep":{"seconds":3}}"#.into(),
+            ports: r#"[{"containerPort":80}]"#.into(),
+        })),
         stop_signal: Some("SIGQUIT".into()),
         ..expected.clone()
     };

@@ -202,7 +202,7 @@ fn waiting_for_an_exit() {
 fn pull(answer: &'static [u8]) -> (Result<(), DockerError>, Vec<String>) {
     let (docker, _server) = answering(answer);
     let mut seen = Vec::new();
-    let result = docker.pull("a:1", None, &patient(), &mut |s| seen.push(s.to_owned()));
+    let result = docker.pull("a:1", None, &patient(), &mut |m| seen.push(m.status.to_owned()));
     (result, seen)
 }
 

@@ -72,8 +72,6 @@ fn events_are_hints_for_the_workers_that_are_there() {
     };
     assert_eq!(rig.handle(changed("a")), ["hint a Changed(\"id\")"]);
     assert_eq!(rig.handle(changed("b")), [""; 0]);
-    let probe = Event::Probe { key: key("a"), container: "id".into() };
-    assert_eq!(rig.handle(probe), ["hint a Changed(\"id\")"]);
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub(super) fn config() -> Config {
         host_network_sources: vec![Source::File],
         allow_privileged: false,
         policy: Default::default(),
-        pull_progress_deadline: Duration::from_secs(60),
+        pull_pace: Default::default(),
+        image_preload_dir: None,
     }
 }
 

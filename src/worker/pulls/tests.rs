@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::clock::{Clock, Now, System};
+use crate::clock::Now;
+use crate::image::failure::is_answer;
 use crate::runtime::fake::{Fake, Pull};
-use crate::runtime::{Refusal, RefusalKind};
+use crate::runtime::{DockerError, Refusal, RefusalKind};
 
 /// A clock that counts how often the engine looked at it: once for each call and pull that begins.
 struct Counting(System, AtomicU32);
@@ -40,8 +41,14 @@ impl Rig {
     fn new() -> Rig {
         let clock = Arc::new(Counting(System::start(), AtomicU32::new(0)));
         let fake = Fake::new(Arc::clone(&clock) as Arc<dyn Clock>, 1);
-        let pulls = Pulls::start(Docker::Fake(fake.clone()), Duration::from_secs(60)).unwrap();
+        let pace = Pace { deadline: PATIENCE, at_once: 1, rate: 0, burst: 0 };
+        let pulls = Rig::pulls(&fake, pace);
         Rig { fake, clock, pulls }
+    }
+
+    fn pulls(fake: &Fake, pace: Pace) -> Pulls {
+        let keys = NodeKeys::new(std::path::Path::new("/nonexistent"), None);
+        Pulls::new(Docker::Fake(fake.clone()), System::start(), pace, keys, Box::new(|_| ()))
     }
 
     fn looks(&self) -> u32 {
@@ -66,7 +73,8 @@ impl Rig {
     }
 
     fn ask_into(&self, image: &str, local_copy_will_do: bool, mailbox: &Arc<Mailbox>) {
-        let request = PullRequest { image: image.into(), builtin: false, local_copy_will_do };
+        let request =
+            PullRequest { image: image.into(), builtin: false, local_copy_will_do, credentials: Vec::new() };
         self.pulls.ask(request, Arc::clone(mailbox));
     }
 }
@@ -169,12 +177,17 @@ fn k11340_the_sandbox_image_comes_out_of_the_binary() {
     until("it is loaded", || rig.fake.perform(&inspect).is_ok());
     let mailbox = Arc::new(Mailbox::new().unwrap());
     for _ in 0..2 {
-        let request = PullRequest { image: image.clone(), builtin: true, local_copy_will_do: false };
+        let request = PullRequest {
+            image: image.clone(),
+            builtin: true,
+            local_copy_will_do: false,
+            credentials: Vec::new(),
+        };
         rig.pulls.ask(request, Arc::clone(&mailbox));
         assert_eq!(answer(&mailbox), PullOutcome::Done, "also when it is there");
     }
     rig.fake.with(|state| state.set_down(true));
-    let request = PullRequest { image, builtin: true, local_copy_will_do: false };
+    let request = PullRequest { image, builtin: true, local_copy_will_do: false, credentials: Vec::new() };
     rig.pulls.ask(request, Arc::clone(&mailbox));
     let PullOutcome::Failed(why) = answer(&mailbox) else { panic!() };
     assert!(
@@ -213,5 +226,64 @@ fn k4441_what_is_an_answer_of_the_registry() {
         DockerError::Unreachable("x".into()),
     ] {
         assert!(!is_answer(&error));
+    }
+}
+
+#[test]
+fn several_at_once_are_not_held_up_by_one() {
+    let rig = Rig::new();
+    let pace = Pace { deadline: PATIENCE, at_once: 3, rate: 0, burst: 0 };
+    let pulls = Rig::pulls(&rig.fake, pace);
+    let ask = |image: &str| {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let image = image.to_owned();
+        let request =
+            PullRequest { image, builtin: false, local_copy_will_do: false, credentials: Vec::new() };
+        pulls.ask(request, Arc::clone(&mailbox));
+        mailbox
+    };
+    rig.fake.with(|state| {
+        state.script_pull("hangs:1", Pull::Takes(Duration::from_secs(3)));
+        state.script_pull("hangs:2", Pull::Takes(Duration::from_secs(3)));
+    });
+    let slow = [ask("hangs:1"), ask("hangs:2")];
+    for n in 0..20 {
+        assert_eq!(answer(&ask(&format!("web:{n}"))), PullOutcome::Done);
+    }
+    assert!(slow.iter().all(|mailbox| mailbox.take().pulled.is_empty()));
+}
+
+/// The kubelet's words, and nobody was asked.
+#[test]
+fn more_pulls_than_the_rate_lets_fail_at_once() {
+    let rig = Rig::new();
+    let pace = Pace { deadline: PATIENCE, at_once: 1, rate: 1, burst: 2 };
+    let rig = Rig { pulls: Rig::pulls(&rig.fake, pace), ..rig };
+    let answers: Vec<PullOutcome> = (0..4).map(|n| answer(&rig.ask(&format!("web:{n}"), true))).collect();
+    assert_eq!(answers[..2], [PullOutcome::Done, PullOutcome::Done]);
+    assert_eq!(answers[3], PullOutcome::Failed("pull QPS exceeded".into()));
+}
+
+/// A pod that is gone by then is not pulled for.
+#[test]
+fn nobody_is_left_to_pull_for() {
+    let rig = Rig::new();
+    let busy = rig.occupy("slow:1", Duration::from_millis(200));
+    drop(rig.ask("gone:1", false));
+    let last = rig.ask("last:1", false);
+    assert_eq!(answer(&busy), PullOutcome::Done);
+    assert_eq!(answer(&last), PullOutcome::Done);
+    assert!(rig.fake.perform(&Call::ImageInspect { image: "gone:1".into() }).is_err());
+}
+
+/// Two hundred pods of one image are one pull, and all are told.
+#[test]
+fn two_hundred_pods_of_one_image() {
+    let rig = Rig::new();
+    let first = rig.occupy("web:1", Duration::from_millis(300));
+    rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
+    let all: Vec<_> = (0..200).map(|_| rig.ask("docker.io/library/web:1", false)).collect();
+    for mailbox in all.iter().chain([&first]) {
+        assert_eq!(answer(mailbox), PullOutcome::Done);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::rig::{PAUSE, Rig, app, pod, s};
+use super::rig::{PAUSE, Rig, app, ms, pod, s};
 use crate::pod::DesiredPod;
 use crate::runtime::fake::{Pull, State as Engine};
-use crate::worker::PullRequest;
+use crate::worker::{Hint, PullRequest};
 
 fn with_image(image: &str, policy: &str) -> Arc<DesiredPod> {
     pod(&format!("{{containers: [{{name: app, image: {image}, imagePullPolicy: {policy}}}]}}"))
@@ -157,7 +157,12 @@ fn k11340_the_sandbox_image_is_loaded_when_it_is_missing() {
     rig.engine.add_image("busybox", true);
     rig.run(&app());
     rig.pass(s(10));
-    let wanted = PullRequest { image: PAUSE.into(), builtin: true, local_copy_will_do: false };
+    let wanted = PullRequest {
+        image: PAUSE.into(),
+        builtin: true,
+        local_copy_will_do: false,
+        credentials: Vec::new(),
+    };
     assert_eq!(rig.pulls.iter().map(|(_, p)| p).collect::<Vec<_>>(), [&wanted]);
     assert_eq!(rig.status(), "Running, app: running");
 }
@@ -173,4 +178,122 @@ fn never_finds_the_image_when_somebody_brings_it() {
     rig.engine.add_image("web:1", true);
     rig.pass(s(31));
     assert_eq!(rig.status(), "Running, app: running");
+}
+
+#[test]
+fn a_name_that_is_no_reference_is_told_before_anybody_is_asked() {
+    for policy in ["Always", "IfNotPresent", "Never"] {
+        let mut rig = Rig::fresh();
+        rig.run(&with_image("'{{image}}'", policy));
+        rig.pass(s(600));
+        assert_eq!(rig.status(), "Pending, app: InvalidImageName");
+        assert!(rig.pulls.is_empty() && rig.times("create app#0").is_empty());
+        let told = rig.logged(log::Level::Warn);
+        let words = "Failed to apply default image tag \"{{image}}\": couldn't parse image name \
+                     \"{{image}}\": invalid reference format";
+        assert!(told.len() == 1 && told[0].ends_with(words), "{told:?}");
+        rig.run(&with_image("busybox", "IfNotPresent"));
+        rig.pass(s(3));
+        assert_eq!(rig.status(), "Running, app: running");
+    }
+}
+
+/// As a pull tells it, should Docker be stricter than we are.
+#[test]
+fn what_a_failed_pull_is_called() {
+    let check = |why: &str, first: &str, then: &str| {
+        let mut rig = Rig::fresh();
+        rig.engine.script_pull("web:1", Pull::Fails(why.into()));
+        rig.run(&with_image("web:1", "IfNotPresent"));
+        rig.pass(s(2));
+        assert_eq!(rig.status(), format!("Pending, app: {first}"), "{why}");
+        rig.pass(s(6));
+        let message = rig.machine.waiting["app"].message.clone();
+        assert_eq!(
+            (rig.machine.waiting["app"].reason.as_str(), message.as_str()),
+            ("ImagePullBackOff", then)
+        );
+    };
+    check(
+        "manifest unknown",
+        "ErrImagePull",
+        "Back-off pulling image \"web:1\": ErrImagePull: manifest unknown",
+    );
+    check(
+        "received unexpected HTTP status: 503 Service Unavailable",
+        "RegistryUnavailable",
+        "Back-off pulling image \"web:1\": RegistryUnavailable: image pull failed for web:1 because the registry \
+         is unavailable: received unexpected HTTP status: 503 Service Unavailable",
+    );
+    check(
+        "invalid reference format: of another kind",
+        "InvalidImageName",
+        "Back-off pulling image \"web:1\": InvalidImageName: Failed to apply default image tag \"web:1\": couldn't \
+         parse image name \"web:1\": invalid reference format: of another kind",
+    );
+}
+
+#[test]
+fn how_far_a_pull_is_stands_in_the_status() {
+    let mut rig = Rig::fresh();
+    rig.run(&pod("{containers: [{name: app, image: 'web:1'}, {name: other}]}"));
+    rig.pass(ms(500));
+    let words = "1.0 MiB of 2.0 MiB, 1 of 2 layers ready";
+    rig.slot.pulling("web:1".into(), words.into());
+    rig.slot.pulling("busybox".into(), "of another one".into());
+    rig.step();
+    let waiting = rig.machine.waiting["app"].clone();
+    assert_eq!(waiting.reason, "ContainerCreating");
+    assert_eq!(waiting.message, format!("pulling image \"web:1\": {words}"));
+    assert!(!rig.machine.waiting.contains_key("other"));
+    let logged = rig.log.len();
+    rig.slot.pulling("web:1".into(), "more".into());
+    rig.step();
+    assert_eq!(rig.log.len(), logged, "it is not logged");
+    rig.pass(s(3));
+    assert_eq!(rig.status(), "Running, app: running, other: running");
+}
+
+/// k3s-io/k3s#8781: an image that came from an archive is used at once, whatever was tried before.
+#[test]
+fn k8781_an_image_that_came_ends_every_wait() {
+    let came = |rig: &mut Rig| {
+        rig.engine.add_image("no-such:1", true);
+        rig.hint(Hint::Images(vec!["docker.io/library/no-such:1".into()]));
+        rig.pass(ms(500));
+    };
+    // In the longest back-off of a pull; or of creates, if nobody may pull.
+    for (policy, waits) in [("IfNotPresent", "ImagePullBackOff"), ("Never", "ErrImageNeverPull")] {
+        let mut rig = Rig::fresh();
+        rig.run(&with_image("no-such:1", policy));
+        rig.pass(s(1450));
+        assert_eq!(rig.status(), format!("Pending, app: {waits}"));
+        came(&mut rig);
+        assert_eq!(rig.status(), "Running, app: running", "{policy}");
+    }
+    // While a pull of it hangs, whose late end does no harm.
+    let mut rig = Rig::fresh();
+    rig.run(&with_image("no-such:1", "IfNotPresent"));
+    rig.pass(ms(500));
+    assert_eq!((rig.pulls.len(), rig.status().as_str()), (1, "Pending, app: ContainerCreating"));
+    came(&mut rig);
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.pass(s(100));
+    assert_eq!((rig.pulls.len(), rig.status().as_str()), (1, "Running, app: running"));
+    // With policy Always the registry is asked first, and that at once.
+    let mut rig = Rig::fresh();
+    rig.engine.script_pull("no-such:1", Pull::Fails("dial tcp: no route to host".into()));
+    rig.run(&with_image("no-such:1", "Always"));
+    rig.pass(s(1450));
+    came(&mut rig);
+    rig.pass(s(2));
+    assert_eq!(rig.status(), "Running, app: running");
+    // Another image changes nothing.
+    let mut rig = Rig::fresh();
+    rig.run(&with_image("no-such:1", "IfNotPresent"));
+    rig.pass(s(20));
+    let pulls = rig.pulls.len();
+    rig.hint(Hint::Images(vec!["docker.io/library/no-such:2".into()]));
+    rig.pass(s(1));
+    assert_eq!(rig.pulls.len(), pulls);
 }

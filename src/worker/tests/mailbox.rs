@@ -22,7 +22,7 @@ fn put() -> impl Strategy<Value = Put> {
     prop_oneof![
         (0..3u8).prop_map(Put::Run),
         prop::option::of(0..100u32).prop_map(Put::Stop),
-        (0..4u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
+        (0..5u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
         (0..5u8).prop_map(Put::Pulled),
         Just(Put::Take),
     ]
@@ -38,6 +38,7 @@ fn hint(kind: u8, id: u8) -> Hint {
         0 => Hint::Started(id),
         1 => Hint::Changed(id),
         2 => Hint::Removed(id),
+        3 => Hint::Images(vec![id]),
         _ => Hint::All,
     }
 }
@@ -64,6 +65,7 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
             Hint::Started(id) => inbox.started.contains(id),
             Hint::Changed(id) => inbox.changed.contains(id),
             Hint::Removed(id) => inbox.removed.contains(id),
+            Hint::Images(names) => names.iter().all(|name| inbox.images.contains(name)),
         };
         assert!(told || inbox.look_all, "{hint:?} is lost");
     }

@@ -12,6 +12,7 @@ use crate::clock::{Mono, Now, Timestamp};
 use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
+use crate::probe::Watch;
 use crate::runtime::fake::{Cursor, EventNext, State as Engine};
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
@@ -56,6 +57,7 @@ pub(super) struct Rig {
     pub(super) calls: Vec<(Mono, String)>,
     pub(super) pulls: Vec<(Mono, PullRequest)>,
     pub(super) log: Vec<(Mono, Level, String)>,
+    pub(super) watched: Vec<(Mono, Watch)>,
     pub(super) reports: Vec<Report>,
     /// Events reach the machine.
     pub(super) events: bool,
@@ -144,6 +146,7 @@ impl Rig {
             calls: Vec::new(),
             pulls: Vec::new(),
             log: Vec::new(),
+            watched: Vec::new(),
             reports: Vec::new(),
             events: true,
             wake: None,
@@ -163,6 +166,7 @@ impl Rig {
         self.calls.clear();
         self.log.clear();
         self.reports.clear();
+        self.watched.clear();
         self.pulls.clear();
         self.hurts.clear();
         self.wake = None;
@@ -359,6 +363,8 @@ impl Rig {
                     self.pulls.push((self.now, request.clone()));
                     self.later(PULL, Coming::Pull(request));
                 }
+                Output::Missing(_) => {}
+                Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Report(report) => self.reports.push(report),
                 Output::Log(level, line) => self.log.push((self.now, level, line)),
             }

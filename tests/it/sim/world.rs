@@ -165,7 +165,8 @@ pub fn config() -> Config {
         host_network_sources: vec![Source::File],
         allow_privileged: false,
         policy: Default::default(),
-        pull_progress_deadline: Duration::from_secs(60),
+        pull_pace: Default::default(),
+        image_preload_dir: None,
     }
 }
 
@@ -366,6 +367,9 @@ impl World {
                     let delay = Duration::from_millis(50 + self.below(3000));
                     self.later(delay, Job::PullEnds { generation, key: key.clone(), request });
                 }
+                // There is no preload directory in this world.
+                Output::Missing(_) => {}
+                Output::Watch(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }

@@ -1,0 +1,286 @@
+//! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which it
+//! only learnt late, is unpacked here.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use crate::limits;
+
+/// Ends of the names that count, in the preload directory.
+const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
+
+/// This name is an archive's.
+#[must_use]
+pub fn is_archive_name(name: &str) -> bool {
+    !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// An open archive.
+pub struct Archive {
+    bytes: Bytes,
+    /// What reading ran into, in words for the operator.
+    trouble: Option<String>,
+}
+
+enum Bytes {
+    AsIs(File),
+    Zstd(Box<Zstd>),
+}
+
+impl Archive {
+    /// Opens a file and looks at its first bytes.
+    ///
+    /// # Errors
+    /// It is no file, empty, or no archive at all; in words for the operator.
+    pub fn open(path: &Path) -> Result<(Archive, Metadata), String> {
+        let at_path = path.metadata().map_err(|e| e.to_string())?;
+        // Before it is opened: that of a pipe would wait for a writer.
+        if !at_path.is_file() {
+            return Err(if at_path.is_dir() { "it is a directory" } else { "it is not a file" }.to_owned());
+        }
+        let mut file = File::open(path).map_err(|e| e.to_string())?;
+        let meta = file.metadata().map_err(|e| e.to_string())?;
+        let mut head = Vec::with_capacity(BLOCK);
+        let block = u64::try_from(BLOCK).unwrap_or(u64::MAX);
+        io::Read::by_ref(&mut file).take(block).read_to_end(&mut head).map_err(|e| e.to_string())?;
+        file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
+        let bytes = match kind(&head)? {
+            Kind::ForDocker => Bytes::AsIs(file),
+            Kind::Zstd => Bytes::Zstd(Box::new(Zstd::new(file))),
+        };
+        Ok((Archive { bytes, trouble: None }, meta))
+    }
+
+    /// Why reading ended early; then the file is to blame, not Docker.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+}
+
+impl Read for Archive {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = match &mut self.bytes {
+            Bytes::AsIs(file) => file.read(buffer),
+            Bytes::Zstd(zstd) => zstd.read(buffer),
+        };
+        if let Err(error) = &result
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.trouble = Some(error.to_string());
+        }
+        result
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    ForDocker,
+    Zstd,
+}
+
+/// Size of a tar header.
+const BLOCK: usize = 512;
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+fn kind(head: &[u8]) -> Result<Kind, String> {
+    const DOCKERS: [&[u8]; 3] = [b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"];
+    if head.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if head.starts_with(&ZSTD) || is_skippable(head) {
+        return Ok(Kind::Zstd);
+    }
+    if DOCKERS.iter().any(|magic| head.starts_with(magic)) || is_tar_header(head) {
+        return Ok(Kind::ForDocker);
+    }
+    Err("it is no image archive (tar, alone or packed by gzip or zstd)".to_owned())
+}
+
+/// A frame that zstd's programs may put first, for their own ends.
+fn is_skippable(head: &[u8]) -> bool {
+    matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
+}
+
+/// The header's checksum is right.
+fn is_tar_header(head: &[u8]) -> bool {
+    const SUM: std::ops::Range<usize> = 148..156;
+    let (Some(block), Some(field)) = (head.get(..BLOCK), head.get(SUM)) else { return false };
+    let text: String = field.iter().map(|b| char::from(*b)).collect();
+    let written = u32::from_str_radix(text.trim_matches(['\0', ' ']), 8);
+    let sum = |(at, byte): (usize, &u8)| u32::from(if SUM.contains(&at) { b' ' } else { *byte });
+    written.is_ok_and(|written| written == block.iter().enumerate().map(sum).sum::<u32>())
+}
+
+/// Unpacks zstd, frame after frame.
+struct Zstd {
+    packed: BufReader<File>,
+    frame: FrameDecoder,
+    inside: bool,
+}
+
+impl Zstd {
+    fn new(file: File) -> Zstd {
+        let mut frame = FrameDecoder::new();
+        frame.set_max_window_size(limits::ZSTD_WINDOW);
+        Zstd { packed: BufReader::with_capacity(limits::LOAD_CHUNK, file), frame, inside: false }
+    }
+
+    /// Goes to the next frame; false at the end of the file.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        loop {
+            if io::BufRead::fill_buf(&mut self.packed)?.is_empty() {
+                return Ok(false);
+            }
+            match self.frame.reset(&mut self.packed) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => self.packed.seek_relative(i64::from(length))?,
+                Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
+                    let (mib, most) = (requested >> 20, limits::ZSTD_WINDOW >> 20);
+                    return Err(io::Error::other(format!(
+                        "unpacking it needs {mib} MiB of memory, at most {most} MiB are allowed: pack it with a smaller window (zstd without --ultra and --long)"
+                    )));
+                }
+                Err(error) => return Err(damaged(&error)),
+            }
+        }
+    }
+}
+
+fn damaged(error: &FrameDecoderError) -> io::Error {
+    io::Error::other(format!("its zstd data are damaged or cut off: {error}"))
+}
+
+impl Read for Zstd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.inside {
+                while self.frame.can_collect() == 0 && !self.frame.is_finished() {
+                    let blocks = BlockDecodingStrategy::UptoBlocks(1);
+                    self.frame.decode_blocks(&mut self.packed, blocks).map_err(|e| damaged(&e))?;
+                }
+                let n = self.frame.read(buffer)?;
+                if n > 0 || buffer.is_empty() {
+                    return Ok(n);
+                }
+            }
+            self.inside = self.next_frame()?;
+            if !self.inside {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+/// What Docker's refusal of an archive means.
+#[must_use]
+pub fn refusal_words(why: &str) -> String {
+    let meaning = if why.contains("unexpected EOF") {
+        "it is cut off or damaged"
+    } else if why.contains("invalid diffID") {
+        "a layer is not the one that the image names"
+    } else if why.contains("repositories: no such file") {
+        "no image is in it"
+    } else {
+        return format!("Docker does not take it: {why}");
+    };
+    format!("{meaning} (Docker says: {why})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn names() {
+        let check = |name: &str, expected| assert_eq!(is_archive_name(name), expected, "{name}");
+        check("a.tar", true);
+        check("a.tar.gz", true);
+        check("a.tgz", true);
+        check("a.tar.zst", true);
+        check(".a.tar", false);
+        check("a.tar.part", false);
+        check("a.zst", false);
+        check("README", false);
+    }
+
+    fn read(path: &Path) -> Result<Vec<u8>, String> {
+        let (mut archive, _) = Archive::open(path)?;
+        let mut bytes = Vec::new();
+        let result = archive.read_to_end(&mut bytes);
+        assert_eq!(result.is_err(), archive.trouble().is_some());
+        result.map(|_| bytes).map_err(|e| e.to_string())
+    }
+
+    /// A tar of zeros and of what does not pack.
+    fn tar() -> Vec<u8> {
+        let noise: Vec<u8> = (0..400_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let zeros = vec![0_u8; 3_000_000];
+        let entry = |path, content| crate::runtime::sandbox_image::tar::Entry { path, mode: 0o644, content };
+        crate::runtime::sandbox_image::tar::archive(&[entry("noise", &noise), entry("zeros", &zeros)])
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let dir = crate::cli::scratch("archive");
+        let path = dir.join("a.tar");
+        let plain = tar();
+        fs::write(&path, &plain).unwrap();
+        assert!(read(&path) == Ok(plain.clone()));
+        let zstd = |flags: &[&str], to: &Path| {
+            Command::new("zstd").args(["-q", "-f"]).args(flags).arg(&path).arg("-o").arg(to).status()
+        };
+        let packed = dir.join("a.tar.zst");
+        if !zstd(&["-1"], &packed).is_ok_and(|status| status.success()) {
+            eprintln!("without the program zstd, its files are not tried");
+            return;
+        }
+        for flags in [&["-1"][..], &["-19"], &["--long=24", "--no-check"]] {
+            assert!(zstd(flags, &packed).unwrap().success());
+            assert!(read(&packed) == Ok(plain.clone()), "{flags:?}");
+        }
+        // Two frames, the second after one to be skipped.
+        let one = fs::read(&packed).unwrap();
+        let both = [&one[..], b"\x50\x2a\x4d\x18\x03\0\0\0xyz", &one].concat();
+        fs::write(&packed, both).unwrap();
+        assert!(read(&packed) == Ok([&plain[..], &plain].concat()));
+        for cut in [5, 100, one.len() / 2, one.len() - 1] {
+            fs::write(&packed, &one[..cut]).unwrap();
+            let why = read(&packed).unwrap_err();
+            assert!(why.starts_with("its zstd data are damaged or cut off"), "{cut}: {why}");
+        }
+        let big = dir.join("b.tar.zst");
+        fs::write(&big, b"\x28\xb5\x2f\xfd\x00\x88\0\0\0\0").unwrap();
+        assert!(read(&big).unwrap_err().starts_with("unpacking it needs 128 MiB"), "{:?}", read(&big));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_archive() {
+        let dir = crate::cli::scratch("no-archive");
+        let check = |bytes: &[u8], expected: &str| {
+            let path = dir.join("x.tar");
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(Archive::open(&path).err().as_deref(), Some(expected));
+        };
+        let none = "it is no image archive (tar, alone or packed by gzip or zstd)";
+        check(b"", "it is empty");
+        check(b"hello", none);
+        check(&[0; 2000], none);
+        check(&tar()[..511], none);
+        assert_eq!(Archive::open(&dir).err().as_deref(), Some("it is a directory"));
+        assert_eq!(Archive::open(Path::new("/dev/null")).err().as_deref(), Some("it is not a file"));
+        assert!(Archive::open(&dir.join("gone")).is_err());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,104 @@
+//! What a failed pull is called, in the kubelet's words (spec/03 section 8), and whether the registry
+//! itself has answered. Pure.
+
+use crate::runtime::{DockerError, RefusalKind};
+
+/// Waiting reason: the pull failed.
+pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
+/// Waiting reason: the image's name is no reference.
+pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
+/// Waiting reason: the registry is not able to serve.
+pub const REGISTRY_UNAVAILABLE: &str = "RegistryUnavailable";
+/// Message when more pulls begin than `--registry-qps` lets.
+pub const OVER_RATE: &str = "pull QPS exceeded";
+
+/// Reason and message of a failed pull for the container's status.
+#[must_use]
+pub fn explain(image: &str, why: &str) -> (&'static str, String) {
+    if why.contains("invalid reference format") {
+        return (INVALID_IMAGE_NAME, invalid_name(image, why));
+    }
+    // What a registry says through Docker when it is down behind its proxy.
+    let down = ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Time"];
+    if down.iter().any(|text| why.contains(text)) {
+        let message = format!("image pull failed for {image} because the registry is unavailable: {why}");
+        return (REGISTRY_UNAVAILABLE, message);
+    }
+    (ERR_IMAGE_PULL, why.to_owned())
+}
+
+/// Message of [`INVALID_IMAGE_NAME`]; `why` is Docker's.
+#[must_use]
+pub fn invalid_name(image: &str, why: &str) -> String {
+    format!("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}")
+}
+
+/// The registry itself said no: an older copy must not be used in its place, and another credential may
+/// do better. Everything else means that it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+#[must_use]
+pub fn is_answer(error: &DockerError) -> bool {
+    const ANSWERS: [&str; 7] = [
+        "manifest unknown",
+        "not found",
+        "unauthorized",
+        "denied",
+        "no basic auth credentials",
+        "no matching manifest",
+        "invalid reference",
+    ];
+    match error {
+        DockerError::Refused(refusal) => {
+            let message = refusal.message.to_ascii_lowercase();
+            // "server misbehaving ... not found" and the like come from a resolver, not a registry.
+            let network = ["dial tcp", "lookup ", "no route", "timeout", "connection refused"];
+            let asked = !network.iter().any(|n| message.contains(n));
+            refusal.kind == RefusalKind::BadRequest || (asked && ANSWERS.iter().any(|a| message.contains(a)))
+        }
+        _ => false,
+    }
+}
+
+/// Several tries' messages as one: each once, in brackets when there are several.
+#[must_use]
+pub fn join(mut messages: Vec<String>) -> String {
+    let mut seen = std::collections::BTreeSet::new();
+    messages.retain(|message| seen.insert(message.clone()));
+    match messages.as_slice() {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons() {
+        let check = |why: &str, reason: &str, message: &str| {
+            assert_eq!(explain("x/y:1", why), (reason, message.to_owned()), "{why}");
+        };
+        check("manifest for x/y:1 not found", ERR_IMAGE_PULL, "manifest for x/y:1 not found");
+        check(OVER_RATE, ERR_IMAGE_PULL, "pull QPS exceeded");
+        check(
+            "invalid reference format",
+            INVALID_IMAGE_NAME,
+            "Failed to apply default image tag \"x/y:1\": couldn't parse image name \"x/y:1\": \
+             invalid reference format",
+        );
+        check(
+            "received unexpected HTTP status: 503 Service Unavailable",
+            REGISTRY_UNAVAILABLE,
+            "image pull failed for x/y:1 because the registry is unavailable: \
+             received unexpected HTTP status: 503 Service Unavailable",
+        );
+    }
+
+    #[test]
+    fn several_tries_are_one_message() {
+        let words = |list: &[&str]| join(list.iter().map(|w| (*w).to_owned()).collect());
+        assert_eq!(words(&["denied"]), "denied");
+        assert_eq!(words(&["denied", "denied"]), "denied");
+        assert_eq!(words(&["denied", "unauthorized"]), "[denied, unauthorized]");
+    }
+}

@@ -1,0 +1,387 @@
+//! Images without a registry (k3s-io/k3s#8781): archives in a directory are loaded into Docker, each when
+//! its name, size or time changed, on a thread of low priority, while pods whose images exist start.
+//!
+//! The directory may be missing, which is no error, and a directory that cannot be read is not an empty
+//! one. One bad archive is told once and stops nothing. What was loaded is remembered across boots; should
+//! Docker have lost an image of it, the archive is loaded again. Nothing is ever removed from Docker here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+
+use super::archive::{Archive, is_archive_name, refusal_words};
+use super::progress::bytes;
+use super::reference::normal;
+use super::remembered::{self, Loaded, Memory, Stamp};
+use crate::clock::{Clock, Mono, Now, System};
+use crate::limits;
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, DockerError, RefusalKind};
+
+/// Name of the file in the root directory that says what has been loaded.
+pub const MEMORY: &str = "preloaded";
+
+/// Takes the full names of images that came; false: nobody listens any more.
+pub type Sink = Box<dyn Fn(Vec<String>) -> bool + Send>;
+
+enum Command {
+    /// SIGHUP: look now, also at what was bad.
+    Look,
+    /// Docker answers (again).
+    Connected,
+    /// A pod wants this image (in full), and Docker may have lost it.
+    Missing(String),
+}
+
+/// Handle of the thread `pk-preload`, which ends when the last handle is gone.
+#[derive(Clone, Debug)]
+pub struct Preload {
+    commands: Sender<Command>,
+    pinned: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Preload {
+    /// Starts the thread: looks at `dir` every `frequency`, and keeps its memory in `root_dir`.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(
+        dir: PathBuf,
+        root_dir: &Path,
+        frequency: Duration,
+        docker: Docker,
+        out: Sink,
+    ) -> io::Result<Preload> {
+        let (commands, asked) = bounded(limits::EVENT_QUEUE);
+        let pinned = Arc::default();
+        let body = Body {
+            dir,
+            memory_path: root_dir.join(MEMORY),
+            frequency,
+            docker,
+            out,
+            pinned: Arc::clone(&pinned),
+            clock: System::start(),
+            memory: Memory::new(),
+            checked: BTreeSet::new(),
+            bad: BTreeMap::new(),
+            trouble: None,
+            retry: None,
+        };
+        let run = move || {
+            // Of this thread alone. Without the right to it, it loads at full speed.
+            _ = rustix::process::setpriority_process(None, limits::PRELOAD_NICE);
+            body.run(&asked);
+        };
+        thread::Builder::new().name("pk-preload".to_owned()).stack_size(limits::PRELOAD_STACK).spawn(run)?;
+        Ok(Preload { commands, pinned })
+    }
+
+    /// Asks for a look now, also at archives that were bad. Never blocks.
+    pub fn rescan(&self) {
+        self.tell(Command::Look);
+    }
+
+    /// Docker answers: what waited for it is tried again. Never blocks.
+    pub fn connected(&self) {
+        self.tell(Command::Connected);
+    }
+
+    /// A pod wants this image and Docker may not have it. Never blocks.
+    pub fn missing(&self, image: &str) {
+        let image = normal(image);
+        if self.names().contains(&image) {
+            self.tell(Command::Missing(image));
+        }
+    }
+
+    /// The full names of all images that archives in the directory have brought: they are not to be
+    /// collected as garbage.
+    #[must_use]
+    pub fn pinned(&self) -> BTreeSet<String> {
+        self.names().clone()
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, command: Command) {
+        match self.commands.try_send(command) {
+            // So many wait already that it will look anyway.
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+struct Body {
+    dir: PathBuf,
+    memory_path: PathBuf,
+    frequency: Duration,
+    docker: Docker,
+    out: Sink,
+    pinned: Arc<Mutex<BTreeSet<String>>>,
+    clock: System,
+    memory: Memory,
+    /// Archives whose images were seen in Docker since this process began.
+    checked: BTreeSet<String>,
+    /// Archives that cannot be loaded, until they change.
+    bad: BTreeMap<String, Option<Stamp>>,
+    /// What is wrong as a whole, told once.
+    trouble: Option<String>,
+    /// When Docker is tried again, and after how long.
+    retry: Option<(Mono, Duration)>,
+}
+
+/// Nobody listens any more.
+struct Over;
+
+/// How one archive went.
+enum Outcome {
+    Fine,
+    /// It may still be written.
+    Unsettled,
+    /// Docker did not do it this time.
+    Later(DockerError),
+}
+
+impl Body {
+    fn run(mut self, asked: &Receiver<Command>) {
+        match remembered::read(&self.memory_path) {
+            Ok(memory) => self.memory = memory,
+            Err(why) => log::warn!(
+                "{}: {why}; the archives in {} are loaded again",
+                self.memory_path.display(),
+                self.dir.display()
+            ),
+        }
+        self.pin();
+        loop {
+            let Ok(again) = self.look() else { return };
+            let command = match asked.recv_timeout(again) {
+                Ok(command) => command,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            for command in std::iter::once(command).chain(asked.try_iter()) {
+                match command {
+                    Command::Look => self.bad.clear(),
+                    Command::Connected => {}
+                    Command::Missing(image) => {
+                        let brings = |loaded: &Loaded| loaded.images.iter().any(|i| normal(i) == image);
+                        let memory = &self.memory;
+                        self.checked.retain(|file| !memory.get(file).is_some_and(brings));
+                    }
+                }
+            }
+            self.retry = self.retry.map(|(_, wait)| (Mono::default(), wait));
+        }
+    }
+
+    /// One look at the directory, and whatever there is to load. Answers after how long to look again.
+    fn look(&mut self) -> Result<Duration, Over> {
+        let now = self.clock.now();
+        if let Some((at, _)) = self.retry
+            && now.mono < at
+        {
+            return Ok(at.since(now.mono).min(self.frequency));
+        }
+        let files = match list(&self.dir) {
+            Ok(files) => files,
+            // An absent directory is no empty one: a disk may not be mounted yet.
+            Err(why) => {
+                if let Some(why) = why.filter(|why| self.trouble.as_ref() != Some(why)) {
+                    log::warn!("preload directory {}: {why}", self.dir.display());
+                    self.trouble = Some(why);
+                }
+                return Ok(self.frequency);
+            }
+        };
+        self.trouble = None;
+        let mut again = self.frequency;
+        let mut failed = false;
+        for (name, stamp) in &files {
+            match self.one(name, *stamp, &now)? {
+                Outcome::Fine => {}
+                Outcome::Unsettled => again = again.min(limits::PRELOAD_SETTLE),
+                Outcome::Later(error) => {
+                    if self.retry.is_none() && !failed {
+                        log::warn!("image archive {name}: {error}; podkeeper tries again");
+                    }
+                    failed = true;
+                    // The next one may do better, unless nobody is there to take it.
+                    if matches!(error, DockerError::Unreachable(_)) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.retry = failed.then(|| {
+            let longer = |(_, wait): (Mono, Duration)| wait.saturating_mul(2).min(limits::PRELOAD_RETRY_MAX);
+            let wait = self.retry.map_or(limits::PRELOAD_RETRY_MIN, longer);
+            again = again.min(wait);
+            (self.clock.now().mono.after(wait), wait)
+        });
+        self.bad.retain(|name, _| files.contains_key(name));
+        let before = self.memory.len();
+        self.memory.retain(|name, _| files.contains_key(name));
+        if self.memory.len() != before {
+            self.checked.retain(|name| files.contains_key(name));
+            self.remember();
+        }
+        Ok(again)
+    }
+
+    fn one(&mut self, name: &str, stamp: Option<Stamp>, now: &Now) -> Result<Outcome, Over> {
+        if self.bad.get(name).is_some_and(|bad| *bad == stamp) {
+            return Ok(Outcome::Fine);
+        }
+        if let Some(loaded) = self.memory.get(name).filter(|loaded| Some(loaded.stamp) == stamp) {
+            if self.checked.contains(name) {
+                return Ok(Outcome::Fine);
+            }
+            match self.lost(&loaded.images) {
+                Err(error) => return Ok(Outcome::Later(error)),
+                Ok(None) => {
+                    self.checked.insert(name.to_owned());
+                    return Ok(Outcome::Fine);
+                }
+                Ok(Some(image)) => {
+                    log::info!("Docker has lost image {image:?}: {name} is loaded again");
+                }
+            }
+        } else if stamp.is_some_and(|stamp| is_young(stamp, now)) {
+            return Ok(Outcome::Unsettled);
+        }
+        self.load(name, stamp)
+    }
+
+    /// The first of these images that Docker does not have.
+    fn lost(&self, images: &[String]) -> Result<Option<String>, DockerError> {
+        for image in images {
+            match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
+                Ok(_) => {}
+                Err(error) => match error.refusal() {
+                    Some(RefusalKind::NoSuchImage) => return Ok(Some(image.clone())),
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    fn load(&mut self, name: &str, stamp: Option<Stamp>) -> Result<Outcome, Over> {
+        let path = self.dir.join(name);
+        let (mut archive, meta) = match Archive::open(&path) {
+            Ok(open) => open,
+            Err(why) => return Ok(self.spoilt(name, stamp, &why)),
+        };
+        let stamp = stamp_of(&meta);
+        let begun = Instant::now();
+        let result = self.docker.load(&mut archive, &Wait::at_most(limits::PRELOAD_PROGRESS));
+        let trouble = archive.trouble().map(str::to_owned);
+        drop(archive);
+        // Written to or replaced meanwhile: whatever came of it, it is not what lies there.
+        if path.metadata().ok().map(|meta| stamp_of(&meta)) != Some(stamp) {
+            return Ok(Outcome::Unsettled);
+        }
+        let images = match (result, trouble) {
+            (Ok(images), _) => images,
+            (Err(_), Some(why)) => return Ok(self.spoilt(name, Some(stamp), &why)),
+            (Err(DockerError::Refused(refusal)), None) => {
+                if refusal.message.contains("no space left") {
+                    return Ok(Outcome::Later(DockerError::Refused(refusal)));
+                }
+                let why = refusal_words(&refusal.message);
+                return Ok(self.spoilt(name, Some(stamp), &why));
+            }
+            (Err(error), None) => return Ok(Outcome::Later(error)),
+        };
+        let (size, seconds) = (bytes(stamp.size), begun.elapsed().as_secs());
+        log::info!("image archive {name} is loaded ({size}, {seconds} s): {}", images.join(", "));
+        self.bad.remove(name);
+        self.checked.insert(name.to_owned());
+        let known: usize = self.memory.values().map(|loaded| loaded.images.len()).sum();
+        let images: Vec<String> =
+            images.into_iter().take(limits::PRELOAD_NAMES.saturating_sub(known)).collect();
+        let came: Vec<String> = images.iter().map(|image| normal(image)).collect();
+        let loaded = Loaded { stamp, images };
+        if self.memory.get(name) != Some(&loaded) {
+            self.memory.insert(name.to_owned(), loaded);
+            self.remember();
+        }
+        if (self.out)(came) { Ok(Outcome::Fine) } else { Err(Over) }
+    }
+
+    fn spoilt(&mut self, name: &str, stamp: Option<Stamp>, why: &str) -> Outcome {
+        log::error!(
+            "image archive {}: {why}; it is left alone until it changes",
+            self.dir.join(name).display()
+        );
+        self.bad.insert(name.to_owned(), stamp);
+        Outcome::Fine
+    }
+
+    fn remember(&mut self) {
+        self.pin();
+        if let Err(error) = remembered::write(&self.memory_path, &self.memory) {
+            log::warn!(
+                "{}: {error}; after a restart the image archives are loaded again",
+                self.memory_path.display()
+            );
+        }
+    }
+
+    fn pin(&self) {
+        let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
+        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
+    }
+}
+
+/// The archives of the directory, by name. Without a stamp: what is no file, or cannot be looked at.
+///
+/// # Errors
+/// It cannot be read; `None` when it is not there, which is no error.
+fn list(dir: &Path) -> Result<BTreeMap<String, Option<Stamp>>, Option<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
+        Err(error) => return Err(Some(error.to_string())),
+    };
+    let mut files = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| Some(e.to_string()))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if is_archive_name(&name) {
+            let meta = fs::metadata(entry.path()).ok().filter(fs::Metadata::is_file);
+            files.insert(name, meta.map(|meta| stamp_of(&meta)));
+            if files.len() > limits::PRELOAD_FILES {
+                return Err(Some(format!("it holds more than {} archives", limits::PRELOAD_FILES)));
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn stamp_of(meta: &fs::Metadata) -> Stamp {
+    Stamp { size: meta.size(), mtime: (meta.mtime(), meta.mtime_nsec()) }
+}
+
+/// It changed a moment ago by the wall clock, with which the file system stamps: it may change again.
+/// A clock that jumps costs one more look, or one load that fails and is made again.
+fn is_young(stamp: Stamp, now: &Now) -> bool {
+    let settle = i64::try_from(limits::PRELOAD_SETTLE.as_secs()).unwrap_or(i64::MAX);
+    let age = now.wall.as_second().saturating_sub(stamp.mtime.0);
+    (0..settle).contains(&age)
+}
+
+#[cfg(test)]
+mod tests;

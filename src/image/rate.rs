@@ -1,0 +1,85 @@
+//! A token bucket: how many pulls may begin. Pure.
+//!
+//! As with the kubelet a pull over the limit fails at once instead of waiting (spec/03 section 8), and
+//! comes again after its back-off.
+
+use std::time::Duration;
+
+use crate::clock::Mono;
+
+/// Tokens come at a rate, up to a burst.
+#[derive(Debug)]
+pub struct Bucket {
+    /// Per second; 0 for no limit.
+    rate: u32,
+    burst: u32,
+    /// In thousandths of a token.
+    left: u64,
+    at: Mono,
+}
+
+const TOKEN: u64 = 1000;
+
+impl Bucket {
+    /// A full one. `rate` per second, 0 for no limit.
+    #[must_use]
+    pub fn new(rate: u32, burst: u32) -> Bucket {
+        Bucket { rate, burst, left: u64::from(burst).saturating_mul(TOKEN), at: Mono::default() }
+    }
+
+    /// Takes a token, if there is one.
+    pub fn take(&mut self, now: Mono) -> bool {
+        if self.rate == 0 {
+            return true;
+        }
+        let passed = now.since(self.at);
+        let came = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(u64::from(self.rate));
+        // What is less than a millisecond goes on counting.
+        self.at = self.at.after(Duration::from_millis(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)));
+        let full = u64::from(self.burst).saturating_mul(TOKEN);
+        self.left = self.left.saturating_add(came).min(full);
+        match self.left.checked_sub(TOKEN) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Mono {
+        Mono(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn five_a_second_and_ten_at_once() {
+        let mut bucket = Bucket::new(5, 10);
+        let begun = (0..20).filter(|_| bucket.take(at(1000))).count();
+        assert_eq!(begun, 10);
+        assert!(!bucket.take(at(1199)));
+        assert!(bucket.take(at(1200)));
+        assert!(!bucket.take(at(1200)));
+        let later = (0..20).filter(|_| bucket.take(at(60_000))).count();
+        assert_eq!(later, 10, "never more than the burst");
+    }
+
+    #[test]
+    fn none_means_no_limit() {
+        let mut bucket = Bucket::new(0, 0);
+        assert!((0..1000).all(|_| bucket.take(at(0))));
+    }
+
+    #[test]
+    fn many_short_looks_lose_no_time() {
+        let mut bucket = Bucket::new(1, 1);
+        assert!(bucket.take(at(0)));
+        let micros = |n: u64| Mono(Duration::from_micros(n));
+        let taken = (1..=40_000).filter(|n| bucket.take(micros(n * 50))).count();
+        assert_eq!(taken, 2, "two seconds, two tokens");
+    }
+}

@@ -1,0 +1,346 @@
+//! Real servers on loopback, good ones and hostile ones.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use super::*;
+use crate::clock::System;
+use crate::config::Endpoint;
+
+fn kit() -> Kit {
+    Kit::new(Docker::connect(&Endpoint::Fake, System::start()))
+}
+
+const LOCAL: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+/// Asks, and waits as the prober does.
+fn ask_with(action: &Action, timeout: Duration, hook: Option<HookKind>) -> Outcome {
+    let kit = kit();
+    let question = Question { id: "c", address: LOCAL, action, timeout: Some(timeout), hook };
+    let mut attempt = Attempt::begin(&question, &kit);
+    loop {
+        if let Some(outcome) = attempt.advance(&kit) {
+            return outcome;
+        }
+        let fds = attempt.fd().into_iter();
+        crate::runtime::connection::poll(fds, None, attempt.wake());
+    }
+}
+
+fn ask(action: &Action) -> Outcome {
+    ask_with(action, Duration::from_secs(30), None)
+}
+
+/// For what never answers.
+fn ask_shortly(action: &Action) -> Outcome {
+    ask_with(action, Duration::from_millis(200), None)
+}
+
+/// A server that treats each connection in turn; gives its port.
+fn server(mut treat: impl FnMut(TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || listener.incoming().flatten().for_each(&mut treat));
+    port
+}
+
+/// Reads the head of a request.
+fn request(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
+        head.push(byte[0]);
+    }
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+/// Answers every request with these bytes, and hangs up.
+fn says(answer: &str) -> u16 {
+    let answer = answer.to_owned();
+    server(move |mut stream| {
+        request(&mut stream);
+        _ = stream.write_all(answer.as_bytes());
+    })
+}
+
+fn get(port: u16) -> HttpGet {
+    HttpGet { tls: false, host: None, port: Ok(port), path: "/state".into(), headers: Vec::new() }
+}
+
+fn http(port: u16) -> Action {
+    Action::Http(get(port))
+}
+
+fn failed(text: &str) -> Outcome {
+    Outcome::Failed(text.into())
+}
+
+/// A port that nobody listens on.
+fn closed() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn http_statuses() {
+    for (head, expected) in [
+        ("200 OK", Outcome::Passed),
+        ("204 No Content", Outcome::Passed),
+        ("399 Odd", Outcome::Warned("Probe terminated redirects, Response body: secret".into())),
+        ("404 Not Found", failed("HTTP probe failed with statuscode: 404")),
+        ("503 Busy", failed("HTTP probe failed with statuscode: 503")),
+    ] {
+        let port = says(&format!("HTTP/1.1 {head}\r\n\r\nsecret"));
+        assert_eq!(ask(&http(port)), expected, "{head}");
+    }
+}
+
+#[test]
+fn bodies() {
+    for (answer, expected) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Outcome::Passed),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", Outcome::Passed),
+        ("HTTP/1.0 200 OK\r\n\r\nok", Outcome::Passed),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Outcome::Passed),
+        // Cut short: the probe could not be made.
+        ("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nok", body_error("unexpected EOF")),
+    ] {
+        assert_eq!(ask(&http(says(answer))), expected, "{answer}");
+    }
+    let huge = format!("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n{}", "x".repeat(300_000));
+    assert_eq!(ask(&http(says(&huge))), Outcome::Passed, "what is longer is cut");
+    let moved = format!("HTTP/1.1 300 Many\r\n\r\n{}", "x".repeat(50_000));
+    let Outcome::Warned(text) = ask(&http(says(&moved))) else { panic!() };
+    assert_eq!(text.len(), "Probe terminated redirects, Response body: ".len() + 10 * 1024);
+}
+
+#[test]
+fn a_server_that_keeps_the_connection_open_is_not_waited_for() {
+    let mut kept = Vec::new();
+    let port = server(move |mut stream| {
+        request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        kept.push(stream);
+    });
+    assert_eq!(ask(&http(port)), Outcome::Passed);
+}
+
+#[test]
+fn transport_errors() {
+    let port = closed();
+    let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+    assert_eq!(ask(&http(port)), failed(&format!("Get \"http://127.0.0.1:{port}/state\": {refused}")));
+    assert_eq!(ask(&Action::Tcp { host: None, port: Ok(port) }), failed(&refused));
+    let port = says("");
+    assert_eq!(ask(&http(port)), failed(&format!("Get \"http://127.0.0.1:{port}/state\": EOF")));
+    let port = says("SSH-2.0-dropbear\r\n\r\n");
+    let Outcome::Failed(text) = ask(&http(port)) else { panic!() };
+    assert!(text.contains("malformed HTTP response"), "{text}");
+    let unknown = Action::Tcp { host: None, port: Err("invalid port number: 0".into()) };
+    assert_eq!(ask(&unknown), Outcome::unknown("invalid port number: 0"));
+}
+
+#[test]
+fn a_server_that_never_answers_or_drips_runs_into_the_timeout() {
+    let mut kept = Vec::new();
+    let silent = server(move |stream| kept.push(stream));
+    let waiting = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+    let url = format!("Get \"http://127.0.0.1:{silent}/state\"");
+    assert_eq!(ask_shortly(&http(silent)), failed(&format!("{url}: {waiting}")));
+    let drip = |first: &'static str| {
+        server(move |mut stream| {
+            thread::spawn(move || {
+                request(&mut stream);
+                _ = stream.write_all(first.as_bytes());
+                while stream.write_all(b"x").is_ok() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+        })
+    };
+    let port = drip("HTTP/1.1 200 OK\r\nX: ");
+    let url = format!("Get \"http://127.0.0.1:{port}/state\"");
+    assert_eq!(ask_shortly(&http(port)), failed(&format!("{url}: {waiting}")));
+    // The head came: the body is an error of the probe.
+    let port = drip("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+    let text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    assert_eq!(ask_shortly(&http(port)), body_error(text));
+}
+
+#[test]
+fn redirects_stay_with_the_host() {
+    let target = says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let to = |location: String| says(&format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\n\r\nmoved"));
+    assert_eq!(ask(&http(to(format!("http://127.0.0.1:{target}/x")))), Outcome::Passed);
+    let warned = Outcome::Warned("Probe terminated redirects, Response body: moved".into());
+    assert_eq!(ask(&http(to(format!("http://127.0.0.2:{target}/x")))), warned);
+    assert_eq!(ask(&http(to(format!("http://localhost:{target}/x")))), warned);
+    let port = to("/state".into());
+    let text = format!("Get \"http://127.0.0.1:{port}/state\": stopped after 10 redirects");
+    assert_eq!(ask(&http(port)), failed(&text));
+}
+
+#[test]
+fn a_hook_is_content_with_any_answer() {
+    let hook = |port| ask_with(&http(port), Duration::from_secs(30), Some(HookKind::PreStop));
+    assert_eq!(hook(says("HTTP/1.1 500 No\r\n\r\n")), Outcome::Passed);
+    assert!(matches!(hook(closed()), Outcome::Failed(_)));
+    // https to a plain server is made again over http.
+    let port = server(|mut stream| {
+        let mut first = [0; 1024];
+        let n = stream.read(&mut first).unwrap();
+        let status = if first[..n].starts_with(b"GET /state ") { "200 OK" } else { "400 Bad Request" };
+        write!(stream, "HTTP/1.0 {status}\r\n\r\n").unwrap();
+    });
+    let action = Action::Http(HttpGet { tls: true, ..get(port) });
+    assert_eq!(ask_with(&action, Duration::from_secs(30), Some(HookKind::PreStop)), Outcome::Passed);
+    let url = format!("https://127.0.0.1:{port}/state");
+    assert_eq!(ask(&action), failed(&format!("Get \"{url}\": {}", tls::PLAIN)));
+}
+
+#[test]
+fn https_without_looking_at_the_certificate() {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+    // Of another name, signed by nobody, and expired.
+    let certificate = include_bytes!("../../../tests/golden/probe/expired.der");
+    let key = include_bytes!("../../../tests/golden/probe/expired.key.der");
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    for versions in [&[&rustls::version::TLS12], &[&rustls::version::TLS13]] {
+        let config = rustls::ServerConfig::builder_with_provider(std::sync::Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from(certificate.to_vec())],
+                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.to_vec())),
+            )
+            .unwrap();
+        let config = std::sync::Arc::new(config);
+        let port = server(move |stream| {
+            let tls = rustls::ServerConnection::new(std::sync::Arc::clone(&config)).unwrap();
+            let mut tls = rustls::StreamOwned::new(tls, stream);
+            let mut first = [0; 1024];
+            let n = tls.read(&mut first).unwrap();
+            assert!(first[..n].starts_with(b"GET /state HTTP/1.1\r\n"));
+            let body = "x".repeat(100_000);
+            _ = write!(tls, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{body}");
+            _ = tls.flush();
+        });
+        assert_eq!(ask(&Action::Http(HttpGet { tls: true, ..get(port) })), Outcome::Passed);
+    }
+    // Something else answers.
+    let port = says("SSH-2.0-dropbear\r\n\r\n");
+    let Outcome::Failed(text) = ask_shortly(&Action::Http(HttpGet { tls: true, ..get(port) })) else {
+        panic!()
+    };
+    assert!(text.starts_with("Get \"https://"), "{text}");
+}
+
+#[test]
+fn tcp_connects_and_is_content() {
+    let mut kept = Vec::new();
+    let port = server(move |stream| kept.push(stream));
+    assert_eq!(ask(&Action::Tcp { host: None, port: Ok(port) }), Outcome::Passed);
+    assert_eq!(ask(&Action::Tcp { host: Some("127.0.0.1".into()), port: Ok(port) }), Outcome::Passed);
+}
+
+#[test]
+fn names_are_asked_for() {
+    let kit = kit();
+    let action = Action::Tcp { host: Some("pod.example".into()), port: Ok(80) };
+    let question = Question {
+        id: "c",
+        address: None,
+        action: &action,
+        timeout: Some(Duration::from_secs(9)),
+        hook: None,
+    };
+    let mut attempt = Attempt::begin(&question, &kit);
+    assert_eq!(attempt.advance(&kit), None);
+    assert_eq!(attempt.wants_name(), Some("pod.example"));
+    attempt.named(&Err("no such host".into()));
+    assert_eq!(attempt.advance(&kit), Some(failed("dial tcp: lookup pod.example: no such host")));
+}
+
+fn grpc(port: u16, service: &str) -> Action {
+    Action::Grpc { port, service: service.into() }
+}
+
+#[test]
+fn grpc_without_a_server_for_it() {
+    let port = closed();
+    let text = format!(
+        "error: failed to connect service at \"127.0.0.1:{port}\": dial tcp 127.0.0.1:{port}: connect: \
+         connection refused"
+    );
+    assert_eq!(ask(&grpc(port, "")), failed(&text));
+    let mut kept = Vec::new();
+    let silent = server(move |stream| kept.push(stream));
+    let Outcome::Failed(text) = ask_shortly(&grpc(silent, "")) else { panic!() };
+    assert!(
+        text.starts_with(&format!("timeout: failed to connect service \"127.0.0.1:{silent}\"")),
+        "{text}"
+    );
+    let plain = says("HTTP/1.1 400 Bad Request\r\n\r\n");
+    let Outcome::Failed(text) = ask(&grpc(plain, "")) else { panic!() };
+    assert!(text.starts_with("error: "), "{text}");
+}
+
+/// A server of the real library (python3-grpcio); `None` where it is not installed.
+fn real_server() -> Option<(Child, u16)> {
+    const SCRIPT: &str = r#"
+import grpc, sys, time
+from concurrent import futures
+def check(request, context):
+    context.send_initial_metadata((("x-served-by", "a rather long value, so that huffman coding pays"),))
+    if request == b"\x0a\x04sick": return b"\x08\x02"
+    if request == b"\x0a\x04slow": time.sleep(3)
+    if request == b"\x0a\x04nope": context.abort(grpc.StatusCode.NOT_FOUND, "unknown service: 100% new")
+    return b"\x08\x01"
+server = grpc.server(futures.ThreadPoolExecutor(4))
+if sys.argv[1] == "health":
+    raw = grpc.unary_unary_rpc_method_handler(check)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": raw}),))
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+server.wait_for_termination()
+"#;
+    start_real(SCRIPT, "health")
+}
+
+fn start_real(script: &str, how: &str) -> Option<(Child, u16)> {
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", script, how]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take()?), &mut line).ok()?;
+    match line.trim().parse() {
+        Ok(port) => Some((child, port)),
+        Err(_) => {
+            _ = child.wait();
+            None
+        }
+    }
+}
+
+#[test]
+fn grpc_with_a_real_server() {
+    let Some((mut child, port)) = real_server() else {
+        eprintln!("python3-grpcio is not installed: nothing is tried");
+        return;
+    };
+    assert_eq!(ask(&grpc(port, "")), Outcome::Passed);
+    assert_eq!(ask(&grpc(port, "sick")), failed("service unhealthy (responded with \"NOT_SERVING\")"));
+    assert_eq!(
+        ask(&grpc(port, "nope")),
+        failed("error: health rpc probe failed: rpc error: code = NotFound desc = unknown service: 100% new")
+    );
+    let slow = ask_with(&grpc(port, "slow"), Duration::from_secs(1), None);
+    assert_eq!(slow, failed("timeout: health rpc did not complete within 1s"));
+    for _ in 0..20 {
+        assert_eq!(ask(&grpc(port, "")), Outcome::Passed);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -1,0 +1,25 @@
+//! Probes and hooks: what is asked of a running container from outside (spec/05; spec/03 section 7).
+//!
+//! Pure: [`spec`] (what a manifest asks for), [`state`] (one probe's counting), [`schedule`] (all of them,
+//! and when which is due), [`outcome`] (results and their words), [`http`], [`grpc`] and [`hpack`] (bytes).
+//! The rim: [`net`] and [`tls`] (sockets that never block), [`attempt`] (one question on its way) and
+//! [`prober`] (the thread that has them all in one `poll`).
+//!
+//! Never here: deciding what a result means for the pod. A result goes to the pod's worker and is one more
+//! input of its machine. Nothing outside of [`tls`] leaves a certificate unchecked.
+
+pub mod attempt;
+pub mod grpc;
+pub mod hpack;
+pub mod http;
+pub mod net;
+pub mod outcome;
+pub mod prober;
+pub mod schedule;
+pub mod spec;
+pub mod state;
+pub mod tls;
+
+pub use outcome::Outcome;
+pub use prober::Prober;
+pub use spec::{Action, HookKind, HookWish, Kind, Probing, Target, Watch};

@@ -1,0 +1,171 @@
+//! A TCP connection that never blocks, with or without TLS. Bytes in, bytes out; who uses it knows what
+//! they mean, and when it is too late.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with, sockopt,
+};
+
+use super::outcome::errno_words;
+use super::tls::Session;
+
+/// What a step brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing more for now.
+    Waits,
+    /// The server closed its side.
+    Closed,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Net {
+    fd: OwnedFd,
+    address: SocketAddr,
+    connected: bool,
+    tls: Option<Box<Session>>,
+    out: Vec<u8>,
+}
+
+impl Net {
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// In Go's words: `dial tcp 10.0.0.1:80: connect: connection refused`.
+    pub fn open(address: SocketAddr) -> Result<Net, String> {
+        let failed = |errno: Errno| dial_error(address, errno);
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
+        let connected = match connect(&fd, &address) {
+            Ok(()) => true,
+            Err(Errno::INPROGRESS | Errno::INTR) => false,
+            Err(errno) => return Err(failed(errno)),
+        };
+        Ok(Net { fd, address, connected, tls: None, out: Vec::new() })
+    }
+
+    /// Speaks TLS from here.
+    pub fn encrypt(&mut self, session: Session) {
+        self.tls = Some(Box::new(session));
+    }
+
+    /// Adds bytes to send.
+    ///
+    /// # Errors
+    /// TLS refuses them.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
+        match &mut self.tls {
+            Some(session) => {
+                session.send(bytes)?;
+                session.flush(&mut self.out);
+            }
+            None => self.out.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    /// The connection stands.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Where to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Finds out whether the connection stands.
+    ///
+    /// # Errors
+    /// It does not come to stand.
+    pub fn advance_connect(&mut self) -> Result<bool, String> {
+        if !self.connected {
+            // Writable, or broken, means decided.
+            let mut set = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::OUT)];
+            let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+            if !matches!(rustix::event::poll(&mut set, Some(&zero)), Ok(n) if n > 0) {
+                return Ok(false);
+            }
+            sockopt::socket_error(&self.fd)
+                .and_then(|result| result)
+                .map_err(|errno| dial_error(self.address, errno))?;
+            self.connected = true;
+        }
+        Ok(true)
+    }
+
+    /// Sends and receives what goes now, at most `most` bytes; what came is appended to `into`.
+    ///
+    /// # Errors
+    /// The connection did not come to stand, or broke, or is not TLS.
+    pub fn advance(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Progress, String> {
+        if !self.advance_connect()? {
+            return Ok(Progress::Waits);
+        }
+        self.write()?;
+        let mut taken = 0usize;
+        let mut chunk = [0u8; 4096];
+        while taken < most {
+            match recv(&self.fd, &mut chunk, RecvFlags::empty()) {
+                Ok((0, _)) => return Ok(Progress::Closed),
+                Ok((n, _)) => {
+                    taken = taken.saturating_add(n);
+                    let bytes = chunk.get(..n).unwrap_or_default();
+                    match &mut self.tls {
+                        Some(session) => session.receive(bytes, into, &mut self.out)?,
+                        None => into.extend_from_slice(bytes),
+                    }
+                    self.write()?;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Progress::Waits),
+                Err(errno) => {
+                    let words = errno_words(&io::Error::from(errno));
+                    return Err(format!("read tcp {}: read: {words}", self.address));
+                }
+            }
+        }
+        Ok(Progress::Waits)
+    }
+
+    fn write(&mut self) -> Result<(), String> {
+        while !self.out.is_empty() {
+            match send(&self.fd, &self.out, SendFlags::NOSIGNAL) {
+                Ok(n) => _ = self.out.drain(..n.min(self.out.len())),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                // It may have answered before it hung up: the answer is still there to read.
+                Err(Errno::PIPE | Errno::CONNRESET) => self.out.clear(),
+                Err(errno) => {
+                    let words = errno_words(&io::Error::from(errno));
+                    return Err(format!("write tcp {}: write: {words}", self.address));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Poll for writing, too.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        !self.connected || !self.out.is_empty()
+    }
+}
+
+impl AsFd for Net {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn dial_error(address: SocketAddr, errno: Errno) -> String {
+    format!("dial tcp {address}: connect: {}", errno_words(&io::Error::from(errno)))
+}

@@ -1,0 +1,81 @@
+//! What an attempt brought, and the kubelet's words for it (spec/05 sections 5 and 6). Pure.
+
+use std::time::Duration;
+
+use super::spec::Kind;
+use crate::limits;
+use crate::plan::backoff;
+
+/// The result of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It passed.
+    Passed,
+    /// It passed, and something is to be said.
+    Warned(String),
+    /// It did not pass.
+    Failed(String),
+    /// It could not be made: neither of both.
+    Errored {
+        /// Upstream's word for the result that is thrown away.
+        state: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// It could not be made, and nothing is known.
+    #[must_use]
+    pub fn unknown(why: impl Into<String>) -> Outcome {
+        Outcome::Errored { state: "unknown", why: why.into() }
+    }
+}
+
+/// Reason of the event of a failure.
+pub const UNHEALTHY: &str = "Unhealthy";
+/// Reason of the event of a warning.
+pub const WARNING: &str = "ProbeWarning";
+
+/// Reason and text of the event that an outcome makes.
+#[must_use]
+pub fn event(kind: Kind, outcome: &Outcome) -> Option<(&'static str, String)> {
+    let word = kind.word();
+    match outcome {
+        Outcome::Passed => None,
+        Outcome::Warned(output) => Some((WARNING, format!("{word} probe warning: {output}"))),
+        Outcome::Failed(output) => Some((UNHEALTHY, format!("{word} probe failed: {output}"))),
+        Outcome::Errored { state, why } => {
+            Some((UNHEALTHY, format!("{word} probe errored and resulted in {state} state: {why}")))
+        }
+    }
+}
+
+/// An exec that did not end in time.
+#[must_use]
+pub fn exec_timed_out(command: &[String], timeout: Duration) -> String {
+    let command = command.join(" ");
+    format!("command timed out: {command:?} timed out after {}", backoff::words(timeout))
+}
+
+/// What is kept of an exec's output: standard output first, at most [`limits::PROBE_OUTPUT`] bytes.
+#[must_use]
+pub fn exec_output(stdout: &[u8], stderr: &[u8]) -> String {
+    let all = [stdout, stderr].concat();
+    String::from_utf8_lossy(all.get(..limits::PROBE_OUTPUT).unwrap_or(&all)).into_owned()
+}
+
+/// A system error in Go's words: `connection refused`.
+#[must_use]
+pub fn errno_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut words = text.chars();
+    match words.next() {
+        Some(first) => first.to_lowercase().chain(words).collect(),
+        None => "unknown error".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

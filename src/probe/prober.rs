@@ -1,0 +1,433 @@
+//! The rim of all probes and hooks: one thread, one `poll` over everything that is on its way. Nothing
+//! here waits for one server, so a probe that hangs costs a descriptor and delays nobody, and a hundred
+//! probes cost no thread.
+//!
+//! The thread begins with the first container that has a probe or a hook: a node without any has none.
+//! Host names (of `httpGet.host` and its like) are looked up by a second thread, for that may block.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, TrySendError, bounded};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::attempt::{Attempt, Kit, Question};
+use super::outcome::{self, Outcome};
+use super::schedule::{ProbeId, Schedule};
+use super::spec::{Action, HookKind, HookWish, Kind, Watch};
+use crate::clock::{Clock, System};
+use crate::limits;
+use crate::plan::ProbeVerdict;
+use crate::pod::PodKey;
+use crate::runtime::docker::Docker;
+use crate::runtime::exec::Execution;
+
+/// What a pod's worker is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A stored result changed.
+    Probed {
+        /// Container id.
+        id: String,
+        /// Which probe.
+        kind: Kind,
+        /// The result.
+        verdict: ProbeVerdict,
+    },
+    /// A hook ended.
+    Hooked {
+        /// Container id.
+        id: String,
+        /// Which hook.
+        kind: HookKind,
+        /// Or why it failed.
+        result: Result<(), String>,
+    },
+}
+
+impl News {
+    /// Both are about the same probe or hook of the same container.
+    #[must_use]
+    pub fn is_about(&self, other: &News) -> bool {
+        match (self, other) {
+            (News::Probed { id, kind, .. }, News::Probed { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
+            (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Who is told; never blocks.
+pub trait Hear: Send + Sync {
+    /// Takes it.
+    fn hear(&self, news: News);
+}
+
+/// The handle. Clones are the same prober.
+#[derive(Clone)]
+pub struct Prober {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Prober {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prober")
+    }
+}
+
+struct Shared {
+    docker: Docker,
+    clock: System,
+    inner: Mutex<Inner>,
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct Inner {
+    running: bool,
+    /// The latest of each pod that the thread has not read.
+    unread: Vec<(PodKey, Arc<dyn Hear>, Watch)>,
+    named: Vec<(String, Result<IpAddr, String>)>,
+}
+
+impl Prober {
+    /// A prober that has nothing to do yet, and no thread.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn new(docker: Docker, clock: System) -> std::io::Result<Prober> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Prober { shared: Arc::new(Shared { docker, clock, inner: Mutex::new(Inner::default()), wake }) })
+    }
+
+    /// All that is to be asked of one pod from now on, instead of what was before; `listener` is told.
+    pub fn watch(&self, key: &PodKey, listener: Arc<dyn Hear>, watch: Watch) {
+        let mut inner = self.shared.lock();
+        let other = |(of, who, _): &(PodKey, Arc<dyn Hear>, Watch)| of == key && !Arc::ptr_eq(who, &listener);
+        if watch.is_empty() && inner.unread.iter().any(other) {
+            // The worker that ends has a successor.
+            return;
+        }
+        if !inner.running {
+            if watch.is_empty() {
+                return;
+            }
+            let shared = Arc::clone(&self.shared);
+            let started = thread::Builder::new()
+                .name("pk-probe".to_owned())
+                .stack_size(limits::WORKER_STACK)
+                .spawn(move || Body::new(shared).run());
+            match started {
+                Ok(_) => inner.running = true,
+                // The next change of the set tries again.
+                Err(error) => log::error!("pod {key}: no thread for probes and hooks: {error}"),
+            }
+        }
+        inner.unread.retain(|(of, _, _)| of != key);
+        inner.unread.push((key.clone(), listener, watch));
+        drop(inner);
+        self.shared.wake();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // Full means that a wake-up waits already.
+        _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// Whose an attempt is.
+enum Whom {
+    Probe(ProbeId),
+    Hook { key: PodKey, id: String, kind: HookKind },
+}
+
+struct Asking {
+    whom: Whom,
+    attempt: Attempt,
+    began: Instant,
+    name_asked: bool,
+}
+
+/// A pod that is watched.
+struct Pod {
+    key: PodKey,
+    listener: Arc<dyn Hear>,
+    /// Hooks that were begun and are still wished for.
+    hooks: Vec<(String, HookKind)>,
+}
+
+struct Body {
+    shared: Arc<Shared>,
+    kit: Kit,
+    schedule: Schedule,
+    pods: Vec<Pod>,
+    asking: Vec<Asking>,
+    /// Exec probes that wait for their turn.
+    queue: VecDeque<ProbeId>,
+    /// Commands that outlived their time-out: what they write is read until they end.
+    left: Vec<(ProbeId, Box<Execution>)>,
+    names: Option<Sender<String>>,
+}
+
+impl Body {
+    fn new(shared: Arc<Shared>) -> Body {
+        let seed = seed();
+        Body {
+            kit: Kit::new(shared.docker.clone()),
+            shared,
+            schedule: Schedule::new(seed),
+            pods: Vec::new(),
+            asking: Vec::new(),
+            queue: VecDeque::new(),
+            left: Vec::new(),
+            names: None,
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            self.read();
+            self.begin_due();
+            // What ended makes room, and may be due again.
+            if !self.advance() {
+                self.wait();
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut count = [0u8; 8];
+        _ = rustix::io::read(&self.shared.wake, &mut count);
+        let mut inner = self.shared.lock();
+        let unread = std::mem::take(&mut inner.unread);
+        let named = std::mem::take(&mut inner.named);
+        drop(inner);
+        let now = self.shared.clock.now().mono;
+        for (name, result) in named {
+            for asking in self.asking.iter_mut().filter(|a| a.attempt.wants_name() == Some(&name)) {
+                asking.attempt.named(&result);
+            }
+        }
+        for (key, listener, watch) in unread {
+            let other = |pod: &Pod| pod.key == key && !Arc::ptr_eq(&pod.listener, &listener);
+            if watch.is_empty() && self.pods.iter().any(other) {
+                continue;
+            }
+            let gone = self.schedule.set(&key, &watch.targets, now);
+            self.queue.retain(|id| !gone.contains(id));
+            self.left.retain(|(id, _)| !gone.contains(id));
+            let wished = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
+            self.asking.retain(|asking| match &asking.whom {
+                Whom::Probe(id) => !gone.contains(id),
+                Whom::Hook { key: of, id, kind } => *of != key || wished(id, *kind),
+            });
+            if watch.is_empty() {
+                self.pods.retain(|pod| pod.key != key);
+                continue;
+            }
+            let at = self.pods.iter().position(|pod| pod.key == key).unwrap_or(self.pods.len());
+            if at == self.pods.len() {
+                self.pods.push(Pod { key: key.clone(), listener: Arc::clone(&listener), hooks: Vec::new() });
+            }
+            let Some(pod) = self.pods.get_mut(at) else { continue };
+            pod.listener = listener;
+            pod.hooks.retain(|(id, kind)| wished(id, *kind));
+            for hook in watch.hooks {
+                let begun = pod.hooks.iter().any(|(id, kind)| *id == hook.id && *kind == hook.kind);
+                if !begun {
+                    pod.hooks.push((hook.id.clone(), hook.kind));
+                    self.asking.push(begin_hook(&key, &hook, &self.kit));
+                }
+            }
+        }
+    }
+
+    fn begin_due(&mut self) {
+        let now = self.shared.clock.now().mono;
+        while let Some(id) = self.schedule.take_due(now) {
+            match self.schedule.question(id) {
+                Some((_, probing)) if matches!(probing.action, Action::Exec(_)) => self.queue.push_back(id),
+                Some(_) => self.begin(id),
+                None => {}
+            }
+        }
+        while self.starting().count() < limits::PROBE_EXECS
+            && let Some(id) = self.queue.pop_front()
+        {
+            self.begin(id);
+        }
+    }
+
+    /// When the execs began that are still being started.
+    fn starting(&self) -> impl Iterator<Item = Instant> {
+        let busy = |a: &&Asking| a.attempt.is_exec() && a.began.elapsed() < limits::PROBE_EXEC_BUSY;
+        self.asking.iter().filter(busy).map(|a| a.began)
+    }
+
+    fn begin(&mut self, id: ProbeId) {
+        let Some((target, probing)) = self.schedule.question(id) else { return };
+        if let Action::Exec(command) = &probing.action {
+            let left = self.left.iter().filter(|(of, _)| *of == id).count();
+            if left >= limits::PROBE_EXECS_LEFT {
+                let text = outcome::exec_timed_out(command, probing.timing.timeout);
+                let text = format!("{text} ({left} earlier ones still run, and no further one is made)");
+                return self.finished(id, &Outcome::Failed(text));
+            }
+        }
+        let question = Question {
+            id: &target.id,
+            address: target.address,
+            action: &probing.action,
+            timeout: Some(probing.timing.timeout),
+            hook: None,
+        };
+        let attempt = Attempt::begin(&question, &self.kit);
+        let whom = Whom::Probe(id);
+        self.asking.push(Asking { whom, attempt, began: Instant::now(), name_asked: false });
+    }
+
+    /// Takes everything a step further. True: something ended.
+    fn advance(&mut self) -> bool {
+        self.left.retain_mut(|(_, run)| run.advance().is_none());
+        let mut ended = false;
+        let mut at = 0;
+        while let Some(asking) = self.asking.get_mut(at) {
+            if let Some(name) = asking.attempt.wants_name().filter(|_| !asking.name_asked) {
+                let name = name.to_owned();
+                asking.name_asked = true;
+                if let Err(why) = look_up(&self.shared, &mut self.names, &name) {
+                    asking.attempt.named(&Err(why));
+                }
+            }
+            let Some(outcome) = asking.attempt.advance(&self.kit) else {
+                at = at.saturating_add(1);
+                continue;
+            };
+            ended = true;
+            let Asking { whom, attempt, .. } = self.asking.swap_remove(at);
+            match whom {
+                Whom::Probe(id) => {
+                    self.left.extend(attempt.into_running().map(|run| (id, run)));
+                    self.finished(id, &outcome);
+                }
+                Whom::Hook { key, id, kind } => self.hooked(&key, id, kind, outcome),
+            }
+        }
+        ended
+    }
+
+    fn finished(&mut self, id: ProbeId, outcome: &Outcome) {
+        let now = self.shared.clock.now().mono;
+        let finished = self.schedule.finished(id, outcome, now);
+        if let Some(line) = finished.line {
+            // Here an event object will be made.
+            log::info!("{line}");
+        }
+        let Some(changed) = finished.changed else { return };
+        if let Some(pod) = self.pods.iter().find(|pod| pod.key == changed.key) {
+            pod.listener.hear(News::Probed { id: changed.id, kind: changed.kind, verdict: changed.verdict });
+        }
+    }
+
+    fn hooked(&self, key: &PodKey, id: String, kind: HookKind, outcome: Outcome) {
+        let result = match outcome {
+            Outcome::Passed | Outcome::Warned(_) => Ok(()),
+            Outcome::Failed(why) | Outcome::Errored { why, .. } => Err(why),
+        };
+        if let Some(pod) = self.pods.iter().find(|pod| pod.key == *key) {
+            pod.listener.hear(News::Hooked { id, kind, result });
+        }
+    }
+
+    fn wait(&mut self) {
+        let due = self.schedule.next_due().map(|at| self.shared.clock.instant(at));
+        let room = if self.queue.is_empty() {
+            None
+        } else {
+            self.starting().min().and_then(|began| began.checked_add(limits::PROBE_EXEC_BUSY))
+        };
+        let attempts = self.asking.iter().filter_map(|a| a.attempt.wake());
+        let left = self.left.iter().filter_map(|(_, run)| run.wake());
+        let until = attempts.chain(left).chain(due).chain(room).min();
+        let flags = |write| if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = vec![PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN)];
+        let asked = self.asking.iter().filter_map(|a| a.attempt.fd());
+        let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
+        fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
+        let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));
+        // An interrupted wait is a wake-up like any other.
+        _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+fn begin_hook(key: &PodKey, hook: &HookWish, kit: &Kit) -> Asking {
+    let question = Question {
+        id: &hook.id,
+        address: hook.address,
+        action: &hook.action,
+        timeout: None,
+        hook: Some(hook.kind),
+    };
+    let attempt = Attempt::begin(&question, kit);
+    let whom = Whom::Hook { key: key.clone(), id: hook.id.clone(), kind: hook.kind };
+    Asking { whom, attempt, began: Instant::now(), name_asked: false }
+}
+
+/// Hands a name to the thread that looks names up, which is started on first need.
+fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str) -> Result<(), String> {
+    if names.is_none() {
+        let (ask, asked) = bounded::<String>(limits::PROBE_NAMES);
+        let shared = Arc::clone(shared);
+        thread::Builder::new()
+            .name("pk-probe-dns".to_owned())
+            .stack_size(limits::WORKER_STACK)
+            .spawn(move || {
+                for name in asked {
+                    let found = (name.as_str(), 0).to_socket_addrs();
+                    let result = match found.map(|mut all| all.next()) {
+                        Ok(Some(address)) => Ok(address.ip()),
+                        Ok(None) | Err(_) => Err("no such host".to_owned()),
+                    };
+                    shared.lock().named.push((name, result));
+                    shared.wake();
+                }
+            })
+            .map_err(|e| format!("no thread: {e}"))?;
+        *names = Some(ask);
+    }
+    match names.as_ref().map(|names| names.try_send(name.to_owned())) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(TrySendError::Full(_))) => Err("too many names are being looked up".to_owned()),
+        _ => Err("nobody looks names up".to_owned()),
+    }
+}
+
+/// Differs from process to process, so that nodes that boot together do not probe together.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// Rounded up, so that a wait never ends just before its time.
+fn to_timespec(wait: Duration) -> Timespec {
+    let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
+    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
+}
+
+#[cfg(test)]
+mod tests;

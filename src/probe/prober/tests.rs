@@ -1,0 +1,158 @@
+//! The thread, with the in-memory engine and servers on loopback.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc;
+
+use super::*;
+use crate::clock::Mono;
+use crate::config::Endpoint;
+use crate::probe::spec::{Probing, Target, Timing};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Ear(mpsc::Sender<News>);
+
+impl Hear for Ear {
+    fn hear(&self, news: News) {
+        _ = self.0.send(news);
+    }
+}
+
+fn ear() -> (Arc<dyn Hear>, mpsc::Receiver<News>) {
+    let (out, heard) = mpsc::channel();
+    (Arc::new(Ear(out)), heard)
+}
+
+fn prober() -> Prober {
+    let clock = System::start();
+    Prober::new(Docker::connect(&Endpoint::Fake, clock), clock).unwrap()
+}
+
+fn key(name: &str) -> PodKey {
+    PodKey { namespace: "default".into(), name: name.into() }
+}
+
+fn tcp(port: u16) -> Action {
+    Action::Tcp { host: None, port: Ok(port) }
+}
+
+fn ready(id: &str, action: Action, timeout: u64) -> Target {
+    let s = Duration::from_secs;
+    let timing = Timing { initial_delay: s(0), period: s(1), timeout: s(timeout), successes: 1, failures: 1 };
+    Target {
+        id: id.into(),
+        container: "app".into(),
+        started: Mono::default(),
+        adopted: false,
+        address: Some(Ipv4Addr::LOCALHOST.into()),
+        probes: [None, Some(Arc::new(Probing { timing, action })), None],
+    }
+}
+
+fn watch(targets: Vec<Target>) -> Watch {
+    Watch { targets, hooks: Vec::new() }
+}
+
+fn passed(id: &str) -> News {
+    News::Probed { id: id.into(), kind: Kind::Readiness, verdict: ProbeVerdict::Success }
+}
+
+/// A server that takes connections and says nothing; its port.
+fn silent() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[test]
+fn a_hundred_probes_that_hang_delay_nobody() {
+    let prober = prober();
+    let (_kept, port) = silent();
+    let get = crate::probe::spec::HttpGet {
+        tls: false,
+        host: None,
+        port: Ok(port),
+        path: "/".into(),
+        headers: Vec::new(),
+    };
+    let (deaf, heard_of_hanging) = ear();
+    let hanging = (0..100).map(|n| ready(&format!("h{n}"), Action::Http(get.clone()), 3600)).collect();
+    prober.watch(&key("hangs"), deaf, watch(hanging));
+    let (listener, heard) = ear();
+    prober.watch(&key("web"), listener, watch(vec![ready("a", tcp(port), 1)]));
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
+    assert!(heard_of_hanging.try_recv().is_err());
+}
+
+#[test]
+fn a_probe_that_turns_is_told_and_one_that_stays_is_not() {
+    let prober = prober();
+    let (server, port) = silent();
+    let (listener, heard) = ear();
+    prober.watch(&key("web"), listener, watch(vec![ready("a", tcp(port), 1)]));
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
+    drop(server);
+    let failed = News::Probed { id: "a".into(), kind: Kind::Readiness, verdict: ProbeVerdict::Failure };
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(failed));
+    assert!(heard.try_recv().is_err());
+}
+
+#[test]
+fn the_end_of_an_old_worker_does_not_silence_its_successor() {
+    let prober = prober();
+    let (_server, port) = silent();
+    let (old, _) = ear();
+    let (new, heard) = ear();
+    prober.watch(&key("web"), Arc::clone(&old), watch(vec![ready("a", tcp(port), 1)]));
+    prober.watch(&key("web"), new, watch(vec![ready("b", tcp(port), 1)]));
+    prober.watch(&key("web"), old, Watch::default());
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("b")));
+}
+
+#[test]
+fn names_are_looked_up_beside() {
+    let prober = prober();
+    let (_server, port) = silent();
+    let action = Action::Tcp { host: Some("localhost".into()), port: Ok(port) };
+    let (listener, heard) = ear();
+    prober.watch(&key("web"), listener, watch(vec![ready("a", action, 30)]));
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
+}
+
+#[test]
+fn hooks_run_once_and_their_end_is_told() {
+    let prober = prober();
+    let (_server, port) = silent();
+    let (listener, heard) = ear();
+    let hook = |id: &str, action: Action| HookWish {
+        id: id.into(),
+        kind: HookKind::PreStop,
+        action,
+        address: Some(Ipv4Addr::LOCALHOST.into()),
+    };
+    let hooks = vec![hook("a", tcp(port)), hook("b", Action::Exec(vec!["true".into()]))];
+    let all = Watch { targets: Vec::new(), hooks };
+    prober.watch(&key("web"), Arc::clone(&listener), all.clone());
+    let mut ends: Vec<(String, bool)> = (0..2)
+        .map(|_| match heard.recv_timeout(PATIENCE).unwrap() {
+            News::Hooked { id, result, .. } => (id, result.is_ok()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    ends.sort();
+    // The engine knows no container `b`.
+    assert_eq!(ends, [("a".to_owned(), true), ("b".to_owned(), false)]);
+    // Told again, nothing runs again: what comes next is another probe's result.
+    let mut more = all;
+    more.targets.push(ready("c", tcp(port), 1));
+    prober.watch(&key("web"), listener, more);
+    assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("c")));
+}
+
+#[test]
+fn nothing_to_ask_needs_no_thread() {
+    let prober = prober();
+    let (listener, _) = ear();
+    prober.watch(&key("web"), listener, Watch::default());
+    assert!(!prober.shared.lock().running);
+}

@@ -1,0 +1,299 @@
+//! All probes of the node and when which is due: one heap of times. Pure: told the time, it names
+//! what to ask; told the outcome, it says what changed. The order of times never drifts, for each probe
+//! keeps to its own grid of periods, however long an attempt takes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::outcome::{self, Outcome};
+use super::spec::{Kind, Probing, Target};
+use super::state::{Follow, Tracker};
+use crate::clock::Mono;
+use crate::limits;
+use crate::plan::ProbeVerdict;
+use crate::pod::PodKey;
+
+/// Names a probe within a [`Schedule`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProbeId(u64);
+
+/// A stored result that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Whose pod.
+    pub key: PodKey,
+    /// Container id.
+    pub id: String,
+    /// Which probe.
+    pub kind: Kind,
+    /// The result.
+    pub verdict: ProbeVerdict,
+}
+
+/// What an outcome leads to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Tell the worker.
+    pub changed: Option<Changed>,
+    /// Tell the operator; repetitions are left out.
+    pub line: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: PodKey,
+    kind: Kind,
+    target: Target,
+    probing: Arc<Probing>,
+    tracker: Tracker,
+    /// Its time in `due`.
+    next: Option<Mono>,
+    /// Being asked, or about to be.
+    busy: bool,
+    /// The attempt's place in the grid.
+    slot: Mono,
+    /// The next attempt is this one made again.
+    again: bool,
+    told: Told,
+}
+
+/// What was last said of a probe.
+#[derive(Debug, Default)]
+struct Told {
+    text: String,
+    at: Option<Mono>,
+    left_out: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Schedule {
+    random: u64,
+    next_id: u64,
+    /// Ordered by their ids.
+    entries: Vec<(ProbeId, Entry)>,
+    /// A time that its entry no longer has is passed over.
+    due: BinaryHeap<Reverse<(Mono, ProbeId)>>,
+}
+
+impl Schedule {
+    /// An empty one; `seed` spreads first attempts.
+    #[must_use]
+    pub fn new(seed: u64) -> Schedule {
+        Schedule { random: seed | 1, next_id: 0, entries: Vec::new(), due: BinaryHeap::new() }
+    }
+
+    fn get(&self, id: ProbeId) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.entries.get(at).map(|(_, entry)| entry)
+    }
+
+    fn get_mut(&mut self, id: ProbeId) -> Option<&mut Entry> {
+        let at = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.entries.get_mut(at).map(|(_, entry)| entry)
+    }
+
+    fn of(&self, key: &PodKey) -> Vec<ProbeId> {
+        self.entries.iter().filter(|(_, e)| e.key == *key).map(|(id, _)| *id).collect()
+    }
+
+    /// Takes the whole set of one pod. Gives the probes that are not wanted any more.
+    pub fn set(&mut self, key: &PodKey, targets: &[Target], now: Mono) -> Vec<ProbeId> {
+        let mut gone = self.of(key);
+        for target in targets {
+            for kind in Kind::ALL {
+                let Some(probing) = target.probe(kind) else { continue };
+                let same =
+                    |id: &ProbeId| self.get(*id).is_some_and(|e| e.kind == kind && e.target.id == target.id);
+                let known = gone.iter().copied().find(same);
+                gone.retain(|id| Some(*id) != known);
+                match known.and_then(|id| self.get_mut(id)) {
+                    Some(entry) => {
+                        entry.target = target.clone();
+                        entry.probing = Arc::clone(probing);
+                    }
+                    None => {
+                        let id = ProbeId(self.next_id);
+                        self.next_id = self.next_id.saturating_add(1);
+                        let entry = Entry {
+                            key: key.clone(),
+                            kind,
+                            target: target.clone(),
+                            probing: Arc::clone(probing),
+                            tracker: Tracker::new(kind, target.adopted),
+                            next: None,
+                            busy: false,
+                            slot: now,
+                            again: false,
+                            told: Told::default(),
+                        };
+                        self.entries.push((id, entry));
+                    }
+                }
+            }
+        }
+        self.entries.retain(|(id, _)| !gone.contains(id));
+        for id in self.of(key) {
+            self.arm(id, now);
+        }
+        gone
+    }
+
+    /// When the next one is due.
+    pub fn next_due(&mut self) -> Option<Mono> {
+        while let Some(&Reverse((at, id))) = self.due.peek() {
+            if self.get(id).is_some_and(|e| e.next == Some(at)) {
+                return Some(at);
+            }
+            self.due.pop();
+        }
+        None
+    }
+
+    /// Takes one that is due. It is being asked from now on, until [`Schedule::finished`].
+    pub fn take_due(&mut self, now: Mono) -> Option<ProbeId> {
+        self.next_due().filter(|at| *at <= now)?;
+        let Reverse((at, id)) = self.due.pop()?;
+        let entry = self.get_mut(id)?;
+        entry.next = None;
+        entry.busy = true;
+        if !std::mem::take(&mut entry.again) {
+            entry.slot = at;
+        }
+        Some(id)
+    }
+
+    /// What to ask, and of whom.
+    #[must_use]
+    pub fn question(&self, id: ProbeId) -> Option<(&Target, &Probing)> {
+        self.get(id).map(|e| (&e.target, &*e.probing))
+    }
+
+    /// An attempt came to its end. One that could not be made may be due again at once.
+    pub fn finished(&mut self, id: ProbeId, outcome: &Outcome, now: Mono) -> Finished {
+        let Some(entry) = self.get_mut(id) else { return Finished::default() };
+        entry.busy = false;
+        let changed = match entry.tracker.take(outcome, &entry.probing.timing) {
+            Follow::TryAgain => {
+                entry.again = true;
+                self.put(id, now);
+                return Finished::default();
+            }
+            Follow::ThrownAway => None,
+            Follow::Counted(changed) => changed,
+        };
+        let line = entry.line(outcome, now);
+        let changed = changed.map(|verdict| Changed {
+            key: entry.key.clone(),
+            id: entry.target.id.clone(),
+            kind: entry.kind,
+            verdict,
+        });
+        if !entry.tracker.is_held() {
+            let period = entry.probing.timing.period.max(Duration::from_secs(1));
+            let next = next_slot(entry.slot, period, now);
+            self.put(id, next);
+        }
+        if let Some(Changed { key, kind: Kind::Startup, .. }) = &changed {
+            for sibling in self.of(key) {
+                self.arm(sibling, now);
+            }
+        }
+        Finished { changed, line }
+    }
+
+    /// Sets the first attempt of a probe whose time has come to have one.
+    fn arm(&mut self, id: ProbeId, now: Mono) {
+        let Some(entry) = self.get(id) else { return };
+        if entry.busy || entry.next.is_some() || entry.tracker.is_held() {
+            return;
+        }
+        if entry.probing.action.needs_address() && entry.target.address.is_none() {
+            return;
+        }
+        // Of a container that was there before us it is taken that it has started, and whether it is ready
+        // kills nobody; its liveness waits all the same.
+        let open = entry.kind == Kind::Startup || (entry.target.adopted && entry.kind == Kind::Readiness);
+        if !open && !self.has_started(entry) {
+            return;
+        }
+        let timing = entry.probing.timing;
+        let first = entry.target.started.after(timing.initial_delay).max(now);
+        // Readiness is asked at once, as upstream does for whatever is not ready; the rest is spread.
+        let at_once = entry.kind == Kind::Readiness && !entry.target.adopted;
+        let spread = if at_once { Duration::ZERO } else { self.part_of(timing.period) };
+        self.put(id, first.after(spread));
+    }
+
+    fn has_started(&self, entry: &Entry) -> bool {
+        if entry.target.probe(Kind::Startup).is_none() {
+            return true;
+        }
+        let startup = |e: &Entry| {
+            e.kind == Kind::Startup
+                && e.key == entry.key
+                && e.target.id == entry.target.id
+                && e.tracker.stored() == Some(ProbeVerdict::Success)
+        };
+        self.entries.iter().any(|(_, e)| startup(e))
+    }
+
+    fn put(&mut self, id: ProbeId, at: Mono) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.next = Some(at);
+            self.due.push(Reverse((at, id)));
+        }
+    }
+
+    /// A random part of a period (xorshift).
+    fn part_of(&mut self, period: Duration) -> Duration {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
+        Duration::from_millis(self.random % millis)
+    }
+
+    /// How many it holds, and how many times are set.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.entries.len(), self.entries.iter().filter(|(_, e)| e.next.is_some()).count())
+    }
+}
+
+/// The next place in the grid; at once when the attempt took longer than that, and then in the grid again.
+fn next_slot(slot: Mono, period: Duration, now: Mono) -> Mono {
+    let late = now.since(slot).as_nanos().checked_div(period.as_nanos()).unwrap_or(0);
+    if late == 0 {
+        return slot.after(period);
+    }
+    let skip = u32::try_from(late).unwrap_or(u32::MAX);
+    slot.after(period.saturating_mul(skip))
+}
+
+impl Entry {
+    /// The log line of an outcome. The same text again, or another one too soon, is left out and counted.
+    fn line(&mut self, outcome: &Outcome, now: Mono) -> Option<String> {
+        let (reason, text) = outcome::event(self.kind, outcome)?;
+        let since = self.told.at.map(|at| now.since(at));
+        let patience =
+            if text == self.told.text { limits::PROBE_TOLD_SAME } else { limits::PROBE_TOLD_OTHER };
+        if since.is_some_and(|since| since < patience) {
+            self.told.left_out = self.told.left_out.saturating_add(1);
+            return None;
+        }
+        let more = match std::mem::take(&mut self.told.left_out) {
+            0 => String::new(),
+            n => format!(" ({n} more since the last line)"),
+        };
+        let shown: String = text.trim_end().chars().take(limits::PROBE_LINE).collect();
+        let line = format!("pod {}: container {}: {reason}: {shown}{more}", self.key, self.target.container);
+        self.told = Told { text, at: Some(now), left_out: 0 };
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests;

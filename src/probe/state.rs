@@ -1,0 +1,98 @@
+//! The counting of one probe of one container instance (spec/05 section 2, steps 10 to 14). Pure; a new
+//! container id is a new [`Tracker`], so nothing survives a restart (upstream lets the last run of results
+//! survive, by which a new instance could fail below its threshold).
+
+use super::outcome::Outcome;
+use super::spec::{Kind, Timing};
+use crate::limits;
+use crate::plan::ProbeVerdict;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracker {
+    kind: Kind,
+    adopted: bool,
+    stored: Option<ProbeVerdict>,
+    last: Option<ProbeVerdict>,
+    run: u32,
+    errors: u32,
+    held: bool,
+}
+
+/// What follows from an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// It could not be made: another one at once.
+    TryAgain,
+    /// It could not be made, several times: the next one in its time.
+    ThrownAway,
+    /// It counts. With `Some`: and the stored result has changed.
+    Counted(Option<ProbeVerdict>),
+}
+
+impl Tracker {
+    /// The initial results of spec/05 section 2. A container that ran before the daemon began counts as
+    /// ready (section 7).
+    #[must_use]
+    pub fn new(kind: Kind, adopted: bool) -> Tracker {
+        let stored = match kind {
+            Kind::Startup => None,
+            Kind::Readiness if adopted => Some(ProbeVerdict::Success),
+            Kind::Readiness => Some(ProbeVerdict::Failure),
+            Kind::Liveness => Some(ProbeVerdict::Success),
+        };
+        Tracker { kind, adopted, stored, last: None, run: 0, errors: 0, held: false }
+    }
+
+    /// The stored result; `None` before the first one of a startup probe.
+    #[must_use]
+    pub fn stored(&self) -> Option<ProbeVerdict> {
+        self.stored
+    }
+
+    /// It is not made any more for this container.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Takes the outcome of an attempt.
+    pub fn take(&mut self, outcome: &Outcome, timing: &Timing) -> Follow {
+        let result = match outcome {
+            Outcome::Errored { .. } => {
+                self.errors = self.errors.saturating_add(1);
+                if self.errors < limits::PROBE_TRIES {
+                    return Follow::TryAgain;
+                }
+                self.errors = 0;
+                return Follow::ThrownAway;
+            }
+            Outcome::Passed | Outcome::Warned(_) => ProbeVerdict::Success,
+            Outcome::Failed(_) => ProbeVerdict::Failure,
+        };
+        self.errors = 0;
+        self.run = if self.last == Some(result) { self.run.saturating_add(1) } else { 1 };
+        self.last = Some(result);
+        let threshold = match result {
+            ProbeVerdict::Success => timing.successes,
+            ProbeVerdict::Failure => timing.failures,
+        };
+        if self.run < threshold {
+            return Follow::Counted(None);
+        }
+        // Whether a container that was there before us had started is not known: it is never killed for
+        // that. From here its liveness probe judges it.
+        let assumed = self.adopted && self.kind == Kind::Startup;
+        let result = if assumed { ProbeVerdict::Success } else { result };
+        if self.kind == Kind::Startup || (self.kind == Kind::Liveness && result == ProbeVerdict::Failure) {
+            self.held = true;
+            self.run = 0;
+        }
+        let changed = self.stored != Some(result);
+        self.stored = Some(result);
+        Follow::Counted(changed.then_some(result))
+    }
+}
+
+#[cfg(test)]
+mod tests;

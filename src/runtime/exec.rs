@@ -1,0 +1,241 @@
+//! A command run in a container, from its creation to its exit code, advanced without blocking: how one
+//! thread has many of them under way. What a person runs goes through `docker::Docker::exec_start`.
+//!
+//! What must not happen here: output that grows without bound, or a stream that is left unread while the
+//! command runs (moby/moby#30311). Dropped before its end, it closes its connection; the command stays.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use super::body::ExecBody;
+use super::client::Pending;
+use super::connection::Wait;
+use super::docker::Docker;
+use super::exchange::{Exchange, Goal};
+use super::frames::StreamKind;
+use super::refusal::refusal;
+use super::request::Request;
+use super::stream::{Body, Output, OutputStream};
+use super::types::{Call, DockerError, Reply};
+use crate::limits;
+
+/// A command that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executed {
+    /// Exit code.
+    pub code: i64,
+    /// Standard output, cut at the limit.
+    pub stdout: Vec<u8>,
+    /// Standard error, cut at the limit.
+    pub stderr: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Execution {
+    docker: Docker,
+    step: Step,
+    limit: usize,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Create(Pending),
+    Start {
+        id: String,
+        exchange: Box<Exchange>,
+        until: Instant,
+    },
+    Stream {
+        id: String,
+        output: Box<OutputStream>,
+    },
+    /// The exit code may lag behind the end of the streams.
+    Ask {
+        id: String,
+        pending: Pending,
+        until: Instant,
+    },
+    Rest {
+        id: String,
+        at: Instant,
+        until: Instant,
+    },
+    Over,
+}
+
+impl Execution {
+    /// Begins to run `command` in a container; `limit` bytes of each stream are kept.
+    #[must_use]
+    pub fn begin(docker: &Docker, container: &str, command: &[String], limit: usize) -> Execution {
+        let body = ExecBody {
+            attach_stdin: false,
+            attach_stdout: true,
+            attach_stderr: true,
+            tty: false,
+            cmd: command.to_vec(),
+        };
+        let pending = docker.begin(&Call::ExecCreate { id: container.to_owned(), body });
+        Execution {
+            docker: docker.clone(),
+            step: Step::Create(pending),
+            limit,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        }
+    }
+
+    /// The command has been started, as far as is known, and has not ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(self.step, Step::Stream { .. })
+    }
+
+    /// Goes on as far as possible without waiting. Gives the result once, when it is there.
+    pub fn advance(&mut self) -> Option<Result<Executed, DockerError>> {
+        loop {
+            let step = std::mem::replace(&mut self.step, Step::Over);
+            match self.onward(step) {
+                Ok(Onward::Go(step)) => self.step = step,
+                Ok(Onward::Wait(step)) => {
+                    self.step = step;
+                    return None;
+                }
+                Ok(Onward::End(code)) => {
+                    let stdout = std::mem::take(&mut self.stdout);
+                    let stderr = std::mem::take(&mut self.stderr);
+                    return Some(Ok(Executed { code, stdout, stderr }));
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    fn onward(&mut self, step: Step) -> Result<Onward, DockerError> {
+        match step {
+            Step::Create(mut pending) => match pending.advance() {
+                None => Ok(Onward::Wait(Step::Create(pending))),
+                Some(Ok(Reply::ExecCreated { id })) => self.start(id).map(Onward::Go),
+                Some(Ok(_)) => Err(odd("exec create")),
+                Some(Err(error)) => Err(error),
+            },
+            Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head)? {
+                None if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
+                None => Ok(Onward::Wait(Step::Start { id, exchange, until })),
+                Some(answer) if answer.head.status >= 300 => {
+                    let error = refusal(answer.head.status, &answer.body);
+                    exchange.finish();
+                    Err(error)
+                }
+                Some(answer) => {
+                    let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body, false));
+                    Ok(Onward::Go(Step::Stream { id, output }))
+                }
+            },
+            Step::Stream { id, mut output } => loop {
+                let (into, bytes) = match output.next(&Wait::at_most(std::time::Duration::ZERO))? {
+                    Output::Idle => return Ok(Onward::Wait(Step::Stream { id, output })),
+                    Output::End => {
+                        let now = Instant::now();
+                        let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
+                        return Ok(Onward::Go(self.ask(id, until)));
+                    }
+                    Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => {
+                        (&mut self.stderr, bytes)
+                    }
+                    Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut self.stdout, bytes),
+                };
+                let room = self.limit.saturating_sub(into.len()).min(bytes.len());
+                into.extend_from_slice(bytes.get(..room).unwrap_or_default());
+            },
+            Step::Ask { id, mut pending, until } => match pending.advance() {
+                None => Ok(Onward::Wait(Step::Ask { id, pending, until })),
+                Some(Ok(Reply::Exec(detail))) => match detail.exit_code.filter(|_| !detail.running) {
+                    Some(code) => Ok(Onward::End(code)),
+                    None if Instant::now() >= until => {
+                        Err(DockerError::BadAnswer("exec: its output is over, and it still runs".to_owned()))
+                    }
+                    None => {
+                        let now = Instant::now();
+                        let at = now.checked_add(limits::EXEC_EXIT_LOOK).unwrap_or(now);
+                        Ok(Onward::Wait(Step::Rest { id, at, until }))
+                    }
+                },
+                Some(Ok(_)) => Err(odd("exec inspect")),
+                Some(Err(error)) => Err(error),
+            },
+            Step::Rest { id, at, until } if Instant::now() < at => {
+                Ok(Onward::Wait(Step::Rest { id, at, until }))
+            }
+            Step::Rest { id, until, .. } => Ok(Onward::Go(self.ask(id, until))),
+            Step::Over => Err(DockerError::Lost("the result was taken before".to_owned())),
+        }
+    }
+
+    fn start(&self, id: String) -> Result<Step, DockerError> {
+        match &self.docker {
+            Docker::Engine(client) => {
+                let exchange = Box::new(Exchange::begin(client, Some(Request::exec_start(&id, false)))?);
+                let now = Instant::now();
+                Ok(Step::Start { id, exchange, until: now.checked_add(limits::SHORT_CALL).unwrap_or(now) })
+            }
+            Docker::Fake(_) => {
+                let output = Box::new(self.docker.exec_start(&id, false)?.output);
+                Ok(Step::Stream { id, output })
+            }
+        }
+    }
+
+    fn ask(&self, id: String, until: Instant) -> Step {
+        let pending = self.docker.begin(&Call::ExecInspect { id: id.clone() });
+        Step::Ask { id, pending, until }
+    }
+
+    /// What to poll for reading.
+    #[must_use]
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.step {
+            Step::Create(pending) | Step::Ask { pending, .. } => pending.fd(),
+            Step::Start { exchange, .. } => Some(exchange.as_fd()),
+            Step::Stream { output, .. } => Some(output.as_fd()),
+            Step::Rest { .. } | Step::Over => None,
+        }
+    }
+
+    /// Poll for writing, too.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        match &self.step {
+            Step::Create(pending) | Step::Ask { pending, .. } => pending.wants_write(),
+            Step::Start { exchange, .. } => exchange.wants_write(),
+            Step::Stream { .. } | Step::Rest { .. } | Step::Over => false,
+        }
+    }
+
+    /// Advance it then at the latest.
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        match &self.step {
+            Step::Create(pending) | Step::Ask { pending, .. } => match pending.fd() {
+                Some(_) => pending.deadline(),
+                None => Some(Instant::now()),
+            },
+            Step::Start { until, .. } => Some(*until),
+            Step::Rest { at, .. } => Some(*at),
+            Step::Stream { .. } => None,
+            Step::Over => None,
+        }
+    }
+}
+
+enum Onward {
+    Go(Step),
+    Wait(Step),
+    End(i64),
+}
+
+fn odd(what: &str) -> DockerError {
+    DockerError::BadAnswer(format!("{what}: an answer of another kind"))
+}
