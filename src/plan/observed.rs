@@ -184,7 +184,9 @@ impl Observed {
 
 fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
     let mut found: Vec<&Owned> = found.collect();
-    // Equal attempts happen only after somebody meddled; the id makes the order total all the same.
-    found.sort_by(|a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
+    // Equal attempts happen only after somebody meddled, or when Docker makes late what an earlier daemon
+    // asked for: then what runs counts, and is not replaced. The id makes the order total all the same.
+    let runs = |c: &Owned| c.state.is_running();
+    found.sort_by(|a, b| (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id)));
     found
 }

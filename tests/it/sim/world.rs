@@ -6,11 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PodStatus;
 use podkeeper::clock::{Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
 use podkeeper::pod::{DesiredPod, PodKey, Source};
+use podkeeper::probe::prober::News;
+use podkeeper::probe::schedule::{ProbeId, Schedule};
+use podkeeper::probe::{Kind, Outcome, Probing, Target, Watch};
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
 use podkeeper::runtime::map::MapConfig;
 use podkeeper::runtime::{Call, DockerError, DockerState, Reply, labels, sandbox_image};
@@ -18,6 +22,7 @@ use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 
+use super::probes::Answers;
 use super::sources::{self, Hub};
 
 pub const ROOT: &str = "/var/lib/podkeeper";
@@ -46,8 +51,10 @@ pub struct World {
     generation: u64,
     /// The story so far; `None` unless somebody wants to read it.
     trace: Option<Vec<String>>,
-    /// Calls that stopped something that ran, with the time.
-    pub kills: Vec<(Mono, String)>,
+    /// Calls that stopped something that ran: when, its name, its id.
+    pub kills: Vec<(Mono, String, String)>,
+    /// What probes bring.
+    pub answers: Answers,
     pub counts: Counts,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
@@ -111,6 +118,15 @@ enum Job {
     Scan {
         generation: u64,
     },
+    /// A probe may be due.
+    ProbeDue {
+        generation: u64,
+    },
+    Probed {
+        generation: u64,
+        probe: ProbeId,
+        outcome: Outcome,
+    },
     /// What the two sources of [`Hub`] do.
     Hub {
         generation: u64,
@@ -138,6 +154,10 @@ pub struct Daemon {
     listed_at: Mono,
     last_files: Option<BTreeMap<String, String>>,
     settings: Arc<Settings>,
+    /// The daemon's own; only what is asked, and the answers, are this world's.
+    probes: Schedule,
+    /// When the agenda has [`Job::ProbeDue`].
+    probe_due: Option<Mono>,
 }
 
 struct Worker {
@@ -188,6 +208,7 @@ impl World {
             generation: 0,
             trace: traced.then(Vec::new),
             kills: Vec::new(),
+            answers: Answers::default(),
             counts: Counts::default(),
             engine_restarted: false,
             checked: 0,
@@ -240,7 +261,10 @@ impl World {
             listed_at: Mono::default(),
             last_files: None,
             settings,
+            probes: Schedule::new(self.seed),
+            probe_due: None,
         });
+        self.answers.forget();
         self.note(|| "daemon starts".into());
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
@@ -332,7 +356,10 @@ impl World {
                 let delay = Duration::from_micros(self.below(2000));
                 self.later(delay, Job::Read { generation, key });
             }
-            Effect::Retire(key) => _ = daemon.workers.remove(&key),
+            Effect::Retire(key) => {
+                daemon.workers.remove(&key);
+                daemon.probes.set(&key, &[], self.now);
+            }
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }
@@ -369,11 +396,80 @@ impl World {
                 }
                 // There is no preload directory in this world.
                 Output::Missing(_) => {}
-                Output::Watch(_) => {}
+                Output::Watch(watch) => self.watch(key, &watch),
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
         }
+    }
+
+    fn watch(&mut self, key: &PodKey, watch: &Watch) {
+        assert!(watch.hooks.is_empty(), "no manifest of this world has hooks");
+        self.daemon.as_mut().unwrap().probes.set(key, &watch.targets, self.now);
+        self.plan_probe();
+    }
+
+    fn plan_probe(&mut self) {
+        let generation = self.generation;
+        let Some(daemon) = self.daemon.as_mut() else { return };
+        let Some(at) = daemon.probes.next_due().map(|at| at.max(self.now)) else { return };
+        if daemon.probe_due.is_none_or(|planned| at < planned) {
+            daemon.probe_due = Some(at);
+            self.later(at.since(self.now), Job::ProbeDue { generation });
+        }
+    }
+
+    /// Asks what is due. What does not run gives no answer but an error.
+    fn ask_probes(&mut self) {
+        let (now, generation, seed) = (self.now, self.generation, self.seed);
+        let daemon = self.daemon.as_mut().unwrap();
+        if daemon.probe_due.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        let mut asked = Vec::new();
+        while let Some(probe) = daemon.probes.take_due(now) {
+            let (target, probing) = daemon.probes.question(probe).unwrap();
+            let kind = kind_of(target, probing);
+            self.answers.ask(target, kind);
+            let runs = self.engine.get(&target.id).is_some_and(|c| c.state == DockerState::Running);
+            asked.push(if runs {
+                let (outcome, takes) = self.answers.draw(&mut self.rng, kind, &target.container, seed);
+                (takes, probe, outcome)
+            } else {
+                (Duration::from_millis(1), probe, Outcome::unknown("it does not run"))
+            });
+        }
+        for (takes, probe, outcome) in asked {
+            self.later(takes, Job::Probed { generation, probe, outcome });
+        }
+        self.plan_probe();
+    }
+
+    /// An answer comes to the schedule, and what follows from it to the worker.
+    fn probed(&mut self, probe: ProbeId, outcome: &Outcome) {
+        let (now, generation) = (self.now, self.generation);
+        let daemon = self.daemon.as_mut().unwrap();
+        // `None`: nobody wants to know any more.
+        let Some((target, probing)) = daemon.probes.question(probe) else { return };
+        let kind = kind_of(target, probing);
+        self.answers.count(target, kind, &probing.timing, outcome);
+        let finished = daemon.probes.finished(probe, outcome, now);
+        if let Some(changed) = finished.changed {
+            let worker = daemon.workers.get_mut(&changed.key).expect("a probe of a worker that is not there");
+            let verdict = changed.verdict;
+            worker.slot.news(News::Probed { id: changed.id.clone(), kind, verdict });
+            let key = changed.key;
+            self.note(|| format!("probe {} {} {kind:?}: {verdict:?}", key.name, short(&changed.id)));
+            let delay = Duration::from_micros(self.below(2000));
+            self.later(delay, Job::Read { generation, key });
+        }
+        self.plan_probe();
+    }
+
+    /// What is known of the pods, by name.
+    pub fn statuses(&self) -> BTreeMap<String, Arc<PodStatus>> {
+        let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
+        snapshot.pods.into_iter().map(|view| (view.pod.key.name.clone(), view.status)).collect()
     }
 
     // --- what happens -------------------------------------------------------------------------------
@@ -463,6 +559,10 @@ impl World {
                 Deed::Answered => self.answered(),
                 Deed::HeadStart => self.head_start_ends(),
             },
+            Job::ProbeDue { generation } if generation == self.generation => self.ask_probes(),
+            Job::Probed { generation, probe, outcome } if generation == self.generation => {
+                self.probed(probe, &outcome);
+            }
             _ => {}
         }
     }
@@ -566,8 +666,12 @@ impl World {
             _ => None,
         };
         if let Some(victim) = victim.filter(|c| c.state == DockerState::Running) {
-            let name = victim.name.clone();
-            self.kills.push((self.now, name));
+            let (name, id) = (victim.name.clone(), victim.id.clone());
+            let sandbox = victim.body.labels.get(labels::SANDBOX_ID).and_then(|of| self.engine.get(of));
+            if sandbox.is_some_and(|s| s.state == DockerState::Running) {
+                self.answers.judge_kill(&name, &id);
+            }
+            self.kills.push((self.now, name, id));
         }
     }
 
@@ -640,6 +744,12 @@ impl World {
     pub fn story(&self) -> String {
         self.trace.as_deref().unwrap_or_default().join("\n")
     }
+}
+
+/// Which probe of the target this is.
+fn kind_of(target: &Target, probing: &Probing) -> Kind {
+    let this = |kind: &Kind| target.probe(*kind).is_some_and(|of| std::ptr::eq(&**of, probing));
+    Kind::ALL.into_iter().find(this).expect("a probe that its target does not have")
 }
 
 /// The pod of a manifest. The same few manifests are read again and again: decoded once.
