@@ -97,7 +97,7 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     // An older version of it that passed stays, and is marked.
     let told = rig.source(with(&["a"], "a/a-2"));
     assert_eq!(acts(told.clone()), [""; 0]);
-    assert!(told[0].ends_with("(PodSecurity); the version before it stays"), "{told:?}");
+    assert!(told[0].ends_with("(/m/a.yaml; the version before it stays)"), "{told:?}");
     assert_eq!(stale(&rig), "a STALE");
     // Orphans of a refused pod are stopped: nobody wants them.
     let mut rig = Rig::new();

@@ -586,13 +586,14 @@ impl World {
     }
 
     /// What the daemon keeps of all that has happened is bounded.
-    pub fn check_ring(&self) {
-        let Some(daemon) = &self.daemon else { return };
+    pub fn check_ring(&self) -> usize {
+        let Some(daemon) = &self.daemon else { return 0 };
         let kept = daemon.turn.events();
         assert!(kept.len() <= limits::EVENTS);
         for (at, one) in kept.iter().enumerate() {
             assert!(!kept.iter().skip(at + 1).any(|other| other.event == one.event), "{one:?} is kept twice");
         }
+        kept.len()
     }
 
     /// Ids of our running containers, by Docker name.
