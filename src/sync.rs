@@ -107,7 +107,8 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
             Some(started.map_err(cannot("the URL source could not be started"))?)
         }
     };
-    let writer = Writer::start(&config.run_dir, &config.node_name).map_err(cannot("the status thread could not be started"))?;
+    let writer = Writer::start(&config.run_dir, &config.node_name)
+        .map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
     let mut turn = Turn::new(Arc::clone(&config));
@@ -115,16 +116,8 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         Ok(events) => turn.restore_events(events),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
-    let mut main = Main {
-        turn,
-        workers: BTreeMap::new(),
-        file,
-        http,
-        preload,
-        writer,
-        tools,
-        failed: Vec::new(),
-    };
+    let mut main =
+        Main { turn, workers: BTreeMap::new(), file, http, preload, writer, tools, failed: Vec::new() };
     main.run(&signals, &events);
     // Who waits to be heard must not hold up the end.
     drop(events);

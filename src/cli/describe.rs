@@ -14,8 +14,8 @@ use super::parse::Options;
 use super::{events, fail, human, pods, print, say, table};
 use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
-use crate::source::{Problem, Severity};
 use crate::recorder::object::{self, Events};
+use crate::source::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
@@ -32,8 +32,7 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
     let now = System::start().now().wall;
     let page = |pod: &Pod| describe(&status.file, pod, &happened, now);
     let (found, missing) = pods::select(&status.file, options, names);
-    let texts: Vec<String> =
-        found.iter().filter_map(|i| status.file.pods.get(*i)).map(page).collect();
+    let texts: Vec<String> = found.iter().filter_map(|i| status.file.pods.get(*i)).map(page).collect();
     let mut exit = print(&texts.join("\n\n"));
     if found.is_empty() && missing.is_empty() {
         say(&pods::nothing(&status.file, options));
@@ -262,7 +261,10 @@ mod tests {
         let (events, now) = (events::tests::events(), "2026-01-02T04:00:00Z".parse().unwrap());
         for name in ["web", "stack", "job", "broken", "leaving", "refused"] {
             let index = pods::find(&file, "default", name).unwrap();
-            crate::cli::golden(&format!("cli/describe-{name}.txt"), &describe(&file, &file.pods[index], &events, now));
+            crate::cli::golden(
+                &format!("cli/describe-{name}.txt"),
+                &describe(&file, &file.pods[index], &events, now),
+            );
         }
     }
 

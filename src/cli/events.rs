@@ -166,7 +166,8 @@ pub fn describe(events: &Events, uid: &str, now: Timestamp) -> String {
     if own.peek().is_none() {
         return "Events:\t<none>\n".to_owned();
     }
-    let mut text = "Events:\n  Type\tReason\tAge\tFrom\tMessage\n  ----\t------\t----\t----\t-------\n".to_owned();
+    let mut text =
+        "Events:\n  Type\tReason\tAge\tFrom\tMessage\n  ----\t------\t----\t----\t-------\n".to_owned();
     for event in own {
         let mut age = human::age(Some(&event.last_timestamp), now);
         if event.count > 1 {
@@ -220,7 +221,10 @@ pub(crate) mod tests {
     #[test]
     fn nothing_is_an_answer_too() {
         let check = |line: &str, shown: &str, told: &str| {
-            assert_eq!((show(line, &Events::default()).as_str(), nothing(&options(line)).as_str()), (shown, told));
+            assert_eq!(
+                (show(line, &Events::default()).as_str(), nothing(&options(line)).as_str()),
+                (shown, told)
+            );
         };
         check("get events", "", "No resources found in default namespace.");
         check("get events -A", "", "No resources found");

@@ -69,7 +69,9 @@ impl Verb {
             Verb::Run => "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
             Verb::Check => "check [FLAG...] FILE|DIR|-...",
             Verb::Forget => "forget --source file|http [--root-dir DIR]",
-            Verb::Get => "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+            Verb::Get => {
+                "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]"
+            }
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",

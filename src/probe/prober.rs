@@ -69,7 +69,9 @@ impl News {
             (News::Probed { id, kind, .. }, News::Probed { id: of, kind: which, .. }) => {
                 id == of && kind == which
             }
-            (News::Said { id, kind, .. }, News::Said { id: of, kind: which, .. }) => id == of && kind == which,
+            (News::Said { id, kind, .. }, News::Said { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
             (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. }) => {
                 id == of && kind == which
             }

@@ -133,7 +133,8 @@ pub fn mask(mut message: String, objects: &Objects) -> String {
         Content::Secret { data, .. } => Some(data.values()),
         Content::ConfigMap { .. } | Content::Claim { .. } => None,
     });
-    let values = secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
+    let values =
+        secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
     let mut values: Vec<&str> =
         values.filter(|v| (limits::EVENT_SECRET..=message.len()).contains(&v.len())).collect();
     // One may be part of another.

@@ -123,7 +123,8 @@ impl EventObject {
         };
         let pod = PodKey { namespace: of.namespace, name: of.name };
         let event = PodEvent { pod, uid: of.uid, subject, weight, reason: reason.into(), message };
-        let serial = metadata.name.rsplit_once('.').and_then(|(_, hex)| i128::from_str_radix(hex, 16).ok())?;
+        let serial =
+            metadata.name.rsplit_once('.').and_then(|(_, hex)| i128::from_str_radix(hex, 16).ok())?;
         Some(Kept::restored(event, serial, self.first_timestamp.0, self.last_timestamp.0, count))
     }
 }

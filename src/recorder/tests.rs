@@ -136,7 +136,9 @@ fn what_is_written_is_read_and_restored() {
     assert_eq!(again.take_changed(), None, "nothing to write");
     again.add(event("u1", "web", words::started()), &at(20));
     assert_eq!(again.all().last().map(|k| (k.count, k.first)), Some((2, at(0).wall)));
-    for damaged in [&bytes[..bytes.len() / 2], b"{}", b"[]", b"{\"apiVersion\":\"podkeeper.dev/v1\",\"items\":[1]}"] {
+    for damaged in
+        [&bytes[..bytes.len() / 2], b"{}", b"[]", b"{\"apiVersion\":\"podkeeper.dev/v1\",\"items\":[1]}"]
+    {
         std::fs::write(dir.join(object::NAME), damaged).unwrap();
         let error = object::read(&dir).unwrap_err();
         assert!(error.contains("events.json: "), "{error}");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Effect, Reading, Turn};
 use crate::clock::Now;
-use crate::recorder::{PodEvent, words};
 use crate::pod::{DesiredPod, Source};
+use crate::recorder::{PodEvent, words};
 use crate::source::{PodSet, Problem, Refused, Severity, SourceUpdate};
 
 impl Turn {

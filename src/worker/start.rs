@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container;
 use super::hooks::has_post_start;
 use super::images::NEVER_PULL;
 use super::job::{Ask, Ensured, Job, Place, Retry};
@@ -22,6 +21,7 @@ use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::words;
 use crate::runtime::{Call, env, labels, map, names};
+use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
 const CONFIG_ERROR: &str = "CreateContainerConfigError";

@@ -18,7 +18,8 @@ impl Machine {
         };
         let pod = self.state.pod();
         let subject = container.map(|name| {
-            let kind = pod.and_then(|pod| pod.container(name)).map_or(ContainerKind::Regular, |(kind, _)| kind);
+            let kind =
+                pod.and_then(|pod| pod.container(name)).map_or(ContainerKind::Regular, |(kind, _)| kind);
             Subject { init: kind != ContainerKind::Regular, name: name.to_owned() }
         });
         self.put_event(uid, subject, words);

@@ -93,10 +93,10 @@ fn a_failing_liveness_probe_is_told_and_counted() {
     let killing = wait_event(&node, "Killing");
     assert_eq!(killing.message, "Container app failed liveness probe, will be restarted");
     let unhealthy = find(&node, "Unhealthy").unwrap();
-    assert_eq!((unhealthy.weight.as_str(), unhealthy.message.as_str()), (
-        "Warning",
-        "Liveness probe failed: <secret>",
-    ));
+    assert_eq!(
+        (unhealthy.weight.as_str(), unhealthy.message.as_str()),
+        ("Warning", "Liveness probe failed: <secret>",)
+    );
     assert!(!node.log().contains("pa55word"), "{}", node.log());
     node.wait_until("it is started again", || find(&node, "Started").is_some_and(|e| e.count >= 2));
     node.wait_until("it is counted", || find(&node, "Unhealthy").is_some_and(|e| e.count >= 2));

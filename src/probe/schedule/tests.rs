@@ -243,7 +243,8 @@ fn each_attempt_that_fails_is_told() {
     bench.answers.insert(Kind::Readiness, Outcome::Failed("HTTP probe failed with statuscode: 500".into()));
     bench.set(&[target("a", [None, probing(0, 1, 3), None])]);
     bench.pass(s(299));
-    let text = "default/web-node a: Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 500";
+    let text =
+        "default/web-node a: Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 500";
     assert_eq!(bench.said, vec![text; 300]);
     bench.answers.insert(Kind::Readiness, Outcome::Passed);
     bench.pass(s(20));

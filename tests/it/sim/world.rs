@@ -259,7 +259,9 @@ impl World {
     fn event(&mut self, event: Event) {
         let now = self.now();
         if let Event::Happened(event) = &event {
-            self.note(|| format!("event {} {:?} {}: {}", event.pod.name, event.subject, event.reason, event.message));
+            self.note(|| {
+                format!("event {} {:?} {}: {}", event.pod.name, event.subject, event.reason, event.message)
+            });
             let container = event.subject.as_ref().map(|s| s.name.clone()).unwrap_or_default();
             let key = (event.uid.clone(), container, event.reason.clone().into_owned());
             *self.told.entry(key).or_default() += 1;
@@ -386,7 +388,8 @@ impl World {
                 let before = self.starts_of(&call);
                 let result = self.engine.perform(&call, now);
                 let after = self.starts_of(&call);
-                if let Some((key, starts)) = after.filter(|after| before.as_ref().is_some_and(|b| b != after)) {
+                if let Some((key, starts)) = after.filter(|after| before.as_ref().is_some_and(|b| b != after))
+                {
                     *self.starts.entry(key).or_default() += u64::from(starts > 0);
                 }
                 self.note(|| format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
@@ -580,7 +583,11 @@ impl World {
             assert!(started >= *starts, "{name} of {uid}: {starts} starts, {started} told");
             assert!(created >= started, "{name} of {uid}: {created} made, {started} started");
             if exactly {
-                assert_eq!((created, started, told("Pulled")), (*starts, *starts, *starts), "{name} of {uid}");
+                assert_eq!(
+                    (created, started, told("Pulled")),
+                    (*starts, *starts, *starts),
+                    "{name} of {uid}"
+                );
             }
         }
     }
