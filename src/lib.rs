@@ -18,6 +18,7 @@ pub mod pod;
 pub mod policy;
 pub mod probe;
 pub mod qos;
+pub mod recorder;
 pub mod runtime;
 pub mod source;
 pub mod status;

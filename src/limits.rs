@@ -270,12 +270,6 @@ pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
 pub const PROBE_EXECS_LEFT: usize = 3;
 /// Host names waiting to be looked up.
 pub const PROBE_NAMES: usize = 64;
-/// A probe's log line with the same text is written again after this.
-pub const PROBE_TOLD_SAME: Duration = Duration::from_secs(300);
-/// One with another text after this.
-pub const PROBE_TOLD_OTHER: Duration = Duration::from_secs(10);
-/// Characters of a probe's text in the log.
-pub const PROBE_LINE: usize = 1024;
 /// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
 pub const GRPC_BYTES: usize = 16 * 1024;
 /// Bytes that a gRPC probe reads in all.
@@ -291,6 +285,27 @@ pub const HOOK_HTTP: Duration = Duration::from_secs(600);
 pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
 /// Largest status file the command line reads, bytes.
 pub const STATUS_BYTES: usize = 64 * 1024 * 1024;
+
+// --- Events of pods ------------------------------------------------------------------------------
+
+/// Events that are kept; past it, the one that was not seen for longest goes.
+pub const EVENTS: usize = 500;
+/// Bytes of all of them.
+pub const EVENTS_BYTES: usize = 256 * 1024;
+/// Longest message of an event, bytes (as in `events.k8s.io`).
+pub const EVENT_MESSAGE: usize = 1024;
+/// Events of one container and reason that differ in their text alone; what comes after becomes one.
+pub const EVENT_VARIANTS: usize = 10;
+/// An event that is seen again is logged again after this, and at each power of ten.
+pub const EVENT_LOG_AGAIN: Duration = Duration::from_secs(600);
+/// Shortest value of a Secret that is looked for in messages, bytes.
+pub const EVENT_SECRET: usize = 4;
+/// The event file is written at most this often while there are new events.
+pub const EVENTS_NEW: Duration = Duration::from_millis(500);
+/// And at most this often for counts alone.
+pub const EVENTS_REPEATED: Duration = Duration::from_secs(10);
+/// Largest event file that is read, bytes.
+pub const EVENTS_FILE: usize = 4 * 1024 * 1024;
 
 // --- The in-memory Docker ------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ use crate::image::preload::Preload;
 use crate::limits;
 use crate::pod::{PodKey, Source};
 use crate::probe::Prober;
+use crate::recorder::object;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
@@ -105,19 +106,17 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
             Some(started.map_err(cannot("the URL source could not be started"))?)
         }
     };
-    let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
+    let writer = Writer::start(&config.run_dir, &config.node_name)
+        .map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
-    let mut main = Main {
-        turn: Turn::new(Arc::clone(&config)),
-        workers: BTreeMap::new(),
-        file,
-        http,
-        preload,
-        writer,
-        tools,
-        failed: Vec::new(),
-    };
+    let mut turn = Turn::new(Arc::clone(&config));
+    match object::restore(&config.run_dir) {
+        Ok(events) => turn.restore_events(events),
+        Err(why) => log::warn!("earlier events are not shown: {why}"),
+    }
+    let mut main =
+        Main { turn, workers: BTreeMap::new(), file, http, preload, writer, tools, failed: Vec::new() };
     main.run(&signals, &events);
     // Who waits to be heard must not hold up the end.
     drop(events);
@@ -276,6 +275,9 @@ impl Main {
     }
 
     fn publish(&mut self) {
+        if let Some((change, events)) = self.turn.take_events() {
+            self.writer.publish_events(change, events);
+        }
         if self.turn.take_changed() {
             let now = self.tools.clock.now();
             self.writer.publish(self.turn.snapshot(&now));

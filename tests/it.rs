@@ -11,6 +11,9 @@ mod cli_live;
 #[path = "it/docker_client.rs"]
 mod docker_client;
 #[cfg(test)]
+#[path = "it/events.rs"]
+mod events;
+#[cfg(test)]
 #[path = "it/fake_like_real.rs"]
 mod fake_like_real;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `describe pod`: one pod in full, in the layout of kubectl's describer
-//! (`kubectl/pkg/describe/describe.go`), then what is wrong with it. What kubectl finds in events (why a
-//! container waits) stands under the container, because a node keeps no events.
+//! (`kubectl/pkg/describe/describe.go`), then what is wrong with it and what happened to it. Why a
+//! container waits stands under the container too: events are forgotten.
 
 mod containers;
 
@@ -11,8 +11,10 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
 
 use super::exit::Exit;
 use super::parse::Options;
-use super::{fail, human, pods, print, say, table};
+use super::{events, fail, human, pods, print, say, table};
+use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
+use crate::recorder::object::{self, Events};
 use crate::source::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
 
@@ -22,9 +24,15 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
         Ok(status) => status,
         Err(exit) => return exit,
     };
+    // A page without them is better than none.
+    let happened = object::read(&options.run_dir).unwrap_or_else(|error| {
+        say(&format!("warning: {error}"));
+        Events::default()
+    });
+    let now = System::start().now().wall;
+    let page = |pod: &Pod| describe(&status.file, pod, &happened, now);
     let (found, missing) = pods::select(&status.file, options, names);
-    let texts: Vec<String> =
-        found.iter().filter_map(|i| status.file.pods.get(*i)).map(|p| describe(&status.file, p)).collect();
+    let texts: Vec<String> = found.iter().filter_map(|i| status.file.pods.get(*i)).map(page).collect();
     let mut exit = print(&texts.join("\n\n"));
     if found.is_empty() && missing.is_empty() {
         say(&pods::nothing(&status.file, options));
@@ -71,7 +79,7 @@ impl Page {
 }
 
 /// The whole page of one pod.
-fn describe(file: &StatusFile, pod: &Pod) -> String {
+fn describe(file: &StatusFile, pod: &Pod, happened: &Events, now: Timestamp) -> String {
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let status = pod.status.as_ref().unwrap_or(&no_status);
@@ -94,6 +102,8 @@ fn describe(file: &StatusFile, pod: &Pod) -> String {
     page.list("Node-Selectors", pairs(spec.node_selector.as_ref()));
     page.list("Tolerations", spec.tolerations.iter().flatten().map(toleration));
     problems(&mut page, file, pod);
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    page.0.push_str(&events::describe(happened, uid, now));
     table::align(&page.0)
 }
 
@@ -248,9 +258,13 @@ mod tests {
     #[test]
     fn pages_are_kubectls() {
         let file = pods::tests::node().file;
+        let (events, now) = (events::tests::events(), "2026-01-02T04:00:00Z".parse().unwrap());
         for name in ["web", "stack", "job", "broken", "leaving", "refused"] {
             let index = pods::find(&file, "default", name).unwrap();
-            crate::cli::golden(&format!("cli/describe-{name}.txt"), &describe(&file, &file.pods[index]));
+            crate::cli::golden(
+                &format!("cli/describe-{name}.txt"),
+                &describe(&file, &file.pods[index], &events, now),
+            );
         }
     }
 

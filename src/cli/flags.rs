@@ -69,7 +69,9 @@ impl Verb {
             Verb::Run => "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
             Verb::Check => "check [FLAG...] FILE|DIR|-...",
             Verb::Forget => "forget --source file|http [--root-dir DIR]",
-            Verb::Get => "get pods|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+            Verb::Get => {
+                "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]"
+            }
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
@@ -86,7 +88,7 @@ impl Verb {
         match self {
             Verb::Run => "Keep the pods of a manifest directory or a URL running on Docker",
             Verb::Check => "Check manifests; nothing is run",
-            Verb::Get => "List the pods of this node, or where they come from",
+            Verb::Get => "List the pods of this node, what happened to them, or where they come from",
             Verb::Forget => "Forget the last good version of what a source said",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
@@ -187,6 +189,7 @@ pub enum Id {
     AllNamespaces,
     Output,
     Watch,
+    For,
     NoHeaders,
     Container,
     Follow,
@@ -328,6 +331,8 @@ pub const FLAGS: &[Flag] = &[
          "wide, json, yaml or name; a table when not given"),
     flag(Id::Watch, ("watch", Some('w')), Switch, "false", (Section::Pods, &[Verb::Get]),
          "After listing, wait and print each row that changes"),
+    flag(Id::For, ("for", None), Value("pod/NAME"), "", (Section::Pods, &[Verb::Get]),
+         "Of the events, those of this pod"),
     flag(Id::NoHeaders, ("no-headers", None), Switch, "false", (Section::Pods, &[Verb::Get]),
          "Leave the table's heading out"),
     flag(Id::Container, ("container", Some('c')), Value("NAME"), "", (Section::Pods, STREAMS),

@@ -9,12 +9,12 @@ use super::parse::{Options, Output};
 use super::table::List;
 use super::{fail, pods, print, say, watch, yaml};
 use crate::clock::{Clock, System, Timestamp};
-use crate::status::file::Status;
+use crate::status::file::{self, Status};
 
 /// Lists, and with `--watch` goes on.
 pub fn run(options: &Options, names: &[String]) -> Exit {
     // Watching begins before the first reading, so that no change falls between.
-    let watcher = match options.watch.then(|| watch::Watcher::new(&options.run_dir)).transpose() {
+    let watcher = match options.watch.then(|| watch::Watcher::new(&options.run_dir, file::NAME)).transpose() {
         Ok(watcher) => watcher,
         Err(error) => return fail(&error),
     };

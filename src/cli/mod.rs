@@ -5,6 +5,7 @@ mod check;
 mod columns;
 mod describe;
 pub mod engine;
+mod events;
 mod exec;
 pub mod exit;
 pub mod flags;
@@ -52,6 +53,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Check(options, paths) => check::run(&options, &paths),
         Command::Forget(options, source) => forget::run(&options, source),
         Command::Get(options, names) => get::run(&options, &names),
+        Command::GetEvents(options) => events::run(&options),
         Command::GetSources(options) => sources::run(&options),
         Command::Describe(options, names) => describe::run(&options, &names),
         Command::Logs(options, pod) => logs::run(&options, &pod),

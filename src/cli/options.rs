@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{self, Id};
+use super::parse::strip_kind;
 use super::value;
 use crate::config::Endpoint;
 use crate::limits;
@@ -74,6 +75,8 @@ pub struct Options {
     pub all_namespaces: bool,
     pub output: Output,
     pub watch: bool,
+    /// Name of a pod.
+    pub for_pod: Option<String>,
     pub no_headers: bool,
     pub container: Option<String>,
     pub follow: bool,
@@ -127,6 +130,7 @@ impl Options {
             all_namespaces: false,
             output: Output::Table,
             watch: false,
+            for_pod: None,
             no_headers: false,
             container: None,
             follow: false,
@@ -218,6 +222,11 @@ impl Options {
             Id::AllNamespaces => o.all_namespaces = switch()?,
             Id::Output => o.output = output(utf8()?)?,
             Id::Watch => o.watch = switch()?,
+            Id::For => {
+                let text = word()?;
+                let name = text.as_deref().and_then(strip_kind).filter(|name| !name.is_empty());
+                o.for_pod = Some(name.ok_or("not pod/NAME")?.to_owned());
+            }
             Id::NoHeaders => o.no_headers = switch()?,
             Id::Container => o.container = word()?,
             Id::Follow => o.follow = switch()?,

@@ -24,6 +24,8 @@ pub enum Command {
     Forget(Box<Options>, Source),
     /// `get pods`, all or these.
     Get(Box<Options>, Vec<String>),
+    /// `get events`.
+    GetEvents(Box<Options>),
     /// `get sources`.
     GetSources(Box<Options>),
     /// `describe pod`, all or these.
@@ -178,7 +180,13 @@ fn finish(
         }
         Verb::Get if words.first().is_some_and(|w| SOURCES.iter().any(|s| w == s)) => {
             none_left(words.get(1..).unwrap_or_default())?;
+            for_is_for_events(&options)?;
             Ok(Command::GetSources(options))
+        }
+        Verb::Get if words.first().is_some_and(|w| EVENTS.iter().any(|s| w == s)) => {
+            none_left(words.get(1..).unwrap_or_default())?;
+            watch_prints_rows(&options)?;
+            Ok(Command::GetEvents(options))
         }
         Verb::Forget => {
             none_left(&words)?;
@@ -192,9 +200,8 @@ fn finish(
             if options.all_namespaces && !names.is_empty() {
                 return usage(verb, "a resource cannot be retrieved by name across all namespaces");
             }
-            if options.watch && matches!(options.output, Output::Json | Output::Yaml) {
-                return usage(verb, "--watch prints rows: it goes with a table, -o wide or -o name");
-            }
+            watch_prints_rows(&options)?;
+            for_is_for_events(&options)?;
             Ok(if verb == Verb::Get {
                 Command::Get(options, names)
             } else {
@@ -227,6 +234,22 @@ fn finish(
             },
             [_, more @ ..] => none_left(more).map(|()| Command::Help(None)),
         },
+    }
+}
+
+fn watch_prints_rows(options: &Options) -> Result<(), UsageError> {
+    match options.output {
+        Output::Json | Output::Yaml if options.watch => {
+            usage(Verb::Get, "--watch prints rows: it goes with a table, -o wide or -o name")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn for_is_for_events(options: &Options) -> Result<(), UsageError> {
+    match options.for_pod {
+        Some(_) => usage(Verb::Get, "--for chooses among events: get events --for pod/NAME"),
+        None => Ok(()),
     }
 }
 
@@ -298,12 +321,13 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
 
 /// What is no pod, and can be listed too.
 const SOURCES: &[&str] = &["sources", "source"];
+const EVENTS: &[&str] = &["events", "event", "ev"];
 const KINDS: &[&str] = &["pods", "pod", "po"];
 
 /// `pods a b`, `pod/a pod/b`: the names.
 fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> {
     let kind_wanted = match verb {
-        Verb::Get => "you must specify the type of resource: a node has pods and sources",
+        Verb::Get => "you must specify the type of resource: a node has pods, events and sources",
         _ => "you must specify the type of resource: pods is the only one",
     };
     let Some(first) = words.first() else {
@@ -322,7 +346,7 @@ fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> 
     Ok(words.into_iter().skip(1).collect())
 }
 
-fn strip_kind(word: &str) -> Option<&str> {
+pub(super) fn strip_kind(word: &str) -> Option<&str> {
     let (kind, name) = word.split_once('/')?;
     KINDS.contains(&kind).then_some(name)
 }

@@ -33,7 +33,12 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
 
 /// Whether `given` names the pod: its name, or without the node's suffix.
 fn names(given: &str, pod: &Pod, node: &str) -> bool {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    is_called(given, pod.metadata.name.as_deref().unwrap_or_default(), node)
+}
+
+/// The same, of a pod's name.
+#[must_use]
+pub fn is_called(given: &str, name: &str, node: &str) -> bool {
     name == given || name.strip_prefix(given).and_then(|rest| rest.strip_prefix('-')) == Some(node)
 }
 

@@ -1,4 +1,5 @@
-//! `get pods -w`: waits for the daemon to replace its status file, and prints the rows that changed.
+//! `get -w`: waits for the daemon to replace a file of its run directory; for pods, prints the rows that
+//! changed.
 //! Sleeps in the kernel in between; nothing is polled.
 
 use std::io;
@@ -18,9 +19,10 @@ use crate::status::file::{self, ReadError, Status};
 /// Room for many events at once, bytes.
 const BUFFER: usize = 4096;
 
-/// A watch on a run directory.
+/// A watch on one file of a run directory.
 pub struct Watcher {
     inotify: Inotify,
+    name: &'static str,
 }
 
 impl Watcher {
@@ -28,12 +30,12 @@ impl Watcher {
     ///
     /// # Errors
     /// A message for the user.
-    pub fn new(run_dir: &Path) -> Result<Watcher, String> {
+    pub fn new(run_dir: &Path, name: &'static str) -> Result<Watcher, String> {
         let inotify = Inotify::init().map_err(|e| format!("cannot watch: {e}"))?;
         let mask = WatchMask::MOVED_TO | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
         let added = inotify.watches().add(run_dir, mask);
         added.map_err(|e| format!("cannot watch {}: {e}", run_dir.display()))?;
-        Ok(Watcher { inotify })
+        Ok(Watcher { inotify, name })
     }
 
     /// Prints changed rows until the run directory is gone or nobody reads.
@@ -68,7 +70,10 @@ impl Watcher {
     }
 
     /// True when the file may have changed; false when the directory is gone.
-    fn wait(&mut self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The system's word.
+    pub fn wait(&mut self) -> io::Result<bool> {
         let mut buffer = [0; BUFFER];
         loop {
             let mut replaced = false;
@@ -77,7 +82,7 @@ impl Watcher {
                     return Ok(false);
                 }
                 replaced |=
-                    event.mask.contains(EventMask::Q_OVERFLOW) || event.name.is_some_and(|n| n == file::NAME);
+                    event.mask.contains(EventMask::Q_OVERFLOW) || event.name.is_some_and(|n| n == self.name);
             }
             if replaced {
                 return Ok(true);
@@ -142,11 +147,11 @@ mod tests {
     #[test]
     fn a_replaced_file_wakes_and_a_removed_directory_ends() {
         let dir = crate::cli::scratch("watch");
-        let mut watcher = Watcher::new(&dir).unwrap();
-        file::write_atomically(&dir, b"{}").unwrap();
+        let mut watcher = Watcher::new(&dir, file::NAME).unwrap();
+        file::write_atomically(&dir, file::NAME, b"{}").unwrap();
         assert!(watcher.wait().unwrap());
         std::fs::remove_dir_all(&dir).unwrap();
         assert!(!watcher.wait().unwrap());
-        assert!(Watcher::new(&dir).err().unwrap().contains("No such file"));
+        assert!(Watcher::new(&dir, file::NAME).err().unwrap().contains("No such file"));
     }
 }

@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::attempt::{Attempt, Kit, Question};
 use super::outcome::{self, Outcome};
-use super::schedule::{ProbeId, Schedule};
+use super::schedule::{Finished, ProbeId, Said, Schedule};
 use super::spec::{Action, HookKind, HookWish, Kind, Watch};
 use crate::clock::{Clock, System};
 use crate::limits;
@@ -39,6 +39,17 @@ pub enum News {
         /// The result.
         verdict: ProbeVerdict,
     },
+    /// What an attempt brought, where it is worth an event.
+    Said {
+        /// Container id.
+        id: String,
+        /// Which probe.
+        kind: Kind,
+        /// The event's reason.
+        reason: &'static str,
+        /// Its text.
+        text: String,
+    },
     /// A hook ended.
     Hooked {
         /// Container id.
@@ -56,6 +67,9 @@ impl News {
     pub fn is_about(&self, other: &News) -> bool {
         match (self, other) {
             (News::Probed { id, kind, .. }, News::Probed { id: of, kind: which, .. }) => {
+                id == of && kind == which
+            }
+            (News::Said { id, kind, .. }, News::Said { id: of, kind: which, .. }) => {
                 id == of && kind == which
             }
             (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. }) => {
@@ -333,12 +347,13 @@ impl Body {
 
     fn finished(&mut self, id: ProbeId, outcome: &Outcome) {
         let now = self.shared.clock.now().mono;
-        let finished = self.schedule.finished(id, outcome, now);
-        if let Some(line) = finished.line {
-            // Here an event object will be made.
-            log::info!("{line}");
+        let Finished { said, changed } = self.schedule.finished(id, outcome, now);
+        if let Some(Said { key, id, kind, reason, text }) = said
+            && let Some(pod) = self.pods.iter().find(|pod| pod.key == key)
+        {
+            pod.listener.hear(News::Said { id, kind, reason, text });
         }
-        let Some(changed) = finished.changed else { return };
+        let Some(changed) = changed else { return };
         if let Some(pod) = self.pods.iter().find(|pod| pod.key == changed.key) {
             pod.listener.hear(News::Probed { id: changed.id, kind: changed.kind, verdict: changed.verdict });
         }

@@ -11,7 +11,6 @@ use super::outcome::{self, Outcome};
 use super::spec::{Kind, Probing, Target};
 use super::state::{Follow, Tracker};
 use crate::clock::Mono;
-use crate::limits;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 
@@ -32,13 +31,28 @@ pub struct Changed {
     pub verdict: ProbeVerdict,
 }
 
+/// What an attempt brought that is not just a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Whose pod.
+    pub key: PodKey,
+    /// Container id.
+    pub id: String,
+    /// Which probe.
+    pub kind: Kind,
+    /// The event's reason.
+    pub reason: &'static str,
+    /// Its text.
+    pub text: String,
+}
+
 /// What an outcome leads to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Tell the worker.
     pub changed: Option<Changed>,
-    /// Tell the operator; repetitions are left out.
-    pub line: Option<String>,
+    /// Worth an event, each time: counting them is the recorder's.
+    pub said: Option<Said>,
 }
 
 #[derive(Debug)]
@@ -56,15 +70,6 @@ struct Entry {
     slot: Mono,
     /// The next attempt is this one made again.
     again: bool,
-    told: Told,
-}
-
-/// What was last said of a probe.
-#[derive(Debug, Default)]
-struct Told {
-    text: String,
-    at: Option<Mono>,
-    left_out: u32,
 }
 
 /// See the module.
@@ -127,7 +132,6 @@ impl Schedule {
                             busy: false,
                             slot: now,
                             again: false,
-                            told: Told::default(),
                         };
                         self.entries.push((id, entry));
                     }
@@ -184,7 +188,7 @@ impl Schedule {
             Follow::ThrownAway => None,
             Follow::Counted(changed) => changed,
         };
-        let line = entry.line(outcome, now);
+        let said = entry.said(outcome);
         let changed = changed.map(|verdict| Changed {
             key: entry.key.clone(),
             id: entry.target.id.clone(),
@@ -201,7 +205,7 @@ impl Schedule {
                 self.arm(sibling, now);
             }
         }
-        Finished { changed, line }
+        Finished { changed, said }
     }
 
     /// Sets the first attempt of a probe whose time has come to have one.
@@ -274,24 +278,9 @@ fn next_slot(slot: Mono, period: Duration, now: Mono) -> Mono {
 }
 
 impl Entry {
-    /// The log line of an outcome. The same text again, or another one too soon, is left out and counted.
-    fn line(&mut self, outcome: &Outcome, now: Mono) -> Option<String> {
+    fn said(&self, outcome: &Outcome) -> Option<Said> {
         let (reason, text) = outcome::event(self.kind, outcome)?;
-        let since = self.told.at.map(|at| now.since(at));
-        let patience =
-            if text == self.told.text { limits::PROBE_TOLD_SAME } else { limits::PROBE_TOLD_OTHER };
-        if since.is_some_and(|since| since < patience) {
-            self.told.left_out = self.told.left_out.saturating_add(1);
-            return None;
-        }
-        let more = match std::mem::take(&mut self.told.left_out) {
-            0 => String::new(),
-            n => format!(" ({n} more since the last line)"),
-        };
-        let shown: String = text.trim_end().chars().take(limits::PROBE_LINE).collect();
-        let line = format!("pod {}: container {}: {reason}: {shown}{more}", self.key, self.target.container);
-        self.told = Told { text, at: Some(now), left_out: 0 };
-        Some(line)
+        Some(Said { key: self.key.clone(), id: self.target.id.clone(), kind: self.kind, reason, text })
     }
 }
 

@@ -20,8 +20,6 @@ use crate::source::Problem;
 
 /// Name of the file in the run directory.
 pub const NAME: &str = "status.json";
-/// What a half-written file is called; a killed daemon leaves at most this one behind.
-const TEMPORARY: &str = ".status.json.tmp";
 /// Annotation, in the status file only, of a pod that runs from an older version than its source holds or
 /// from the store of last good versions.
 pub const STALE: &str = "podkeeper.dev/stale";
@@ -111,12 +109,13 @@ impl Serialize for MetadataOut<'_> {
     }
 }
 
-/// Replaces the status file. Mode 0600: environment variables of pods are in it.
+/// Replaces a file of the run directory. Mode 0600: environment variables of pods are in the status. A
+/// killed daemon leaves at most one half-written `.NAME.tmp` of each name behind.
 ///
 /// # Errors
 /// What the file system says, with the path.
-pub fn write_atomically(run_dir: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (temporary, path) = (run_dir.join(TEMPORARY), run_dir.join(NAME));
+pub fn write_atomically(run_dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, path) = (run_dir.join(format!(".{name}.tmp")), run_dir.join(name));
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let write = || -> io::Result<()> {
         let mut file = File::options()
@@ -275,14 +274,14 @@ mod tests {
     #[test]
     fn the_file_is_replaced_whole_and_only_root_reads_it() {
         let dir = crate::cli::scratch("status-write");
-        write_atomically(&dir, &render(&Snapshot::default(), 1, "a")).unwrap();
-        write_atomically(&dir, &render(&snapshot(), 2, "b")).unwrap();
+        write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a")).unwrap();
+        write_atomically(&dir, NAME, &render(&snapshot(), 2, "b")).unwrap();
         assert_eq!(read(&dir).unwrap().file.pid, 2);
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, [NAME]);
         assert_eq!(fs::metadata(dir.join(NAME)).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_dir_all(&dir).unwrap();
-        let error = write_atomically(&dir, b"").unwrap_err().to_string();
+        let error = write_atomically(&dir, NAME, b"").unwrap_err().to_string();
         assert!(error.contains("status.json: No such file"), "{error}");
         assert!(matches!(read(&dir), Err(ReadError::Missing(_))));
     }

@@ -25,6 +25,8 @@ use crate::merge::{Merge, Notification, Running};
 use crate::object::Objects;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey, Source};
+use crate::recorder::ring::{Change, Kept};
+use crate::recorder::{PodEvent, Ring};
 use crate::runtime::{ContainerSummary, DockerState, observe};
 use crate::source::{FromSource, Problem, Refused};
 use crate::status::snapshot::DockerView;
@@ -46,6 +48,8 @@ pub enum Event {
         /// What.
         report: Report,
     },
+    /// Something happened to a pod.
+    Happened(PodEvent),
     /// A pod worker's thread could not be started.
     SpawnFailed {
         /// Whose.
@@ -204,6 +208,7 @@ pub struct Turn {
     /// Pods left alone because their manifest cannot be read, already told.
     told_kept: BTreeMap<PodKey, String>,
     changed: bool,
+    ring: Ring,
     out: Vec<Effect>,
 }
 
@@ -231,6 +236,7 @@ impl Turn {
             due: DueHeap::default(),
             told_kept: BTreeMap::new(),
             changed: true,
+            ring: Ring::default(),
             out: Vec::new(),
             config,
         }
@@ -242,6 +248,7 @@ impl Turn {
             Event::Source(FromSource { source, update }) => self.source(source, update, now),
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
+            Event::Happened(event) => self.record(event, now),
             Event::SpawnFailed { key, why } => {
                 self.spawn_failed(key, &why, now);
             }
@@ -265,6 +272,30 @@ impl Turn {
     /// Whether anything that a snapshot shows has changed since this was last asked.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Takes the events that an earlier daemon wrote down.
+    pub fn restore_events(&mut self, kept: Vec<Kept>) {
+        self.ring.restore(kept);
+    }
+
+    /// All events that are kept, if any has changed since this was last asked; and how.
+    pub fn take_events(&mut self) -> Option<(Change, Vec<Arc<Kept>>)> {
+        self.ring.take_changed().map(|change| (change, self.ring.all()))
+    }
+
+    /// The events that are kept, the latest last.
+    #[must_use]
+    pub fn events(&self) -> Vec<Arc<Kept>> {
+        self.ring.all()
+    }
+
+    /// Keeps an event. Its log line is the only one about it.
+    fn record(&mut self, event: PodEvent, now: &Now) {
+        let level = event.weight.level();
+        if let Some(line) = self.ring.add(event, now) {
+            self.log(level, line);
+        }
     }
 
     fn runtime(&mut self, event: RuntimeEvent, now: &Now) {

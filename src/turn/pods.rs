@@ -7,6 +7,7 @@ use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::clock::Now;
 use crate::merge::{Change, Op};
 use crate::pod::{DesiredPod, PodKey};
+use crate::recorder::{PodEvent, words};
 use crate::status;
 use crate::worker::{Report, StopOrder, Wish};
 
@@ -136,8 +137,8 @@ impl Turn {
         let status = Arc::new(status::rejected(&pod, reason, message, now.wall));
         entry.rejected = Some(Rejected { pod: Arc::clone(&pod), status });
         let running = entry.desired.take().is_some() || entry.worker.is_some();
-        let line = format!("pod {}: Pod was rejected: {message} ({reason}); it is not started", pod.key);
-        self.log(log::Level::Error, line);
+        let words = words::rejected(reason, message);
+        self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.found.contains_key(&pod.key) {
             self.wish(&pod.key, Wish::Stop(REJECTED));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Effect, Reading, Turn};
 use crate::clock::Now;
 use crate::pod::{DesiredPod, Source};
+use crate::recorder::{PodEvent, words};
 use crate::source::{PodSet, Problem, Refused, Severity, SourceUpdate};
 
 impl Turn {
@@ -44,7 +45,7 @@ impl Turn {
                 let line =
                     format!("source {source}: its last good version is restored: {} pods", set.pods.len());
                 self.log(log::Level::Info, line);
-                self.take(source, &set);
+                self.take(source, &set, now);
                 let objects = Arc::clone(self.merge.objects());
                 let changes = self.merge.restore(source, &set, now.wall);
                 if self.listed {
@@ -56,7 +57,7 @@ impl Turn {
                 state.restored = false;
                 state.accepted = Some(now.wall);
                 self.read_well(source, now);
-                self.take(source, &set);
+                self.take(source, &set, now);
                 let objects = Arc::clone(self.merge.objects());
                 let changes = self.merge.full(source, &set, now.wall);
                 if self.listed {
@@ -81,7 +82,7 @@ impl Turn {
     }
 
     /// Remembers what a set says beside its pods, and tells what is new of it.
-    fn take(&mut self, source: Source, set: &PodSet) {
+    fn take(&mut self, source: Source, set: &PodSet, now: &Now) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
         let refused = std::mem::replace(&mut state.refused, set.refused.clone());
@@ -89,10 +90,8 @@ impl Turn {
         for Refused { pod, reason, message } in set.refused.iter().filter(|r| !refused.contains(r)) {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
-            self.log(
-                log::Level::Error,
-                format!("pod {} from {}: {message} ({reason}); {then}", pod.key, pod.origin),
-            );
+            let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
+            self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         }
     }
 

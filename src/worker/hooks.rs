@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
-use log::Level;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,10 +15,11 @@ use super::machine::Machine;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::{Owned, PreStop, StartRef, actions};
+use crate::plan::{PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
 use crate::probe::spec::{Action, HookAction};
 use crate::probe::{HookKind, HookWish};
+use crate::recorder::words;
 
 /// How far a hook is.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +93,7 @@ impl Machine {
     /// Kills the containers whose postStart failed.
     pub(super) fn kill_after_post_start(&mut self, pod: &DesiredPod, now: &Now) {
         for id in self.hooks.failed.clone() {
-            self.stop_one(&id, None, Some(&pod.spec), now);
+            self.stop_one(&id, None, Some(&pod.spec), Some("FailedPostStartHook"), now);
         }
     }
 
@@ -165,20 +165,20 @@ impl Machine {
             return;
         }
         *run = Run::Over;
-        let name = self.all_seen().find(|c| c.id == id).and_then(Owned::container_name);
-        let Some(name) = name.map(str::to_owned) else { return };
+        let Some(owned) = self.all_seen().find(|c| c.id == id).cloned() else { return };
         if result.is_ok() {
             return;
         }
-        // Not the output: it may hold secrets. Here an event object will be made.
-        let (reason, text) = match kind {
-            HookKind::PostStart => ("FailedPostStartHook", "PostStartHook failed"),
-            HookKind::PreStop => ("FailedPreStopHook", "PreStopHook failed"),
-        };
-        self.log(Level::Warn, format!("pod {}: container {name}: {reason}: {text}", self.key));
-        if kind == HookKind::PostStart {
-            self.hooks.failed.insert(id.to_owned());
-            self.set_waiting(&name, "PostStartHookError", text);
+        match kind {
+            HookKind::PreStop => self.tell_of(&owned, words::pre_stop_failed()),
+            HookKind::PostStart => {
+                let words = words::post_start_failed();
+                self.hooks.failed.insert(id.to_owned());
+                if let Some(name) = owned.container_name() {
+                    self.set_waiting(name, "PostStartHookError", &words.message);
+                }
+                self.tell_of(&owned, words);
+            }
         }
     }
 

@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use log::Level;
-
 use super::machine::Machine;
 use super::state::State;
 use crate::image::credentials::DockerConfig;
@@ -14,6 +12,7 @@ use crate::image::{failure, reference};
 use crate::object::Objects;
 use crate::plan::backoff::Backoff;
 use crate::pod::DesiredPod;
+use crate::recorder::words;
 use crate::runtime::labels;
 use crate::status::WaitingReason;
 
@@ -25,7 +24,7 @@ impl Machine {
     /// one that ended shows its end until it runs again.
     pub(super) fn pull_progress(&mut self, image: &str, words: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
-        if words.is_empty() || !self.pulling.contains(image) {
+        if words.is_empty() || !self.pulling.contains_key(image) {
             return;
         }
         let reason = if pod.init_containers().is_empty() { "ContainerCreating" } else { "PodInitializing" };
@@ -68,7 +67,7 @@ impl Machine {
     pub(super) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
         let PullSecrets { configs, problems } = pull_secrets::of_pod(pod, &self.objects);
         for problem in problems {
-            self.log(Level::Warn, format!("pod {}: {problem}", self.key));
+            self.tell(None, words::pull_secrets(&problem));
         }
         configs
     }
@@ -91,7 +90,9 @@ impl Machine {
     /// The image's name is none: nothing but an edit helps. Says so on the container.
     pub(super) fn is_no_image(&mut self, container: &str, image: &str) -> bool {
         let Err(why) = reference::Reference::parse(image) else { return false };
-        self.wait_for(container, failure::INVALID_IMAGE_NAME, failure::invalid_name(image, &why));
+        let message = failure::invalid_name(image, &why);
+        let told = [words::bad_image_name(image, &why), words::error(failure::INVALID_IMAGE_NAME)];
+        self.wait_for(container, failure::INVALID_IMAGE_NAME, &message, told);
         true
     }
 }

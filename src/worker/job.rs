@@ -59,6 +59,23 @@ pub(super) struct Place {
     pub attempt: u32,
 }
 
+/// A pull that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ask {
+    /// Container that needs it; `None` for the sandbox.
+    pub container: Option<String>,
+    pub since: Mono,
+}
+
+/// An image that may be used without asking again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ensured {
+    /// Of the container.
+    pub attempt: u32,
+    /// That it was pulled has been told, for this container.
+    pub told: bool,
+}
+
 /// Tries and the wait before the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Retry {

@@ -8,6 +8,7 @@ use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::{Exit, Owned, RunState};
+use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, labels, observe};
 
 impl Machine {
@@ -222,11 +223,25 @@ impl Machine {
                 None => self.watching.then_some(now.mono),
             };
         }
+        // Made or started by a call whose answer never came.
+        let made = known.is_none() && self.watching && self.state.pod().is_some_and(|p| p.uid == new.uid);
+        let ran = match &new.state {
+            RunState::Running { .. } => true,
+            RunState::Exited(exit) => !exit.cannot_run,
+            RunState::Created | RunState::Removing => false,
+        };
+        let started = ran && known.map_or(made, |c| c.state == RunState::Created);
         let died = known.is_some_and(|c| c.state.is_running()) && new.state.is_dead();
         if died {
             self.stops.remove(&new.id);
             let line = format!("pod {}: {}", self.key, death_notice(&new));
             self.log(Level::Info, line);
+        }
+        if made {
+            self.tell_created(&new);
+        }
+        if started {
+            self.tell_of(&new, words::started());
         }
         let set = if self.old.all.iter().any(|c| c.id == new.id) { &mut self.old } else { &mut self.seen };
         match set.all.iter_mut().find(|c| c.id == new.id) {

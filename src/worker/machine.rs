@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use super::hooks::Hooks;
-use super::job::{Job, Retry, Stop};
+use super::job::{Ask, Ensured, Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
 use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
@@ -25,7 +25,7 @@ use crate::plan::backoff::{Backoff, crash_key};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::{Call, DockerState, labels};
-use crate::status::{self, Waiting, WaitingReason};
+use crate::status::{self, Waiting};
 
 /// The machine. See the module.
 #[derive(Debug)]
@@ -59,13 +59,16 @@ pub struct Machine {
     pub(super) cannot_run: BTreeMap<String, String>,
     pub(super) crashes: Backoff,
     pub(super) pulls: Backoff,
-    pub(super) pulling: BTreeSet<String>,
+    /// By image.
+    pub(super) pulling: BTreeMap<String, Ask>,
     /// By image: when, and the reason and message that the kubelet has for it.
     pub(super) pull_failures: BTreeMap<String, (Mono, &'static str, String)>,
-    /// Attempt for which the container's image has been ensured (policy Always, or after a 404).
-    pub(super) ensured: BTreeMap<String, u32>,
+    /// For which attempt the container's image has been ensured (policy Always, or after a 404).
+    pub(super) ensured: BTreeMap<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
+    /// The sandbox of which it was told that another one takes its place.
+    pub(super) sandbox_told: Option<String>,
     /// The sandbox whose early death has been counted.
     pub(super) sandbox_counted: Option<String>,
     /// By container name; the sandbox under `POD`.
@@ -122,10 +125,11 @@ impl Machine {
             cannot_run: BTreeMap::new(),
             crashes: Backoff::crashes(),
             pulls: Backoff::pulls(),
-            pulling: BTreeSet::new(),
+            pulling: BTreeMap::new(),
             pull_failures: BTreeMap::new(),
             ensured: BTreeMap::new(),
             missing: BTreeSet::new(),
+            sandbox_told: None,
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
             start_retry: BTreeMap::new(),
@@ -402,21 +406,6 @@ impl Machine {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
-    /// A container waits, and why. Told once, however often it is tried.
-    pub(super) fn wait_for(&mut self, container: &str, reason: &str, message: String) {
-        if self.set_waiting(container, reason, &message) {
-            let line = format!("pod {}: container {container} waits: {reason}: {message}", self.key);
-            self.log(Level::Warn, line);
-        }
-    }
-
-    /// True: this is new.
-    pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
-        let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
-        let old = self.waiting.insert(container.to_owned(), new);
-        old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
-    }
-
     /// Some call of this kind is in flight.
     pub(super) fn any_in_flight(&self, test: impl Fn(&Job) -> bool) -> bool {
         self.in_flight.values().any(test)
@@ -453,11 +442,6 @@ impl Machine {
         }
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
     }
-}
-
-/// A message without its numbers and ids: of two that differ in nothing else, one is told.
-fn gist(message: &str) -> impl Iterator<Item = char> {
-    message.chars().filter(|c| !c.is_ascii_hexdigit())
 }
 
 fn coarse(container: &Owned) -> DockerState {

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::limits;
 use crate::object::Objects;
@@ -50,6 +51,10 @@ pub struct Pulled {
     pub image: String,
     /// What happened.
     pub outcome: PullOutcome,
+    /// How long the pull itself took.
+    pub took: Duration,
+    /// Bytes of the image, when Docker says so.
+    pub size: Option<u64>,
 }
 
 /// How a pull ended.

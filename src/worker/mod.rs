@@ -19,6 +19,7 @@ mod probes;
 mod replies;
 mod start;
 mod stop;
+mod tell;
 #[cfg(test)]
 mod tests;
 

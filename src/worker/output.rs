@@ -12,6 +12,7 @@ use crate::clock::Mono;
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
 use crate::probe::Watch;
+use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 
@@ -72,6 +73,8 @@ pub enum Output {
     Missing(String),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
+    /// Something happened to the pod.
+    Event(PodEvent),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

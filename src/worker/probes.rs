@@ -13,6 +13,7 @@ use crate::plan::{Kill, KillReason, Owned, ProbeVerdict, Probes, Role};
 use crate::pod::DesiredPod;
 use crate::probe::prober::News;
 use crate::probe::{Kind, Probing, Target, Watch};
+use crate::recorder::words;
 
 /// The three probes of a container, in [`Kind::ALL`]'s order.
 type Three = [Option<Arc<Probing>>; 3];
@@ -69,10 +70,15 @@ impl Asked {
 }
 
 impl Machine {
-    /// Takes what a probe or a hook brought.
+    /// Takes what a probe or a hook brought. What a probe says is an event of its container.
     pub(super) fn hear(&mut self, news: News) {
         match news {
             News::Probed { id, kind, verdict } => self.probed(id, kind, verdict),
+            News::Said { id, reason, text, .. } => {
+                if let Some(owned) = self.seen.get(&id).cloned() {
+                    self.tell_of(&owned, words::probe(reason, text));
+                }
+            }
             News::Hooked { id, kind, result } => self.hooked(&id, kind, result),
         }
     }

@@ -20,7 +20,7 @@ use crate::image::rate::Bucket;
 use crate::limits;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, sandbox_image};
+use crate::runtime::{Call, Reply, sandbox_image};
 
 mod queue;
 
@@ -91,7 +91,7 @@ impl Pulls {
         }
         if let Err((request, answer)) = self.shared.queue().add(request, Some(answer)) {
             let why = "too many images are waiting to be pulled".to_owned();
-            reply(&request, &answer, PullOutcome::Failed(why));
+            reply(&request, &answer, PullOutcome::Failed(why), (Duration::ZERO, None));
         }
         self.shared.begin();
     }
@@ -112,9 +112,15 @@ impl Pulls {
     }
 }
 
-fn reply(request: &PullRequest, answer: &Answer, outcome: PullOutcome) {
+/// With how long the pull took, and the image's bytes.
+fn reply(
+    request: &PullRequest,
+    answer: &Answer,
+    outcome: PullOutcome,
+    (took, size): (Duration, Option<u64>),
+) {
     if let Some(mailbox) = answer {
-        let pulled = Pulled { image: request.image.clone(), outcome };
+        let pulled = Pulled { image: request.image.clone(), outcome, took, size };
         mailbox.put(|slot| slot.pulled(pulled));
     }
 }
@@ -138,7 +144,7 @@ impl Shared {
         if let Err(error) = builder.spawn(body) {
             for (request, answer) in self.queue().done(&key) {
                 let why = format!("no thread could be started for the pull: {error}");
-                reply(&request, &answer, PullOutcome::Failed(why));
+                reply(&request, &answer, PullOutcome::Failed(why), (Duration::ZERO, None));
             }
         }
     }
@@ -147,7 +153,11 @@ impl Shared {
     fn work(&self, first: Job) {
         let mut job = first;
         loop {
+            let began = Instant::now();
             let result = self.pull(&job);
+            let took = began.elapsed();
+            let size = result.as_ref().ok().filter(|()| !job.request.builtin);
+            let size = size.and_then(|()| self.size(&job.request.image));
             let asks = self.queue().done(&job.key);
             // One pull, and each one's own answer: who may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
@@ -165,7 +175,7 @@ impl Shared {
                     }
                     Err(error) => PullOutcome::Failed(error.to_string()),
                 };
-                reply(&request, &answer, outcome);
+                reply(&request, &answer, outcome, (took, size));
             }
             match self.queue().next(is_read) {
                 Some(next) => job = next,
@@ -206,6 +216,14 @@ impl Shared {
             if let Some(mailbox) = answer {
                 mailbox.put(|slot| slot.pulling(request.image.clone(), words.to_owned()));
             }
+        }
+    }
+
+    /// Bytes of an image, for its event.
+    fn size(&self, image: &str) -> Option<u64> {
+        match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
+            Ok(Reply::Image(image)) => u64::try_from(image.size).ok(),
+            _ => None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::image::failure;
 use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
+use crate::recorder::words;
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
 
 impl Machine {
@@ -161,13 +162,14 @@ impl Machine {
                         // It was loaded for this very sandbox, and Docker still does not find it.
                         self.retry_later(labels::SANDBOX_NAME, now);
                     }
-                    self.fetch_sandbox_image();
+                    self.fetch_sandbox_image(now);
                 }
                 _ => {
                     let wait = self.retry_later(labels::SANDBOX_NAME, now);
                     let message =
                         format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
                     self.sandbox_problem(&pod, &message);
+                    self.tell(None, words::sandbox_failed(&error.to_string()));
                 }
             },
         }
@@ -201,6 +203,7 @@ impl Machine {
                 }
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
+                self.tell_created(&made);
                 self.seen.all.push(made);
             }
             Ok(_) => self.odd(answer, "create", now),
@@ -225,12 +228,16 @@ impl Machine {
                     let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
                     match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
                         Some(image) => {
-                            let message = failure::invalid_name(image, &error.to_string());
-                            self.wait_for(container, failure::INVALID_IMAGE_NAME, message);
+                            let why = error.to_string();
+                            let message = failure::invalid_name(image, &why);
+                            let bad = words::bad_image_name(image, &why);
+                            let told = [bad, words::error(failure::INVALID_IMAGE_NAME)];
+                            self.failed(container, failure::INVALID_IMAGE_NAME, &message, told);
                         }
                         None => {
                             let message = format!("{error}; tried again in {} s", wait.as_secs());
-                            self.wait_for(container, "CreateContainerError", message);
+                            let told = [words::error(&error.to_string())];
+                            self.failed(container, "CreateContainerError", &message, told);
                         }
                     }
                 }
@@ -247,18 +254,15 @@ impl Machine {
         match answer {
             Ok(_) => {
                 container.state = RunState::Running { started: None };
-                let attempt = container.attempt;
+                let told = container.clone();
                 self.stale.insert(id.to_owned());
                 self.start_retry.remove(id);
                 self.late_starts.remove(id);
+                self.tell_of(&told, words::started());
                 self.begin_post_start(id, now);
                 match name {
                     Some(name) => {
                         self.waiting.remove(&name);
-                        self.log(
-                            Level::Info,
-                            format!("pod {}: container {name} started (attempt {attempt})", self.key),
-                        );
                     }
                     None => {
                         self.sandbox_started.insert(id.to_owned(), now.mono);
@@ -304,10 +308,15 @@ impl Machine {
     /// The start of a container, or (`None`) of the sandbox, was refused.
     fn start_problem(&mut self, name: Option<String>, error: &DockerError) {
         match name {
-            Some(name) => self.wait_for(&name, "RunContainerError", error.to_string()),
+            Some(name) => {
+                let why = error.to_string();
+                self.failed(&name, "RunContainerError", &why, [words::error(&why)]);
+            }
             None => {
                 if let State::Syncing(pod) = self.state.clone() {
                     self.sandbox_problem(&pod, &format!("failed to start pod sandbox: {error}"));
+                    let why = format!("failed to start sandbox container: {error}");
+                    self.tell(None, words::sandbox_failed(&why));
                 }
             }
         }
@@ -325,9 +334,9 @@ impl Machine {
                     (stop.term, stop.sent) = (true, None);
                 }
                 if !std::mem::replace(&mut stop.told, true) {
-                    let line =
-                        format!("pod {}: container {} could not be signalled: {error}", self.key, short(id));
-                    self.log(Level::Warn, line);
+                    let name = self.all_seen().find(|c| c.id == id).and_then(Owned::container_name);
+                    let what = name.map_or("the sandbox".to_owned(), |name| format!("container {name}"));
+                    self.tell(None, words::kill_failed(&format!("{what} could not be signalled: {error}")));
                 }
             }
         }
@@ -421,6 +430,18 @@ impl Machine {
             stop_signal: None,
             created: None,
         }
+    }
+
+    /// A container of this pod was made, and its image was there.
+    pub(super) fn tell_created(&mut self, made: &Owned) {
+        let Some(name) = made.container_name() else { return };
+        let pulled = self.ensured.get(name).is_some_and(|e| e.attempt == made.attempt && e.told);
+        let spec = self.state.pod().and_then(|pod| pod.container(name));
+        let image = spec.and_then(|(_, c)| c.image.clone()).filter(|_| !pulled);
+        if let Some(image) = image {
+            self.tell_of(made, words::present(&image));
+        }
+        self.tell_of(made, words::created());
     }
 
     fn warn_all(&mut self, warnings: &[String]) {

@@ -5,12 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container;
-use log::Level;
-
 use super::hooks::has_post_start;
 use super::images::NEVER_PULL;
-use super::job::{Job, Place, Retry};
+use super::job::{Ask, Ensured, Job, Place, Retry};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
 use super::output::{Output, PullRequest};
@@ -22,7 +19,9 @@ use crate::manifest::hash::container_hash;
 use crate::plan::backoff::{self, Verdict};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
+use crate::recorder::words;
 use crate::runtime::{Call, env, labels, map, names};
+use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
 const CONFIG_ERROR: &str = "CreateContainerConfigError";
@@ -49,6 +48,7 @@ impl Machine {
                 _ = self.stop_everything(None, Some(&pod.spec), now);
             }
             SandboxAction::Replace { attempt } => {
+                self.tell_sandbox_change(pod);
                 if self.stop_everything(None, Some(&pod.spec), now) {
                     self.create_sandbox(pod, attempt, now);
                 }
@@ -59,11 +59,8 @@ impl Machine {
                     self.start(&id, now);
                 }
                 for kill in &actions.kill {
-                    if !self.stops.contains_key(&kill.id) {
-                        self.log(Level::Info, format!("pod {}: {}", self.key, kill.message));
-                    }
                     let grace = super::probes::grace_of(pod, kill);
-                    self.stop_one(&kill.id, grace, Some(&pod.spec), now);
+                    self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
                 }
                 self.kill_after_post_start(pod, now);
                 for at in &actions.start {
@@ -87,12 +84,22 @@ impl Machine {
         }
     }
 
+    /// Once for each sandbox that there was.
+    fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
+        let sandboxes = self.seen.all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
+        let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
+        if self.sandbox_told.as_ref() != Some(&old) {
+            self.sandbox_told = Some(old);
+            self.tell(None, words::sandbox_changed());
+        }
+    }
+
     fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
         if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
             return;
         }
         let image = &self.settings.map.infra_image;
-        if self.pulling.contains(image) || self.pull_held_back(pod, None, &image.clone(), now) {
+        if self.pulling.contains_key(image) || self.pull_held_back(pod, None, &image.clone(), now) {
             return;
         }
         // Attempts only grow, also past what an earlier life left behind.
@@ -189,7 +196,7 @@ impl Machine {
             let key = backoff::crash_key(container);
             if let Verdict::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
                 let message = backoff::crash_message(delay, name, pod);
-                self.wait_for(name, "CrashLoopBackOff", message);
+                self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
                 self.wake_at(until);
                 return false;
             }
@@ -206,7 +213,7 @@ impl Machine {
             Ok(expanded) => expanded,
             Err(why) => {
                 // Nothing is tried again by time: other objects bring the next turn.
-                self.wait_for(name, CONFIG_ERROR, why);
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
                 return false;
             }
         };
@@ -279,10 +286,10 @@ impl Machine {
     /// with the image in place costs no extra call.
     fn image_ready(&mut self, pod: &Arc<DesiredPod>, container: &Container, attempt: u32, now: &Now) -> bool {
         let Some(image) = container.image.as_deref() else { return false };
-        if self.pulling.contains(image) || self.is_no_image(&container.name, image) {
+        if self.pulling.contains_key(image) || self.is_no_image(&container.name, image) {
             return false;
         }
-        if self.ensured.get(&container.name) == Some(&attempt) {
+        if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
             return true;
         }
         if container.image_pull_policy.as_deref() == Some("Never") {
@@ -296,10 +303,11 @@ impl Machine {
         if !always && !self.missing.contains(&container.name) {
             return true;
         }
-        self.pulling.insert(image.to_owned());
+        let ask = Ask { container: Some(container.name.clone()), since: now.mono };
+        self.pulling.insert(image.to_owned(), ask);
         self.waiting.remove(&container.name);
-        self.log(Level::Info, format!("pod {}: pulling image {image:?}", self.key));
         let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
+        self.tell(Some(&container.name), words::pulling(&image));
         let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
         self.out.push(Output::Pull(request));
         false
@@ -319,15 +327,24 @@ impl Machine {
             Verdict::Wait { until, delay } => {
                 // As with the kubelet, the error itself stands first, and then that it waits.
                 let turn = failed.after(delay / 2);
-                let (reason, message) = if now.mono < turn {
+                let (reason, message, backs_off) = if now.mono < turn {
                     self.wake_at(turn);
-                    (kind, why)
+                    (kind, why, None)
                 } else {
-                    ("ImagePullBackOff", backoff::pull_message(image, Some((kind, &why))))
+                    let message = backoff::pull_message(image, Some((kind, &why)));
+                    ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
                 };
                 match container {
-                    Some(name) => self.wait_for(name, reason, message),
-                    None => self.sandbox_problem(pod, &format!("sandbox image {image:?}: {message}")),
+                    Some(name) => {
+                        let told = backs_off.into_iter().chain([words::error(reason)]);
+                        self.wait_for(name, reason, &message, told);
+                    }
+                    None => {
+                        let message = format!("sandbox image {image:?}: {message}");
+                        if self.sandbox_problem(pod, &message) {
+                            self.tell(None, words::sandbox_failed(&message));
+                        }
+                    }
                 }
                 self.wake_at(until);
                 true
@@ -335,29 +352,22 @@ impl Machine {
         }
     }
 
-    /// Nothing of the pod can run: every container that waits says why, and the log once.
-    pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) {
-        let mut new = false;
-        for (_, container) in pod.containers() {
-            new |= self.set_waiting(&container.name, "ContainerCreating", message);
-        }
-        if new {
-            self.log(Level::Warn, format!("pod {}: {message}", self.key));
-        }
-    }
-
     /// The create of a container, or (`POD`) of the sandbox, does not work.
     pub(super) fn create_problem(&mut self, what: &str, message: String) {
         match self.state.clone() {
-            State::Syncing(pod) if what == labels::SANDBOX_NAME => self.sandbox_problem(&pod, &message),
-            _ => self.wait_for(what, "CreateContainerError", message),
+            State::Syncing(pod) if what == labels::SANDBOX_NAME => {
+                self.sandbox_problem(&pod, &message);
+                self.tell(None, words::sandbox_failed(&message));
+            }
+            _ => self.failed(what, "CreateContainerError", &message, [words::error(&message)]),
         }
     }
 
     /// The sandbox image is missing: have it loaded or pulled.
-    pub(super) fn fetch_sandbox_image(&mut self) {
+    pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
         let image = self.settings.map.infra_image.clone();
-        if self.pulling.insert(image.clone()) {
+        if !self.pulling.contains_key(&image) {
+            self.pulling.insert(image.clone(), Ask { container: None, since: now.mono });
             let builtin = self.settings.builtin_sandbox;
             self.out.push(Output::Pull(PullRequest {
                 image,
@@ -369,23 +379,31 @@ impl Machine {
     }
 
     pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
-        let Pulled { image, outcome } = pulled;
-        if !self.pulling.remove(&image) {
-            return;
-        }
+        let Pulled { image, outcome, took, size } = pulled;
+        let Some(Ask { container, since }) = self.pulling.remove(&image) else { return };
+        let container = container.as_deref();
         match outcome {
             PullOutcome::Done | PullOutcome::LocalCopy(_) => {
-                if let PullOutcome::LocalCopy(why) = &outcome {
-                    let line =
-                        format!("pod {}: image {image:?}: {why}; the copy on this machine is used", self.key);
-                    self.log(Level::Warn, line);
+                if let Some(name) = container {
+                    let waited = now.mono.since(since);
+                    let told = match &outcome {
+                        PullOutcome::LocalCopy(why) => words::local_copy(&image, why),
+                        _ => words::pulled(&image, took, waited, size),
+                    };
+                    self.tell(Some(name), told);
                 }
+                let told = container.filter(|_| outcome == PullOutcome::Done);
                 self.pull_failures.remove(&image);
-                self.image_arrived(&image);
+                self.image_arrived(&image, told);
             }
             PullOutcome::Failed(why) => {
-                let line = format!("pod {}: image {image:?} could not be pulled: {why}", self.key);
-                self.log(Level::Warn, line);
+                match container {
+                    Some(name) => self.tell(Some(name), words::pull_failed(&image, &why)),
+                    None => {
+                        let why = format!("failed pulling image {image:?}: {why}");
+                        self.tell(None, words::sandbox_failed(&why));
+                    }
+                }
                 // Without a registry somebody may load it by hand: the next create finds out.
                 if let State::Syncing(pod) = &self.state {
                     let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
@@ -400,17 +418,17 @@ impl Machine {
         }
     }
 
-    /// Every container of this image may now be made, for its next attempt.
-    fn image_arrived(&mut self, image: &str) {
+    /// Every container of this image may now be made, for its next attempt. It was told for one of them.
+    fn image_arrived(&mut self, image: &str, told: Option<&str>) {
         let State::Syncing(pod) = self.state.clone() else { return };
         if image == self.settings.map.infra_image {
-            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), 0);
+            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), Ensured { attempt: 0, told: true });
         }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
             let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
             let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
-            self.ensured.insert(name.clone(), attempt);
+            self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
             self.missing.remove(name);
             self.waiting.remove(name);
         }
@@ -425,7 +443,8 @@ impl Machine {
         }
         if container.image_pull_policy.as_deref() == Some("Never") {
             let message = format!("Container image {image:?} is not present with pull policy of Never");
-            self.wait_for(&container.name, NEVER_PULL, message);
+            let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
+            self.failed(&container.name, NEVER_PULL, &message, told);
             self.out.push(Output::Missing(image.to_owned()));
             self.retry_later(&container.name, now);
             return;

@@ -14,6 +14,7 @@ use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::plan::{self, Owned};
 use crate::pod::DesiredPod;
+use crate::recorder::words;
 use crate::runtime::Call;
 
 impl Machine {
@@ -37,7 +38,7 @@ impl Machine {
             plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
         ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
         for id in ids {
-            self.stop_one(&id, grace, spec, now);
+            self.stop_one(&id, grace, spec, None, now);
         }
         // Those whose turn comes later: their preStop runs already (spec/03 section 6).
         let later = self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
@@ -79,14 +80,23 @@ impl Machine {
                 );
                 self.log(Level::Warn, line);
             }
-            self.stop_one(id, None, Some(&pod.spec), now);
+            self.stop_one(id, None, Some(&pod.spec), None, now);
         }
         !risen.is_empty()
     }
 
-    /// Takes the stop of one container a step further.
-    pub(super) fn stop_one(&mut self, id: &str, order: Option<u32>, spec: Option<&PodSpec>, now: &Now) {
+    /// Takes the stop of one container a step further. `why`: the kubelet's message, when it is not the
+    /// whole pod that is stopped.
+    pub(super) fn stop_one(
+        &mut self,
+        id: &str,
+        order: Option<u32>,
+        spec: Option<&PodSpec>,
+        why: Option<&str>,
+        now: &Now,
+    ) {
         let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
+        let told = (!self.stops.contains_key(id)).then(|| container.clone());
         let grace = grace_of(container, order, spec);
         let own_signal = container.stop_signal.clone();
         let for_hook = hook_grace(container, order, spec);
@@ -101,7 +111,11 @@ impl Machine {
         };
         let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
         stop.allow(grace);
-        if stop.sent.is_none() && self.pre_stop_runs(id, for_hook, now) {
+        let sent = stop.sent;
+        if let Some((told, name)) = told.as_ref().and_then(|c| Some((c, c.container_name()?))) {
+            self.tell_of(told, words::killing(name, why));
+        }
+        if sent.is_none() && self.pre_stop_runs(id, for_hook, now) {
             return;
         }
         let Some(stop) = self.stops.get(id).copied() else { return };

@@ -4,6 +4,7 @@ mod adopt;
 mod bounds;
 mod conflicts;
 mod crashes;
+mod events;
 mod faults;
 mod fresh;
 mod images;

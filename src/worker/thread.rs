@@ -231,6 +231,7 @@ impl Body {
                 let mailbox = Arc::clone(&self.mailbox);
                 self.tools.prober.watch(&self.key, mailbox, watch);
             }
+            Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
             }

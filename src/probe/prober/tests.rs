@@ -92,6 +92,12 @@ fn a_probe_that_turns_is_told_and_one_that_stays_is_not() {
     prober.watch(&key("web"), listener, watch(vec![ready("a", tcp(port), 1)]));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
     drop(server);
+    let said = heard.recv_timeout(PATIENCE);
+    assert!(
+        matches!(&said, Ok(News::Said { id, reason: "Unhealthy", text, .. })
+            if id == "a" && text.starts_with("Readiness probe failed: dial tcp 127.0.0.1:")),
+        "{said:?}"
+    );
     let failed = News::Probed { id: "a".into(), kind: Kind::Readiness, verdict: ProbeVerdict::Failure };
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(failed));
     assert!(heard.try_recv().is_err());

@@ -126,7 +126,11 @@ fn a_refused_pod_is_told_once_and_shown_as_failed() {
     let bad = pod_of("a", "{nodeName: n2, containers: [{name: app}]}");
     let told = rig.want(&[Arc::clone(&bad)]);
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told.iter().all(|line| line.starts_with("ERROR: pod default/a: Pod was rejected: ")), "{told:?}");
+    assert!(
+        told.iter()
+            .all(|line| line.starts_with("WARN: pod default/a: NodeName: Predicate NodeName failed: ")),
+        "{told:?}"
+    );
     assert_eq!(rig.shown(), "a Failed NodeName");
     // Other pods come and go: it is not told again.
     assert_eq!(rig.want(&[bad.clone(), pod("b")]), ["spawn b, empty", "run b/b-1"]);

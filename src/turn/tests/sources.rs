@@ -89,15 +89,15 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     assert_eq!(acts(told.clone()), ["spawn a, empty", "run a/a-1"]);
     assert_eq!(
         told[0],
-        "ERROR: pod default/b from /m/b.yaml: violates PodSecurity \"restricted:latest\": … (PodSecurity); it is \
-         not started"
+        "WARN: pod default/b: PodSecurity: violates PodSecurity \"restricted:latest\": … (/m/b.yaml; it is not \
+         started)"
     );
     assert_eq!(rig.shown(), "a Pending, b Failed PodSecurity");
     assert_eq!(rig.source(with(&["a"], "b")), [""; 0], "told once");
     // An older version of it that passed stays, and is marked.
     let told = rig.source(with(&["a"], "a/a-2"));
     assert_eq!(acts(told.clone()), [""; 0]);
-    assert!(told[0].ends_with("(PodSecurity); the version before it stays"), "{told:?}");
+    assert!(told[0].ends_with("(/m/a.yaml; the version before it stays)"), "{told:?}");
     assert_eq!(stale(&rig), "a STALE");
     // Orphans of a refused pod are stopped: nobody wants them.
     let mut rig = Rig::new();

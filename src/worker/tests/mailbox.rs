@@ -1,6 +1,7 @@
 //! Unread messages: a stop is never lost before it is read, the last wish decides, and nothing grows.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -99,7 +100,12 @@ proptest! {
                     owed.hints.push(hint(kind, id));
                 }
                 Put::Pulled(n) => {
-                    slot.pulled(Pulled { image: format!("image-{n}"), outcome: PullOutcome::Done });
+                    slot.pulled(Pulled {
+                        image: format!("image-{n}"),
+                        outcome: PullOutcome::Done,
+                        took: Duration::ZERO,
+                        size: None,
+                    });
                     owed.pulled.insert(n);
                 }
                 Put::Take => check(&mut owed, &slot.take()),
@@ -113,7 +119,7 @@ proptest! {
 #[test]
 fn a_pull_that_ended_twice_is_told_as_it_ended_last() {
     let mut slot = Slot::default();
-    let pulled = |outcome| Pulled { image: "a".into(), outcome };
+    let pulled = |outcome| Pulled { image: "a".into(), outcome, took: Duration::ZERO, size: None };
     slot.pulled(pulled(PullOutcome::Failed("x".into())));
     slot.pulled(pulled(PullOutcome::Done));
     assert_eq!(slot.take().pulled, [pulled(PullOutcome::Done)]);

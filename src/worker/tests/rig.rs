@@ -13,6 +13,7 @@ use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
 use crate::probe::Watch;
+use crate::recorder::Ring;
 use crate::runtime::fake::{Cursor, EventNext, State as Engine};
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
@@ -57,6 +58,8 @@ pub(super) struct Rig {
     pub(super) calls: Vec<(Mono, String)>,
     pub(super) pulls: Vec<(Mono, PullRequest)>,
     pub(super) log: Vec<(Mono, Level, String)>,
+    /// As the main loop keeps them.
+    pub(super) ring: Ring,
     pub(super) watched: Vec<(Mono, Watch)>,
     pub(super) reports: Vec<Report>,
     /// Events reach the machine.
@@ -146,6 +149,7 @@ impl Rig {
             calls: Vec::new(),
             pulls: Vec::new(),
             log: Vec::new(),
+            ring: Ring::default(),
             watched: Vec::new(),
             reports: Vec::new(),
             events: true,
@@ -339,7 +343,7 @@ impl Rig {
                         Err(error) => PullOutcome::Failed(error.to_string()),
                     }
                 };
-                self.slot.pulled(Pulled { image: request.image, outcome });
+                self.slot.pulled(Pulled { image: request.image, outcome, took: PULL, size: Some(1 << 20) });
                 self.step();
             }
         }
@@ -365,6 +369,11 @@ impl Rig {
                 }
                 Output::Missing(_) => {}
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
+                Output::Event(event) => {
+                    let level = event.weight.level();
+                    let line = self.ring.add(event, &now);
+                    self.log.extend(line.map(|line| (self.now, level, line)));
+                }
                 Output::Report(report) => self.reports.push(report),
                 Output::Log(level, line) => self.log.push((self.now, level, line)),
             }

@@ -252,3 +252,32 @@ fn an_hour_of_trouble_is_told_in_few_lines() {
         w.check_at_rest();
     });
 }
+
+/// Each container that Docker starts has its Created and Started, also when answers are lost; without
+/// faults, as many as there were starts. Of a crash loop few events are kept, and few lines written.
+#[test]
+fn each_start_is_an_event() {
+    seeds(60, |w| {
+        let faults = w.seed % 3 == 0;
+        if faults {
+            w.engine.faults = FaultPlan::all(w.seed, 200, Mono(seconds(300)));
+        }
+        w.engine.behave("app", Behaviour::exits(1, Duration::from_millis(w.seed * 20)));
+        for n in 0..4 {
+            w.files.insert(format!("/m/web{n}.yaml"), pod(&format!("web{n}"), "", "", ""));
+        }
+        w.start_daemon();
+        w.pass(seconds(1200));
+        let starts: u64 = w.starts.values().sum();
+        assert!(starts > 16, "{starts} starts");
+        w.check_events(!faults);
+        let told: u64 = w.told.values().sum();
+        assert!(told > starts * 3, "{told} events");
+        let backs_off = w.told.iter().filter(|((_, _, reason), n)| reason == "BackOff" && **n > 2);
+        assert_eq!(backs_off.count(), 4);
+        if !faults {
+            let kept = w.check_ring();
+            assert!(kept < 4 * 6, "{kept} events are kept");
+        }
+    });
+}

@@ -56,6 +56,9 @@ pub struct World {
     /// What probes bring.
     pub answers: Answers,
     pub counts: Counts,
+    /// Starts of containers that Docker carried out for the daemon, by UID and name, and what it told of them.
+    pub starts: BTreeMap<(String, String), u64>,
+    pub told: BTreeMap<(String, String, String), u64>,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
     /// [`Engine::ups`] when all that ran was last looked at.
@@ -73,6 +76,8 @@ pub struct Counts {
     pub apps: u64,
     /// Lists of the event thread.
     pub lists: u64,
+    /// Events of pods.
+    pub events: u64,
     /// Lines of the daemon's log.
     pub logged: u64,
 }
@@ -210,6 +215,8 @@ impl World {
             kills: Vec::new(),
             answers: Answers::default(),
             counts: Counts::default(),
+            starts: BTreeMap::new(),
+            told: BTreeMap::new(),
             engine_restarted: false,
             checked: 0,
             hub: None,
@@ -319,6 +326,15 @@ impl World {
 
     pub fn event(&mut self, event: Event) {
         let now = self.now();
+        if let Event::Happened(event) = &event {
+            self.note(|| {
+                format!("event {} {:?} {}: {}", event.pod.name, event.subject, event.reason, event.message)
+            });
+            let container = event.subject.as_ref().map(|s| s.name.clone()).unwrap_or_default();
+            let key = (event.uid.clone(), container, event.reason.clone().into_owned());
+            *self.told.entry(key).or_default() += 1;
+            self.counts.events += 1;
+        }
         let Some(daemon) = self.daemon.as_mut() else { return };
         let effects = daemon.turn.handle(event, &now);
         for effect in effects {
@@ -397,6 +413,7 @@ impl World {
                 // There is no preload directory in this world.
                 Output::Missing(_) => {}
                 Output::Watch(watch) => self.watch(key, &watch),
+                Output::Event(event) => self.event(Event::Happened(event)),
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
@@ -509,7 +526,13 @@ impl World {
                 let now = self.now();
                 self.judge(&call);
                 self.judge_stop(&call);
+                let before = self.starts_of(&call);
                 let result = self.engine.perform(&call, now);
+                let after = self.starts_of(&call);
+                if let Some((key, starts)) = after.filter(|after| before.as_ref().is_some_and(|b| b != after))
+                {
+                    *self.starts.entry(key).or_default() += u64::from(starts > 0);
+                }
                 self.note(|| format!("call {} {} -> {}", key.name, words(&call), result_words(&result)));
                 if generation != self.generation {
                     return;
@@ -537,7 +560,7 @@ impl World {
                     Err(error) => PullOutcome::Failed(error.to_string()),
                 };
                 self.note(|| format!("pull {} -> {outcome:?}", request.image));
-                let pulled = Pulled { image: request.image, outcome };
+                let pulled = Pulled { image: request.image, outcome, took: Duration::ZERO, size: None };
                 if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(&key)) {
                     worker.slot.pulled(pulled);
                 }
@@ -695,6 +718,46 @@ impl World {
         }
     }
 
+    /// UID, name and starts of the container that this call starts; `None` for sandboxes too.
+    fn starts_of(&self, call: &Call) -> Option<((String, String), u32)> {
+        let Call::Start { id } = call else { return None };
+        let c = self.engine.containers().find(|c| c.id == *id)?;
+        let label = |key: &str| c.body.labels.get(key).cloned();
+        Some(((label(labels::POD_UID)?, label(labels::CONTAINER_NAME)?), c.starts))
+            .filter(|((_, name), _)| name != labels::SANDBOX_NAME)
+    }
+
+    /// Each start was told, with the making before it; and what is kept is bounded.
+    pub fn check_events(&self, exactly: bool) {
+        for ((uid, name), starts) in &self.starts {
+            let told = |reason: &str| {
+                let key = (uid.clone(), name.clone(), reason.to_owned());
+                self.told.get(&key).copied().unwrap_or_default()
+            };
+            let (created, started) = (told("Created"), told("Started"));
+            assert!(started >= *starts, "{name} of {uid}: {starts} starts, {started} told");
+            assert!(created >= started, "{name} of {uid}: {created} made, {started} started");
+            if exactly {
+                assert_eq!(
+                    (created, started, told("Pulled")),
+                    (*starts, *starts, *starts),
+                    "{name} of {uid}"
+                );
+            }
+        }
+    }
+
+    /// What the daemon keeps of all that has happened is bounded.
+    pub fn check_ring(&self) -> usize {
+        let Some(daemon) = &self.daemon else { return 0 };
+        let kept = daemon.turn.events();
+        assert!(kept.len() <= limits::EVENTS);
+        for (at, one) in kept.iter().enumerate() {
+            assert!(!kept.iter().skip(at + 1).any(|other| other.event == one.event), "{one:?} is kept twice");
+        }
+        kept.len()
+    }
+
     /// Ids of our running containers, by Docker name.
     pub fn running(&self) -> BTreeMap<String, String> {
         let ours = self.engine.containers().filter(|c| {
@@ -705,6 +768,7 @@ impl World {
 
     /// At rest: exactly what the files name runs, and the dead are few.
     pub fn check_at_rest(&self) {
+        self.check_ring();
         let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
         let mut taken: BTreeSet<PodKey> = BTreeSet::new();
         for pod in self.desired() {

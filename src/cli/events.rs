@@ -1,0 +1,241 @@
+//! `get events`: what happened to the pods of this node, as kubectl lists it; and the table at the end of
+//! `describe pod`.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::exit::Exit;
+use super::get::four_spaces;
+use super::parse::{Options, Output};
+use super::table::List;
+use super::watch::Watcher;
+use super::{fail, human, pods, print, say, write, yaml};
+use crate::clock::{Clock, System, Timestamp};
+use crate::logging::one_line;
+use crate::recorder::object::{self, EventObject, Events};
+
+/// Lists, and with `--watch` goes on.
+pub fn run(options: &Options) -> Exit {
+    // Watching begins before the first reading, so that no change falls between.
+    let watcher = match options.watch.then(|| Watcher::new(&options.run_dir, object::NAME)).transpose() {
+        Ok(watcher) => watcher,
+        Err(error) => return fail(&error),
+    };
+    let node = match pods::load(&options.run_dir) {
+        Ok(status) => status.file.node,
+        Err(exit) => return exit,
+    };
+    let events = match object::read(&options.run_dir) {
+        Ok(events) => events,
+        Err(error) => return fail(&error),
+    };
+    let found = select(&events, options, &node);
+    let mut list = List::default();
+    let heading = !options.no_headers;
+    let exit = print(&render(options, &events, &found, heading, &mut list, System::start().now().wall));
+    let Some(watcher) = watcher.filter(|_| exit == Exit::Ok) else {
+        if found.is_empty() && !matches!(options.output, Output::Json | Output::Yaml) {
+            say(&nothing(options));
+        }
+        return exit;
+    };
+    let heading = heading && found.is_empty();
+    follow(watcher, options, &node, events, (list, heading))
+}
+
+/// Prints events that are new, or were seen again, until the daemon's directory is gone or nobody reads.
+fn follow(
+    mut watcher: Watcher,
+    options: &Options,
+    node: &str,
+    first: Events,
+    (mut list, mut heading): (List, bool),
+) -> Exit {
+    let mut known = first;
+    loop {
+        match watcher.wait() {
+            Ok(true) => {}
+            Ok(false) => {
+                return fail(&format!("{} is gone: podkeeper was stopped", options.run_dir.display()));
+            }
+            Err(error) => return fail(&format!("cannot watch: {error}")),
+        }
+        let events = match object::read(&options.run_dir) {
+            Ok(events) => events,
+            Err(error) => return fail(&error),
+        };
+        let mut found = select(&events, options, node);
+        found.retain(|at| events.items.get(*at).is_some_and(|event| !known.items.contains(event)));
+        let text = render(options, &events, &found, heading, &mut list, System::start().now().wall);
+        heading &= found.is_empty();
+        known = events;
+        match write(&text) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Exit::Ok,
+            Err(error) => return fail(&format!("cannot write: {error}")),
+        }
+    }
+}
+
+fn nothing(options: &Options) -> String {
+    match options.all_namespaces {
+        true => "No resources found".to_owned(),
+        false => format!("No resources found in {} namespace.", options.namespace),
+    }
+}
+
+/// Indices of the events that the user means, as they are in the file: the latest last.
+fn select(events: &Events, options: &Options, node: &str) -> Vec<usize> {
+    let wanted = |event: &EventObject| {
+        let of = &event.involved_object;
+        let named = options.for_pod.as_deref().is_none_or(|name| pods::is_called(name, &of.name, node));
+        named && (options.all_namespaces || of.namespace == options.namespace)
+    };
+    (0..).zip(&events.items).filter(|(_, event)| wanted(event)).map(|(at, _)| at).collect()
+}
+
+fn render(
+    options: &Options,
+    events: &Events,
+    found: &[usize],
+    heading: bool,
+    list: &mut List,
+    now: Timestamp,
+) -> String {
+    let items = found.iter().filter_map(|at| events.items.get(*at));
+    match options.output {
+        Output::Table | Output::Wide => {
+            let wide = options.output == Output::Wide;
+            let mut rows: Vec<_> = items.map(|e| cells(e, wide, options.all_namespaces, now)).collect();
+            if heading && !rows.is_empty() {
+                rows.insert(0, headings(wide, options.all_namespaces));
+            }
+            list.render(&rows)
+        }
+        Output::Name => items.map(|e| format!("event/{}\n", e.metadata.name)).collect(),
+        Output::Json => format!("{}\n", four_spaces(&object(events, found))),
+        Output::Yaml => yaml::emit(&object(events, found)),
+    }
+}
+
+fn object(events: &Events, found: &[usize]) -> Value {
+    let items: Vec<Value> = found.iter().filter_map(|at| events.values.get(*at)).cloned().collect();
+    json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
+}
+
+fn headings(wide: bool, namespaces: bool) -> Vec<String> {
+    let first: &[&str] = if namespaces { &["NAMESPACE"] } else { &[] };
+    let narrow = ["LAST SEEN", "TYPE", "REASON", "OBJECT"];
+    let (before, after): (&[&str], &[&str]) =
+        if wide { (&["SUBOBJECT", "SOURCE"], &["FIRST SEEN", "COUNT", "NAME"]) } else { (&[], &[]) };
+    let all = first.iter().chain(&narrow).chain(before).chain(&["MESSAGE"]).chain(after);
+    all.map(|w| (*w).to_owned()).collect()
+}
+
+/// `printEvent` of `pkg/printers/internalversion/printers.go`.
+fn cells(event: &EventObject, wide: bool, namespaces: bool, now: Timestamp) -> Vec<String> {
+    let of = &event.involved_object;
+    let mut cells = Vec::with_capacity(11);
+    if namespaces {
+        cells.push(one_line(&of.namespace));
+    }
+    let kind = of.kind.to_lowercase();
+    cells.push(human::age(Some(&event.last_timestamp), now));
+    cells.extend([&event.weight, &event.reason].map(|text| one_line(text)));
+    cells.push(one_line(&format!("{kind}/{}", of.name)));
+    if wide {
+        let source = match event.source.host.as_str() {
+            "" => event.source.component.clone(),
+            host => format!("{}, {host}", event.source.component),
+        };
+        cells.extend([one_line(&of.field_path), one_line(&source)]);
+    }
+    cells.push(one_line(event.message.trim()));
+    if wide {
+        cells.push(human::age(Some(&event.first_timestamp), now));
+        cells.extend([event.count.to_string(), one_line(&event.metadata.name)]);
+    }
+    cells
+}
+
+/// The table at the end of `describe`, with tabs between its cells (`DescribeEvents` of
+/// `kubectl/pkg/describe/describe.go`): all events of the pod's UID.
+pub fn describe(events: &Events, uid: &str, now: Timestamp) -> String {
+    let mut own = events.items.iter().filter(|e| e.involved_object.uid == uid).peekable();
+    if own.peek().is_none() {
+        return "Events:\t<none>\n".to_owned();
+    }
+    let mut text =
+        "Events:\n  Type\tReason\tAge\tFrom\tMessage\n  ----\t------\t----\t----\t-------\n".to_owned();
+    for event in own {
+        let mut age = human::age(Some(&event.last_timestamp), now);
+        if event.count > 1 {
+            let _ = write!(age, " (x{} over {})", event.count, human::age(Some(&event.first_timestamp), now));
+        }
+        let (weight, reason) = (one_line(&event.weight), one_line(&event.reason));
+        let (from, message) = (one_line(&event.source.component), one_line(event.message.trim()));
+        let _ = writeln!(text, "  {weight}\t{reason}\t{age}\t{from}\t{message}");
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    /// What happened on the node of `tests/golden/cli/node.json`.
+    pub(crate) fn events() -> Events {
+        object::parse(include_bytes!("../../tests/golden/cli/events.json")).unwrap()
+    }
+
+    fn options(line: &str) -> Box<Options> {
+        match parse(line.split_whitespace().map(Into::into)) {
+            Ok(Command::GetEvents(options)) => options,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn show(line: &str, events: &Events) -> String {
+        let options = options(line);
+        let found = select(events, &options, "node1");
+        let now = "2026-01-02T04:00:00Z".parse().unwrap();
+        render(&options, events, &found, !options.no_headers, &mut List::default(), now)
+    }
+
+    #[test]
+    fn lists_are_kubectls() {
+        let check = |line: &str, name: &str| {
+            crate::cli::golden(&format!("cli/{name}.txt"), &show(line, &events()));
+        };
+        check("get events", "events");
+        check("get events -o wide", "events-wide");
+        check("get ev -A", "events-all");
+        check("get events -A --no-headers --for pod/proxy", "events-for");
+        check("get event -o name --for pods/web-node1", "events-name");
+        check("get events -n kube-system -o json", "events-json");
+        check("get events -n kube-system -o yaml", "events-yaml");
+    }
+
+    #[test]
+    fn nothing_is_an_answer_too() {
+        let check = |line: &str, shown: &str, told: &str| {
+            assert_eq!(
+                (show(line, &Events::default()).as_str(), nothing(&options(line)).as_str()),
+                (shown, told)
+            );
+        };
+        check("get events", "", "No resources found in default namespace.");
+        check("get events -A", "", "No resources found");
+        check("get events -n x --for pod/y", "", "No resources found in x namespace.");
+    }
+
+    #[test]
+    fn the_end_of_describe() {
+        let now = "2026-01-02T04:00:00Z".parse().unwrap();
+        let text = |uid: &str| crate::cli::table::align(&describe(&events(), uid, now));
+        crate::cli::golden("cli/events-describe.txt", &text("4ba6c1d2-0000-4000-8000-000000000000"));
+        assert_eq!(text("nobody"), "Events:  <none>\n");
+    }
+}

@@ -1,0 +1,154 @@
+//! What happened to pods, as the kubelet's events: Pulling, Created, Started, Killing, BackOff … A machine
+//! says each happening once, in the kubelet's [`words`]; the main loop counts the same one again instead of
+//! keeping it twice ([`ring`]); `events.json` shows them as the API's objects ([`object`]).
+//!
+//! (Not Docker's event stream: that is `events.rs`.) Never here: deciding anything, or keeping without a
+//! bound. A message never holds a Secret's value: who makes it calls [`mask`].
+
+pub mod object;
+pub mod ring;
+pub mod words;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::limits;
+use crate::object::{Content, Objects};
+use crate::pod::PodKey;
+
+pub use ring::Ring;
+pub use words::Words;
+
+/// How an event is to be taken (`type` of the API's object).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// The ordinary course.
+    Normal,
+    /// Something is wrong.
+    Warning,
+}
+
+impl Weight {
+    /// The API's word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Weight::Normal => "Normal",
+            Weight::Warning => "Warning",
+        }
+    }
+
+    /// Level of its log line.
+    #[must_use]
+    pub fn level(self) -> log::Level {
+        match self {
+            Weight::Normal => log::Level::Info,
+            Weight::Warning => log::Level::Warn,
+        }
+    }
+}
+
+/// The container that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// It stands among `initContainers`, sidecars too.
+    pub init: bool,
+    /// Its name in the pod.
+    pub name: String,
+}
+
+impl fmt::Display for Subject {
+    /// `involvedObject.fieldPath`: `spec.containers{web}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = if self.init { "initContainers" } else { "containers" };
+        write!(f, "spec.{list}{{{}}}", self.name)
+    }
+}
+
+/// One happening. Two that are equal in everything are the same event, once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodEvent {
+    /// Whose.
+    pub pod: PodKey,
+    /// UID of the pod.
+    pub uid: String,
+    /// `None`: the pod as a whole.
+    pub subject: Option<Subject>,
+    /// How to take it.
+    pub weight: Weight,
+    /// The kubelet's reason (`pkg/kubelet/events/event.go`), one word.
+    pub reason: Cow<'static, str>,
+    /// The kubelet's text; at most [`limits::EVENT_MESSAGE`] bytes.
+    pub message: String,
+}
+
+impl PodEvent {
+    /// An event of these words; a text that is too long is cut.
+    #[must_use]
+    pub fn new(pod: PodKey, uid: String, subject: Option<Subject>, words: Words) -> PodEvent {
+        let Words { weight, reason, message } = words;
+        PodEvent { pod, uid, subject, weight, reason, message: cut(message) }
+    }
+
+    /// They differ at most in their message.
+    #[must_use]
+    pub fn is_like(&self, other: &PodEvent) -> bool {
+        self.uid == other.uid
+            && self.reason == other.reason
+            && self.weight == other.weight
+            && self.subject == other.subject
+            && self.pod == other.pod
+    }
+
+    /// What it takes in memory, about, in bytes.
+    fn size(&self) -> usize {
+        let name = self.subject.as_ref().map_or(0, |s| s.name.len());
+        let pod = self.pod.namespace.len().saturating_add(self.pod.name.len());
+        [pod, self.uid.len(), name, self.reason.len(), self.message.len(), std::mem::size_of::<PodEvent>()]
+            .iter()
+            .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+}
+
+/// At most [`limits::EVENT_MESSAGE`] bytes, white space at the end left out.
+fn cut(mut message: String) -> String {
+    message.truncate(message.trim_end().len());
+    if message.len() > limits::EVENT_MESSAGE {
+        let dots = "...";
+        let mut end = limits::EVENT_MESSAGE.saturating_sub(dots.len());
+        while !message.is_char_boundary(end) {
+            end = end.saturating_sub(1);
+        }
+        message.truncate(end);
+        message.push_str(dots);
+    }
+    message
+}
+
+/// Takes the values of these Secrets out of a message: Docker's errors repeat a command, and probes what a
+/// container prints. Values shorter than [`limits::EVENT_SECRET`] would tear apart any text, and stay.
+#[must_use]
+pub fn mask(mut message: String, objects: &Objects) -> String {
+    let secrets = objects.values().filter_map(|object| match &object.content {
+        Content::Secret { data, .. } => Some(data.values()),
+        Content::ConfigMap { .. } | Content::Claim { .. } => None,
+    });
+    let values =
+        secrets.flatten().filter_map(|value| std::str::from_utf8(value.expose()).ok()).map(str::trim);
+    let mut values: Vec<&str> =
+        values.filter(|v| (limits::EVENT_SECRET..=message.len()).contains(&v.len())).collect();
+    // One may be part of another.
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    for value in values {
+        // Also as Docker and Go quote it.
+        for shown in [value, &value.escape_default().to_string()] {
+            if message.contains(shown) {
+                message = message.replace(shown, "<secret>");
+            }
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

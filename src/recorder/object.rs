@@ -1,0 +1,200 @@
+//! An event as the API's object (`v1` `Event`), and the file of all of them, `events.json` beside
+//! `status.json`: written by the daemon, read by the command line and by the next daemon.
+//!
+//! A file of its own, because counts change while no status does: `status.json` holds every pod, and is
+//! not to be written again for each probe that fails.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ring::Kept;
+use super::{PodEvent, Subject, Weight};
+use crate::limits;
+use crate::pod::PodKey;
+
+/// The file's name in the run directory.
+pub const NAME: &str = "events.json";
+/// Format of the file.
+const API_VERSION: &str = "podkeeper.dev/v1";
+/// `source.component`: who says so.
+const COMPONENT: &str = "podkeeper";
+
+/// `metadata`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the API's fields")]
+pub struct Metadata {
+    pub name: String,
+    pub namespace: String,
+    pub creation_timestamp: Time,
+}
+
+/// `involvedObject`: a pod, or a container of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the API's fields")]
+pub struct Involved {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+}
+
+/// `source`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the API's fields")]
+pub struct Source {
+    pub component: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+}
+
+/// `v1` `Event`, with the fields that podkeeper sets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the API's fields")]
+pub struct EventObject {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: Metadata,
+    pub involved_object: Involved,
+    pub reason: String,
+    pub message: String,
+    pub source: Source,
+    pub first_timestamp: Time,
+    pub last_timestamp: Time,
+    pub count: u32,
+    #[serde(rename = "type")]
+    pub weight: String,
+}
+
+impl EventObject {
+    fn new(kept: &Kept, node: &str) -> EventObject {
+        let PodEvent { pod, uid, subject, weight, reason, message } = &kept.event;
+        EventObject {
+            api_version: "v1".to_owned(),
+            kind: "Event".to_owned(),
+            metadata: Metadata {
+                name: format!("{}.{:016x}", pod.name, kept.serial),
+                namespace: pod.namespace.clone(),
+                creation_timestamp: Time(kept.first),
+            },
+            involved_object: Involved {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: uid.clone(),
+                field_path: subject.as_ref().map(Subject::to_string).unwrap_or_default(),
+            },
+            reason: reason.clone().into_owned(),
+            message: message.clone(),
+            source: Source { component: COMPONENT.to_owned(), host: node.to_owned() },
+            first_timestamp: Time(kept.first),
+            last_timestamp: Time(kept.last),
+            count: kept.count,
+            weight: weight.as_str().to_owned(),
+        }
+    }
+
+    /// Back to what the ring keeps; `None` for what podkeeper does not write.
+    fn into_kept(self) -> Option<Kept> {
+        let EventObject { metadata, involved_object: of, reason, message, count, .. } = self;
+        let weight = match self.weight.as_str() {
+            "Normal" => Weight::Normal,
+            "Warning" => Weight::Warning,
+            _ => return None,
+        };
+        let subject = match of.field_path.as_str() {
+            "" => None,
+            path => {
+                let (list, name) = path.strip_prefix("spec.")?.strip_suffix('}')?.split_once('{')?;
+                Some(Subject { init: list == "initContainers", name: name.to_owned() })
+            }
+        };
+        let pod = PodKey { namespace: of.namespace, name: of.name };
+        let event = PodEvent { pod, uid: of.uid, subject, weight, reason: reason.into(), message };
+        let serial =
+            metadata.name.rsplit_once('.').and_then(|(_, hex)| i128::from_str_radix(hex, 16).ok())?;
+        Some(Kept::restored(event, serial, self.first_timestamp.0, self.last_timestamp.0, count))
+    }
+}
+
+/// The bytes of the file. Pure.
+#[must_use]
+pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Out<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        node: &'a str,
+        items: Vec<EventObject>,
+    }
+    let items = kept.iter().map(|kept| EventObject::new(kept, node)).collect();
+    let out = Out { api_version: API_VERSION, kind: "EventList", node, items };
+    // Nothing in it can fail to be written as JSON.
+    serde_json::to_vec(&out).unwrap_or_default()
+}
+
+/// Events as they are in the file.
+#[derive(Debug, Clone, Default)]
+pub struct Events {
+    /// For tables, the latest last.
+    pub items: Vec<EventObject>,
+    /// The same as written: what `-o json` and `-o yaml` print.
+    pub values: Vec<Value>,
+}
+
+/// Reads a file's bytes. Pure.
+///
+/// # Errors
+/// Not JSON, or of another format.
+pub fn parse(bytes: &[u8]) -> Result<Events, String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("damaged: {e}"))?;
+    if value.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
+        return Err("written by another version of podkeeper".to_owned());
+    }
+    let values = value.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+    let items = values.iter().map(EventObject::deserialize).collect::<Result<_, _>>();
+    Ok(Events { items: items.map_err(|e| format!("damaged: {e}"))?, values })
+}
+
+/// Reads the event file of a run directory; without one there have been no events.
+///
+/// # Errors
+/// A message with the path.
+pub fn read(run_dir: &Path) -> Result<Events, String> {
+    let path = run_dir.join(NAME);
+    let failed = |why: String| format!("cannot read {}: {why}", path.display());
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Events::default()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(limits::EVENTS_FILE).unwrap_or(u64::MAX);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| failed(e.to_string()))?;
+    if bytes.len() > limits::EVENTS_FILE {
+        return Err(failed(format!("larger than {} MiB", limits::EVENTS_FILE >> 20)));
+    }
+    parse(&bytes).map_err(failed)
+}
+
+/// What an earlier daemon wrote down since the machine booted, for the ring.
+///
+/// # Errors
+/// See [`read`].
+pub fn restore(run_dir: &Path) -> Result<Vec<Kept>, String> {
+    let events = read(run_dir)?;
+    Ok(events.items.into_iter().filter_map(EventObject::into_kept).collect())
+}

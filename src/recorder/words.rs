@@ -1,0 +1,276 @@
+//! The kubelet's reasons and texts, one function for each event (spec/03 to spec/05; upstream
+//! `pkg/kubelet/events/event.go`, `kuberuntime_container.go`, `image_manager.go`, `prober.go`). Pure.
+//!
+//! Texts hold no ids and no times to come: the same thing happening again has the same text, and is counted.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::Weight;
+use crate::image::failure;
+use crate::plan::backoff;
+use crate::pod::DesiredPod;
+
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// How to take it.
+    pub weight: Weight,
+    /// One word.
+    pub reason: Cow<'static, str>,
+    /// One sentence.
+    pub message: String,
+}
+
+fn normal(reason: &'static str, message: impl Into<String>) -> Words {
+    Words { weight: Weight::Normal, reason: reason.into(), message: message.into() }
+}
+
+fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Words {
+    Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
+}
+
+/// A pull begins.
+#[must_use]
+pub fn pulling(image: &str) -> Words {
+    normal("Pulling", format!("Pulling image {image:?}"))
+}
+
+/// A pull has brought the image. `took`: by itself; `waited`: since it was asked for; `size` in bytes, when
+/// it is known.
+#[must_use]
+pub fn pulled(image: &str, took: Duration, waited: Duration, size: Option<u64>) -> Words {
+    let mut message = format!(
+        "Successfully pulled image {image:?} in {} ({} including waiting).",
+        go_duration(took),
+        go_duration(waited.max(took))
+    );
+    if let Some(size) = size {
+        message.push_str(&format!(" Image size: {size} bytes."));
+    }
+    normal("Pulled", message)
+}
+
+/// No pull was needed.
+#[must_use]
+pub fn present(image: &str) -> Words {
+    normal("Pulled", format!("Container image {image:?} already present on machine"))
+}
+
+/// The registry could not be asked, and the older copy is used (the kubelet would not start it).
+#[must_use]
+pub fn local_copy(image: &str, why: &str) -> Words {
+    let message = format!("Failed to pull image {image:?}: {why}; the copy on this machine is used");
+    warning("Failed", message)
+}
+
+/// A pull failed.
+#[must_use]
+pub fn pull_failed(image: &str, why: &str) -> Words {
+    warning("Failed", format!("Failed to pull image {image:?}: {why}"))
+}
+
+/// A pull that failed is not tried again yet.
+#[must_use]
+pub fn pull_backs_off(image: &str) -> Words {
+    normal("BackOff", backoff::pull_message(image, None))
+}
+
+/// What a container cannot be started for: a waiting reason, or an error's text.
+#[must_use]
+pub fn error(what: &str) -> Words {
+    warning("Failed", format!("Error: {what}"))
+}
+
+/// The image's name is none.
+#[must_use]
+pub fn bad_image_name(image: &str, why: &str) -> Words {
+    warning("InspectFailed", failure::invalid_name(image, why))
+}
+
+/// The image is not there, and nobody may pull it.
+#[must_use]
+pub fn never_pulled(message: &str) -> Words {
+    warning("ErrImageNeverPull", message)
+}
+
+/// Secrets with credentials are missing or damaged; `problem` is the kubelet's sentence, or ours.
+#[must_use]
+pub fn pull_secrets(problem: &str) -> Words {
+    warning("FailedToRetrieveImagePullSecret", problem)
+}
+
+/// A container was made.
+#[must_use]
+pub fn created() -> Words {
+    normal("Created", "Container created")
+}
+
+/// A container was started.
+#[must_use]
+pub fn started() -> Words {
+    normal("Started", "Container started")
+}
+
+/// A container is being stopped; `why` is the kubelet's message where there is a cause of its own.
+#[must_use]
+pub fn killing(container: &str, why: Option<&str>) -> Words {
+    match why {
+        Some(why) => normal("Killing", why),
+        None => normal("Killing", format!("Stopping container {container}")),
+    }
+}
+
+/// Docker did not take a stop signal.
+#[must_use]
+pub fn kill_failed(why: &str) -> Words {
+    warning("FailedKillPod", format!("error killing pod: {why}"))
+}
+
+/// A container that ended is not started again yet.
+#[must_use]
+pub fn backs_off(container: &str, pod: &DesiredPod) -> Words {
+    warning("BackOff", backoff::crash_event(container, pod))
+}
+
+/// A postStart hook failed. Not its output: it may hold secrets.
+#[must_use]
+pub fn post_start_failed() -> Words {
+    warning("FailedPostStartHook", "PostStartHook failed")
+}
+
+/// A preStop hook failed.
+#[must_use]
+pub fn pre_stop_failed() -> Words {
+    warning("FailedPreStopHook", "PreStopHook failed")
+}
+
+/// A new sandbox takes the place of an earlier one.
+#[must_use]
+pub fn sandbox_changed() -> Words {
+    normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+}
+
+/// No sandbox could be made.
+#[must_use]
+pub fn sandbox_failed(why: &str) -> Words {
+    warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))
+}
+
+/// What a probe brought, in the words of `probe::outcome`.
+#[must_use]
+pub fn probe(reason: &'static str, text: String) -> Words {
+    warning(reason, text)
+}
+
+/// The pod was refused; reason and message are those of its status.
+#[must_use]
+pub fn rejected(reason: &str, message: &str) -> Words {
+    warning(reason.to_owned(), message)
+}
+
+/// A duration as Go prints it, whole milliseconds: `431ms`, `1.2s`, `1m3.5s`.
+fn go_duration(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    if seconds == 0 {
+        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let part = format!("{millis:03}");
+    let (part, dot) = (part.trim_end_matches('0'), if millis == 0 { "" } else { "." });
+    let seconds = format!("{}{dot}{part}s", seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => seconds,
+        (0, _) => format!("{minutes}m{seconds}"),
+        _ => format!("{hours}h{minutes}m{seconds}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::testing::pod;
+
+    #[test]
+    fn each_event_in_the_kubelets_words() {
+        let check = |words: Words, weight: Weight, reason: &str, message: &str| {
+            assert_eq!((words.weight, &*words.reason, &*words.message), (weight, reason, message));
+        };
+        let (normal, warning) = (Weight::Normal, Weight::Warning);
+        let ms = Duration::from_millis;
+        check(pulling("web:1"), normal, "Pulling", "Pulling image \"web:1\"");
+        check(
+            pulled("web:1", ms(1234), ms(61_500), Some(1024)),
+            normal,
+            "Pulled",
+            "Successfully pulled image \"web:1\" in 1.234s (1m1.5s including waiting). Image size: 1024 bytes.",
+        );
+        check(
+            pulled("web:1", ms(900), ms(0), None),
+            normal,
+            "Pulled",
+            "Successfully pulled image \"web:1\" in 900ms (900ms including waiting).",
+        );
+        check(present("web:1"), normal, "Pulled", "Container image \"web:1\" already present on machine");
+        check(
+            local_copy("web:1", "dial tcp: no route"),
+            warning,
+            "Failed",
+            "Failed to pull image \"web:1\": dial tcp: no route; the copy on this machine is used",
+        );
+        check(pull_failed("web:1", "denied"), warning, "Failed", "Failed to pull image \"web:1\": denied");
+        check(pull_backs_off("web:1"), normal, "BackOff", "Back-off pulling image \"web:1\"");
+        check(error("ErrImagePull"), warning, "Failed", "Error: ErrImagePull");
+        check(
+            bad_image_name("Web", "uppercase"),
+            warning,
+            "InspectFailed",
+            "Failed to apply default image tag \"Web\": couldn't parse image name \"Web\": uppercase",
+        );
+        check(never_pulled("no"), warning, "ErrImageNeverPull", "no");
+        check(pull_secrets("no"), warning, "FailedToRetrieveImagePullSecret", "no");
+        check(created(), normal, "Created", "Container created");
+        check(started(), normal, "Started", "Container started");
+        check(killing("web", None), normal, "Killing", "Stopping container web");
+        check(killing("web", Some("FailedPostStartHook")), normal, "Killing", "FailedPostStartHook");
+        check(kill_failed("no"), warning, "FailedKillPod", "error killing pod: no");
+        let pod = pod("metadata: {name: p}\nspec: {containers: [{name: web, image: i}]}");
+        let text = format!("Back-off restarting failed container web in pod {}", backoff::pod_words(&pod));
+        check(backs_off("web", &pod), warning, "BackOff", &text);
+        check(post_start_failed(), warning, "FailedPostStartHook", "PostStartHook failed");
+        check(pre_stop_failed(), warning, "FailedPreStopHook", "PreStopHook failed");
+        check(
+            sandbox_changed(),
+            normal,
+            "SandboxChanged",
+            "Pod sandbox changed, it will be killed and re-created.",
+        );
+        check(
+            sandbox_failed("no space"),
+            warning,
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: no space",
+        );
+        check(
+            probe("Unhealthy", "Liveness probe failed: no".into()),
+            warning,
+            "Unhealthy",
+            "Liveness probe failed: no",
+        );
+        check(rejected("NodePorts", "taken"), warning, "NodePorts", "taken");
+    }
+
+    #[test]
+    fn durations_as_go_prints_them() {
+        let check = |millis: u64, expected: &str| {
+            assert_eq!(go_duration(Duration::from_millis(millis)), expected);
+        };
+        check(0, "0s");
+        check(431, "431ms");
+        check(1000, "1s");
+        check(1200, "1.2s");
+        check(10_050, "10.05s");
+        check(60_000, "1m0s");
+        check(3_661_001, "1h1m1.001s");
+    }
+}
