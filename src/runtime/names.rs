@@ -42,6 +42,16 @@ pub fn with_suffix(name: &str, random: u32) -> String {
     format!("{name}_{random:08x}")
 }
 
+/// Suffix of a sandbox's name that says that its pod ran into activeDeadlineSeconds: labels cannot be added
+/// to what exists, and a name stays through restarts of everything.
+pub const DEADLINE: u32 = 0xdead_11fe;
+
+/// Name of the sandbox of a pod that has been active for longer than it may.
+#[must_use]
+pub fn past_deadline(key: &PodKey, uid: &str, attempt: u32) -> String {
+    with_suffix(&sandbox(key, uid, attempt), DEADLINE)
+}
+
 /// Takes a name apart; without the leading slash. Strict: anything that [`container`], [`sandbox`] and
 /// [`with_suffix`] could not have made is `None`.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Housekeeping of orphans (spec/02 section 8): containers of ours that no manifest names. They are
 //! stopped once the source that made them has reported, and left alone while it cannot be read.
 
-use super::Turn;
+use super::{Effect, Turn};
 use crate::clock::Now;
 use crate::plan::Owned;
 use crate::pod::PodKey;
@@ -22,6 +22,7 @@ impl Turn {
         if !self.listed {
             return;
         }
+        self.sweep();
         let unclaimed: Vec<PodKey> = self
             .found
             .keys()
@@ -51,6 +52,20 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves.
+    fn sweep(&mut self) {
+        if self.swept || !self.merge.all_ready() {
+            return;
+        }
+        self.swept = true;
+        let found = self.found.values().flatten().map(|c| c.uid.clone());
+        let wanted = self.merge.pods().map(|pod| pod.uid.clone());
+        let known =
+            self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
+        let keep = found.chain(wanted).chain(known).collect();
+        self.out.push(Effect::Sweep(keep));
     }
 
     /// A source has an error to tell about this path.

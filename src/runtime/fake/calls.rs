@@ -48,6 +48,8 @@ impl State {
             Call::Start { id } => self.start(id, now),
             Call::Kill { id, signal } => self.kill(id, signal, now),
             Call::Remove { id, force } => self.remove(id, *force, now),
+            Call::Rename { id, name } => self.rename(id, name),
+            Call::LogTail { id, lines } => self.log_tail(id, *lines),
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
             Call::ExecCreate { id, body } => self.exec_create(id, body, now),
             Call::ExecInspect { .. } | Call::ExecResize { .. } => self.exec_call(call),
@@ -240,6 +242,17 @@ impl State {
         let image = self.image(&c.image_id).and_then(|i| i.stop_signal.clone());
         let stop = c.body.stop_signal.clone().or(image).and_then(|s| signal_number(&s)).unwrap_or(15);
         self.signal(key, number, number == stop || number == 15, now);
+        Ok(Reply::Done)
+    }
+
+    fn rename(&mut self, key: &str, name: &str) -> Answer {
+        let id = self.get(key).ok_or_else(|| no_container("", key))?.id.clone();
+        if let Some(holder) = self.containers.iter().find(|c| c.name == name) {
+            return Err(name_in_use(name, &holder.id));
+        }
+        if let Some(c) = self.get_mut(&id) {
+            c.name = name.to_owned();
+        }
         Ok(Reply::Done)
     }
 

@@ -86,7 +86,9 @@ fn what_is_mapped_is_read_back() {
         source: Some(Source::File),
         origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
         written: None,
+        deadline: None,
         pre_stop: None,
+        message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
     };
@@ -106,6 +108,7 @@ fn what_is_mapped_is_read_back() {
             handler: r#"{"sleep":{"seconds":3}}"#.into(),
             ports: r#"[{"containerPort":80}]"#.into(),
         })),
+        message: Default::default(),
         stop_signal: Some("SIGQUIT".into()),
         ..expected.clone()
     };

@@ -143,7 +143,8 @@ impl Rig {
                 _ => {}
             }
         }
-        effects.iter().map(words).collect()
+        // A sweep has a test of its own.
+        effects.iter().filter(|e| !matches!(e, Effect::Sweep(_))).map(words).collect()
     }
 
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
@@ -249,6 +250,7 @@ fn words(effect: &Effect) -> String {
         }
         Effect::Hint(key, hint) => format!("hint {} {hint:?}", key.name),
         Effect::Retire(key) => format!("retire {}", key.name),
+        Effect::Sweep(keep) => format!("sweep but {keep:?}"),
         Effect::Rescan => "rescan".into(),
         Effect::Log(level, line) => format!("{level}: {line}"),
     }

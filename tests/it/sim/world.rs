@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use podkeeper::clock::{Mono, Now, Timestamp};
+use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::manifest::{self, Context};
 use podkeeper::pod::{DesiredPod, PodKey, Source};
@@ -205,6 +205,7 @@ impl World {
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
             },
+            boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
         });
         self.daemon = Some(Daemon {
@@ -288,6 +289,7 @@ impl World {
                 self.later(delay, Job::Read { generation, key });
             }
             Effect::Retire(key) => _ = daemon.workers.remove(&key),
+            Effect::Sweep(_) => {}
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }
@@ -324,6 +326,15 @@ impl World {
                 }
                 // There is no preload directory in this world.
                 Output::Missing(_) => {}
+                // Nor a disk: nobody's last words are in a file.
+                Output::ReadMessage { id, .. } => {
+                    let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
+                    if let Some(worker) = worker {
+                        worker.machine.message_read(&id, Ok(String::new()));
+                    }
+                    self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
+                }
+                Output::ForgetMessage(_) => {}
                 Output::Watch(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
