@@ -4,6 +4,7 @@ mod conditions;
 mod containers;
 mod phase;
 mod properties;
+mod spec_04;
 
 use crate::plan::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::testing::{at, observed, pod, probes};

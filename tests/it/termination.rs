@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use serde_json::json;
 
-use super::harness::{Node, Options};
-use super::pods::{Pod, container};
+use super::harness::{Container, Node, Options};
+use super::history::History;
+use super::pods::{IGNORES_TERM, OBEYS, Pod, container};
 
 /// How the container's newest instance ended, if it did.
 fn end(node: &Node, pod: &str, container: &str) -> Option<ContainerStateTerminated> {
@@ -219,4 +220,67 @@ fn each_container_of_a_pod_has_its_own_words() {
     for name in ["app", "c1", "c5"] {
         assert_eq!(message(&end(&node, "many", name).unwrap()).len(), 12288 / 6, "{name}");
     }
+}
+
+const EXCEEDED: [&str; 3] =
+    ["Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"];
+
+fn verdict(node: &Node, pod: &str) -> [String; 3] {
+    let status = node.pod(pod).and_then(|p| p.status).unwrap_or_default();
+    [status.phase, status.reason, status.message].map(Option::unwrap_or_default)
+}
+
+#[test]
+fn a_pod_past_its_deadline_is_stopped_within_its_grace_and_failed_for_good() {
+    let node = Node::start();
+    let history = History::of(&node);
+    let pod = |name: &str, script: &str| {
+        Pod::new(name).script(script).grace(3).set("/spec/activeDeadlineSeconds", 4)
+    };
+    node.write("stubborn.yaml", pod("stubborn", IGNORES_TERM).text());
+    node.write("always.yaml", pod("always", OBEYS).text());
+    node.write("failing.yaml", pod("failing", OBEYS).restart_policy("OnFailure").text());
+    let all = ["stubborn", "always", "failing"];
+    let is_over = |pod: &str| verdict(&node, pod) == EXCEEDED && !node.of(pod).iter().any(Container::runs);
+    for pod in all {
+        node.wait_until(&format!("{pod} is over"), || is_over(pod));
+    }
+    let signals = history.times(&node.full("stubborn"), "app", "kill");
+    let left = signals[1] - signals[0];
+    assert!((2_900_000_000..5_000_000_000).contains(&left), "{left} ns from TERM to KILL");
+    let describe = node.says(&["describe", "pod", "always"]);
+    assert!(describe.contains("DeadlineExceeded"), "{describe}");
+    let before: BTreeSet<String> = node.containers().into_iter().map(|c| c.id).collect();
+    // Killed, so that nothing could be written at its end.
+    node.kill9();
+    node.launch();
+    for pod in all {
+        node.wait_until(&format!("{pod} is still over"), || is_over(pod));
+    }
+    // When something later has been done, they would have been started.
+    node.write("later.yaml", Pod::new("later").text());
+    node.wait_phase("later", "Running");
+    let later = node.full("later");
+    let after = node.containers().into_iter().filter(|c| c.pod != later);
+    assert_eq!(after.map(|c| c.id).collect::<BTreeSet<_>>(), before);
+    assert!(all.iter().all(|pod| is_over(pod)));
+}
+
+#[test]
+fn a_deadline_goes_on_while_the_daemon_does_not_run() {
+    let node = Node::start();
+    node.write("job.yaml", Pod::new("job").set("/spec/activeDeadlineSeconds", 8).text());
+    let app = node.wait_running("job", "app");
+    node.wait_phase("job", "Running");
+    node.kill9();
+    // What is waited for is that time.
+    node.wait_until("eight seconds of life have passed", || {
+        let up = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let started = app.started_at.unwrap().as_second();
+        i64::try_from(up.as_secs()).unwrap() > started + 9
+    });
+    assert!(node.container(&app.id).unwrap().runs());
+    node.launch();
+    node.wait_until("it is over at once", || verdict(&node, "job") == EXCEEDED);
+    assert_eq!(node.of("job").iter().filter(|c| c.container == "app").count(), 1);
 }
