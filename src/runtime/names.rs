@@ -103,6 +103,14 @@ mod tests {
     }
 
     #[test]
+    fn a_deadline_that_passed_is_a_suffix() {
+        let name = past_deadline(&key(), "u-1", 3);
+        assert_eq!(name, "k8s_POD_web-node1_default_u-1_3_dead11fe");
+        let parsed = parse(&name).unwrap();
+        assert_eq!((parsed.attempt, parsed.suffix), (3, Some(DEADLINE)));
+    }
+
+    #[test]
     fn parses_strictly() {
         let good = Name {
             container: "main",

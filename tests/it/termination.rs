@@ -284,3 +284,26 @@ fn a_deadline_goes_on_while_the_daemon_does_not_run() {
     node.wait_until("it is over at once", || verdict(&node, "job") == EXCEEDED);
     assert_eq!(node.of("job").iter().filter(|c| c.container == "app").count(), 1);
 }
+
+#[test]
+fn restart_rules_restart_what_the_pod_would_not() {
+    let node = Node::start();
+    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
+    let script = "exit $CODE";
+    let pod = |name: &str, code: &str| {
+        Pod::new(name)
+            .restart_policy("Never")
+            .script(script)
+            .set("/spec/containers/0/env", json!([{"name": "CODE", "value": code}]))
+            .set("/spec/containers/0/restartPolicy", "Never")
+            .set("/spec/containers/0/restartPolicyRules", rules.clone())
+    };
+    node.write("matches.yaml", pod("matches", "42").text());
+    node.write("other.yaml", pod("other", "41").text());
+    node.wait_phase("other", "Failed");
+    assert_eq!(node.container_status("other", "app").unwrap().restart_count, 0);
+    node.wait_until("the rule has restarted it", || {
+        node.container_status("matches", "app").is_some_and(|c| c.restart_count >= 1)
+    });
+    assert_eq!(node.phase("matches"), "Running");
+}

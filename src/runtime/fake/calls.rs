@@ -102,7 +102,7 @@ impl State {
             return bad("No command specified".into());
         }
         let name = name.strip_prefix('/').unwrap_or(name);
-        if let Err(why) = check_name(name) {
+        if let Err(why) = check_name(name, "") {
             return bad(why);
         }
         let ghost = self.ghosts.get(name);
@@ -249,7 +249,7 @@ impl State {
             let why = "Renaming a container with the same name as its current name";
             return Err(no(Kind::BadRequest, 400, why));
         }
-        check_name(name).map_err(|why| no(Kind::BadRequest, 400, format!("{ALLOCATING}{why}")))?;
+        check_name(name, "/").map_err(|why| no(Kind::BadRequest, 400, format!("{ALLOCATING}{why}")))?;
         if let Some(holder) = self.containers.iter().find(|c| c.name == name) {
             let why = name_taken(name, &holder.id);
             return Err(no(Kind::NameInUse(Some(holder.id.clone())), 409, format!("{ALLOCATING}{why}")));
@@ -375,12 +375,13 @@ fn name_taken(name: &str, holder: &str) -> String {
     )
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+/// `before`: what Docker puts in front of the name when it complains.
+fn check_name(name: &str, before: &str) -> Result<(), String> {
     let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
     if name.len() >= 2 && name.char_indices().all(fine) {
         return Ok(());
     }
-    Err(format!("Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
+    Err(format!("Invalid container name ({before}{name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
 }
 
 /// A label filter, `key` or `key=value`.
