@@ -34,6 +34,24 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
+/// Which start of the machine this is, and how long ago it was: a time that survives this process, and that
+/// no setting of the wall clock changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Boot {
+    /// The kernel's id of this start; empty when it cannot be told.
+    pub id: String,
+    /// How long the machine had run at [`Mono`] zero, sleep not counted.
+    pub began: Duration,
+}
+
+impl Boot {
+    /// How long the machine had run at `at`.
+    #[must_use]
+    pub fn at(&self, at: Mono) -> Duration {
+        self.began.saturating_add(at.0)
+    }
+}
+
 /// Where the time comes from. The real one is [`System`]; the simulation has its own.
 pub trait Clock: Send + Sync {
     /// Reads both clocks.
@@ -51,6 +69,15 @@ impl System {
     #[must_use]
     pub fn start() -> Self {
         System { start: Instant::now() }
+    }
+    /// This start of the machine.
+    #[must_use]
+    pub fn boot(&self) -> Boot {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(up.tv_sec).unwrap_or(0);
+        let up = Duration::new(seconds, u32::try_from(up.tv_nsec).unwrap_or(0));
+        Boot { id: id.trim().to_owned(), began: up.saturating_sub(self.start.elapsed()) }
     }
     /// The `Instant` of a point on this clock, for waiting calls.
     #[must_use]

@@ -24,5 +24,6 @@ pub mod source;
 pub mod status;
 pub mod sync;
 pub mod sys;
+pub mod termination;
 pub mod turn;
 pub mod worker;

@@ -197,6 +197,17 @@ pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
 /// SIGKILL is sent again after this while the container still runs.
 pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
+// --- Termination messages (spec/04 section 3) -----------------------------------------------------
+
+/// Bytes of a container's termination file that are read: the last ones.
+pub const TERMINATION_FILE: usize = 4096;
+/// Bytes of all messages of a pod together.
+pub const TERMINATION_POD: usize = 12 * 1024;
+/// Bytes of the log that stand in for a message.
+pub const TERMINATION_LOG: usize = 2048;
+/// Lines of the log that stand in for a message.
+pub const TERMINATION_LOG_LINES: u32 = 80;
+
 // --- Back-off ------------------------------------------------------------------------------------
 
 /// Crash-loop and image-pull back-off: first delay (spec/03 section 5).

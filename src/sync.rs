@@ -27,6 +27,7 @@ use crate::source::http::HttpSource;
 use crate::source::last_good::LastGood;
 use crate::status::writer::Writer;
 use crate::sys;
+use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
@@ -70,7 +71,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let keys = NodeKeys::of_process(&config.root_dir);
     let pulls = Pulls::new(docker.clone(), clock, config.pull_pace, keys, on_missing);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
-    let settings = Arc::new(settings(&config, &root_dir));
+    let settings = Arc::new(settings(&config, &root_dir, clock));
     let builtin = settings.builtin_sandbox;
     let (prepared, connected) = (pulls.clone(), preload.clone());
     let on_connect = move || {
@@ -109,7 +110,9 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let writer = Writer::start(&config.run_dir, &config.node_name)
         .map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
-    let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
+    let termination = Files::new(config.root_dir.clone());
+    let gate = Gate::default();
+    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, reports: events_in };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),
@@ -139,7 +142,7 @@ fn preload(config: &Config, docker: &Docker, events: &Sender<Event>) -> io::Resu
     Preload::start(dir, &config.root_dir, config.file_check_frequency, docker.clone(), sink).map(Some)
 }
 
-fn settings(config: &Config, root_dir: &str) -> Settings {
+fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
     let oom_floor = sys::oom_floor();
     if oom_floor > -1000 {
         log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
@@ -151,6 +154,7 @@ fn settings(config: &Config, root_dir: &str) -> Settings {
             infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
             node_memory: sys::total_memory(),
         },
+        boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
     }
 }
@@ -259,6 +263,15 @@ impl Main {
                 }
             }
             Effect::Retire(key) => _ = self.workers.remove(&key),
+            Effect::Sweep(keep) => {
+                let files = self.tools.termination.clone();
+                let named = std::thread::Builder::new().name("pk-sweep".to_owned());
+                let spawned = named.stack_size(limits::WORKER_STACK).spawn(move || files.sweep(&keep));
+                // What is left is left to the next start.
+                if let Err(error) = spawned {
+                    log::warn!("what earlier pods left in the root directory stays: {error}");
+                }
+            }
             Effect::Rescan => {
                 if let Some(file) = &self.file {
                     file.rescan();

@@ -121,3 +121,6 @@ mod sandbox_image;
 #[cfg(test)]
 #[path = "it/sim/mod.rs"]
 mod sim;
+#[cfg(test)]
+#[path = "it/termination.rs"]
+mod termination;

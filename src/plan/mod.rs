@@ -18,6 +18,6 @@ pub(crate) mod testing;
 mod tests;
 
 pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
-pub use observed::{Exit, Observed, Owned, PreStop, Role, RunState};
+pub use observed::{Deadline, Exit, Observed, Owned, PreStop, Role, RunState};
 pub use stop::stop_now;
 pub use surplus::surplus;

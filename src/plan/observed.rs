@@ -1,7 +1,10 @@
 //! What Docker was seen to hold for one pod: the containers that carry our labels, and their states.
 
+use std::time::Duration;
+
 use crate::clock::{Mono, Timestamp};
 use crate::pod::{ContainerKind, PodKey, Source};
+use crate::termination;
 
 /// One Docker container that is ours.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,10 +37,23 @@ pub struct Owned {
     pub written: Option<String>,
     /// The preStop hook written on it.
     pub pre_stop: Option<Box<PreStop>>,
+    /// Of a sandbox: what it tells of its pod's deadline, if anything.
+    pub deadline: Option<Box<Deadline>>,
+    /// Where its termination message comes from; nowhere for a sandbox.
+    pub message: termination::Way,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.
     pub created: Option<Timestamp>,
+}
+
+/// What a sandbox tells of activeDeadlineSeconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deadline {
+    /// Since when its pod is active: the id of a start of the machine, and how long that had run then.
+    pub since: Option<(String, Duration)>,
+    /// The deadline has passed: the pod has failed for good.
+    pub passed: bool,
 }
 
 /// A preStop hook as it is written on a container.

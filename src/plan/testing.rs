@@ -126,6 +126,8 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         origin: None,
         written: None,
         pre_stop: None,
+        deadline: None,
+        message: Default::default(),
         stop_signal: None,
         created: Some(at(base)),
     }

@@ -4,6 +4,7 @@ mod init;
 mod leftovers;
 mod regular;
 mod sandbox;
+mod spec_03;
 
 use crate::clock::Mono;
 use crate::plan::actions::{compute, made_for};

@@ -17,6 +17,8 @@ pub mod outcome;
 pub mod prober;
 pub mod schedule;
 pub mod spec;
+#[cfg(test)]
+mod spec_05;
 pub mod state;
 pub mod tls;
 

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::termination::LogFile;
+
 /// Body of an exec create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -60,6 +62,9 @@ pub struct CreateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
     pub host_config: HostConfig,
+    /// Must be there before the create: whoever sends it makes it, or takes its mount out. Not sent.
+    #[serde(skip)]
+    pub termination_file: Option<LogFile>,
 }
 
 impl fmt::Debug for CreateBody {
@@ -118,6 +123,22 @@ pub struct HostConfig {
     pub cgroup_parent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_config: Option<LogConfig>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<Mount>,
+}
+
+/// A file or directory of the host in the container. Its source must exist: Docker makes nothing here,
+/// other than with `Binds`, whose colons would also limit what a path may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Mount {
+    /// `bind`.
+    #[serde(rename = "Type")]
+    pub kind: &'static str,
+    /// Absolute path on the host.
+    pub source: String,
+    /// Absolute path in the container.
+    pub target: String,
 }
 
 /// Docker's restart policy: podkeeper is the only restarter (invariant 9), so this is always `no`.

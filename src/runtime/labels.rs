@@ -60,6 +60,10 @@ pub const KIND: &str = "podkeeper.dev/kind";
 /// tell the network mode, and a sandbox of the wrong one must be replaced.
 pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
 
+/// On the sandbox of a pod with activeDeadlineSeconds: since when it is active, `BOOT/MILLISECONDS`: the
+/// kernel's id of this start of the machine, and how long that had run then.
+pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
+
 /// Every label above. A pod's own labels and annotations are copied to its sandbox, except where they
 /// would take one of these keys: what podkeeper reads back is only ever what podkeeper wrote.
 pub const OURS: &[&str] = &[
@@ -84,4 +88,5 @@ pub const OURS: &[&str] = &[
     SANDBOX_ATTEMPT,
     KIND,
     HOST_NETWORK,
+    ACTIVE_SINCE,
 ];

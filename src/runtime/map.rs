@@ -6,6 +6,7 @@
 //! fail.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 use serde::Serialize;
@@ -14,7 +15,10 @@ use crate::manifest::hash;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
-use crate::runtime::{CreateBody, Empty, Healthcheck, HostConfig, PortBinding, labels, names, resources};
+use crate::runtime::{
+    CreateBody, Empty, Healthcheck, HostConfig, Mount, PortBinding, labels, names, resources,
+};
+use crate::termination::{self, LogFile};
 
 /// Longest host name, bytes.
 const HOSTNAME_BYTES: usize = 63;
@@ -88,6 +92,16 @@ pub fn container(
         ..HostConfig::default()
     };
     resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);
+    let termination_file = LogFile { uid: pod.uid.clone(), container: spec.name.clone(), attempt };
+    let termination_path = termination_file.path(Path::new(&config.root_dir));
+    let shown = spec.termination_message_path.as_deref().filter(|path| !path.is_empty());
+    let termination_mount = termination_path.zip(shown).map(|(source, shown)| Mount {
+        kind: "bind",
+        source: source.to_string_lossy().into_owned(),
+        target: termination::target(shown),
+    });
+    let termination_file = termination_mount.is_some().then_some(termination_file);
+    host.mounts.extend(termination_mount);
     let body = CreateBody {
         image: image(spec).into(),
         entrypoint: expanded.command,
@@ -101,6 +115,7 @@ pub fn container(
         labels: container_labels(pod, spec, (kind, at.index), attempt, sandbox_id, config),
         healthcheck: Some(no_healthcheck()),
         host_config: host,
+        termination_file,
         ..CreateBody::default()
     };
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))

@@ -42,6 +42,16 @@ pub fn with_suffix(name: &str, random: u32) -> String {
     format!("{name}_{random:08x}")
 }
 
+/// Suffix of a sandbox's name that says that its pod ran into activeDeadlineSeconds: labels cannot be added
+/// to what exists, and a name stays through restarts of everything.
+pub const DEADLINE: u32 = 0xdead_11fe;
+
+/// Name of the sandbox of a pod that has been active for longer than it may.
+#[must_use]
+pub fn past_deadline(key: &PodKey, uid: &str, attempt: u32) -> String {
+    with_suffix(&sandbox(key, uid, attempt), DEADLINE)
+}
+
 /// Takes a name apart; without the leading slash. Strict: anything that [`container`], [`sandbox`] and
 /// [`with_suffix`] could not have made is `None`.
 #[must_use]
@@ -90,6 +100,14 @@ mod tests {
             with_suffix("k8s_main_web-node1_default_u-1_17", 0xbeef),
             "k8s_main_web-node1_default_u-1_17_0000beef"
         );
+    }
+
+    #[test]
+    fn a_deadline_that_passed_is_a_suffix() {
+        let name = past_deadline(&key(), "u-1", 3);
+        assert_eq!(name, "k8s_POD_web-node1_default_u-1_3_dead11fe");
+        let parsed = parse(&name).unwrap();
+        assert_eq!((parsed.attempt, parsed.suffix), (3, Some(DEADLINE)));
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! echoes back of the create body is believed (invariant 4), for engines and kernels alter it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::plan::{Exit, Owned, PreStop, Role, RunState};
+use crate::plan::{Deadline, Exit, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, labels, map, names};
+use crate::termination::Way;
 
 /// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
 const EXIT_UNKNOWN: i64 = 137;
@@ -103,6 +105,7 @@ struct Ours<'a> {
     container: &'a str,
     attempt: u32,
     host_network: Option<bool>,
+    past_deadline: bool,
     labels: &'a BTreeMap<String, String>,
 }
 
@@ -133,8 +136,19 @@ impl<'a> Ours<'a> {
             container,
             attempt: attempt.and_then(decimal).or(name.map(|n| n.attempt))?,
             host_network: get(labels::HOST_NETWORK).and_then(|word| word.parse().ok()),
+            past_deadline: name.is_some_and(|n| n.suffix == Some(names::DEADLINE)),
             labels: all,
         })
+    }
+
+    fn deadline(&self) -> Option<Box<Deadline>> {
+        let since = self.labels.get(labels::ACTIVE_SINCE).and_then(|text| {
+            let (boot, up) = text.split_once('/').filter(|(boot, _)| !boot.is_empty())?;
+            Some((boot.to_owned(), Duration::from_millis(up.parse().ok()?)))
+        });
+        let is_sandbox = self.container == labels::SANDBOX_NAME;
+        (is_sandbox && (since.is_some() || self.past_deadline))
+            .then(|| Box::new(Deadline { since, passed: self.past_deadline }))
     }
 
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>) -> Owned {
@@ -171,6 +185,11 @@ impl<'a> Ours<'a> {
                 let ports = text(labels::PORTS).unwrap_or_default().to_owned();
                 Box::new(PreStop { handler: handler.to_owned(), ports })
             }),
+            deadline: self.deadline(),
+            message: Way::of(
+                text(labels::TERMINATION_MESSAGE_PATH),
+                text(labels::TERMINATION_MESSAGE_POLICY),
+            ),
             stop_signal: None,
             created: None,
         }

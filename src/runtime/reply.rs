@@ -37,6 +37,8 @@ pub enum Form {
     Images,
     /// [`Reply::Info`].
     Info,
+    /// [`Reply::Output`].
+    Output,
     /// [`Reply::Json`].
     Json,
 }
@@ -49,6 +51,7 @@ impl Form {
             Call::Start { .. }
             | Call::Kill { .. }
             | Call::Remove { .. }
+            | Call::Rename { .. }
             | Call::Resize { .. }
             | Call::ExecResize { .. }
             | Call::ImageTag { .. } => Form::Done,
@@ -61,6 +64,7 @@ impl Form {
             Call::ImageInspect { .. } => Form::Image,
             Call::ImageList => Form::Images,
             Call::Info => Form::Info,
+            Call::LogTail { .. } => Form::Output,
         }
     }
 }
@@ -82,6 +86,7 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
     let missing = |field: &'static str| bad(&format_args!("the answer has no {field}"));
     Ok(match form {
         Form::Done => Reply::Done,
+        Form::Output => Reply::Output(body.to_vec()),
         Form::Json if body.is_empty() => Reply::Json(Value::Null),
         Form::Json => Reply::Json(value()?),
         Form::Containers => Reply::Containers(each(body, summary).map_err(|e| bad(&e))?),

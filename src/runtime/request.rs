@@ -109,6 +109,12 @@ impl Request {
                 let force = if *force { "&force=1" } else { "" };
                 Request::new("DELETE", format!("/containers/{}?v=1{force}", encode(id)))
             }
+            Call::Rename { id, name } => {
+                Request::new("POST", format!("/containers/{}/rename?name={}", encode(id), encode(name)))
+            }
+            Call::LogTail { id, lines } => {
+                Request::new("GET", format!("/containers/{}/logs?stdout=1&stderr=1&tail={lines}", encode(id)))
+            }
             Call::Resize { id, rows, columns } => {
                 Request::new("POST", format!("/containers/{}/resize?h={rows}&w={columns}", encode(id)))
             }

@@ -52,6 +52,20 @@ pub enum Call {
         /// Kill it if it runs.
         force: bool,
     },
+    /// `POST /containers/{id}/rename?name=`.
+    Rename {
+        /// Container id.
+        id: String,
+        /// New name.
+        name: String,
+    },
+    /// `GET /containers/{id}/logs`: the last so many lines of both streams.
+    LogTail {
+        /// Container id.
+        id: String,
+        /// How many.
+        lines: u32,
+    },
     /// `POST /containers/{id}/resize`.
     Resize {
         /// Container id.
@@ -141,6 +155,8 @@ pub enum Reply {
     Images(Vec<ImageDetail>),
     /// Answer to [`Call::Info`].
     Info(Info),
+    /// Answer to [`Call::LogTail`]: framed, or raw for a container with a terminal.
+    Output(Vec<u8>),
     /// Answers that are only shown: version, history, what an image removal untagged.
     Json(serde_json::Value),
 }

@@ -11,6 +11,7 @@ use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
 use crate::status::{Input, WaitingReason, seconds};
+use crate::termination;
 
 /// Reason of a container whose end nobody saw.
 const UNKNOWN: &str = "ContainerStatusUnknown";
@@ -113,7 +114,7 @@ fn from_instances(
             running: Some(ContainerStateRunning { started_at: started.map(seconds) }),
             ..ContainerState::default()
         },
-        RunState::Exited(exit) => exited(newest, exit),
+        RunState::Exited(exit) => exited(input, newest, exit),
         RunState::Removing => match end_of(old_state, newest) {
             Some(known) => known,
             None => {
@@ -125,7 +126,7 @@ fn from_instances(
         },
     };
     let last_state = second.and_then(|second| match &second.state {
-        RunState::Exited(exit) => Some(exited(second, exit)),
+        RunState::Exited(exit) => Some(exited(input, second, exit)),
         RunState::Removing => {
             let old_last = old.and_then(|o| o.last_state.as_ref());
             let known = end_of(old_state, second).or_else(|| end_of(old_last, second));
@@ -228,7 +229,7 @@ fn vanished(message: &str) -> ContainerState {
 }
 
 /// Reasons of spec/03 section 9. A container that never ran started and ended when it was made.
-fn exited(owned: &Owned, exit: &Exit) -> ContainerState {
+fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
     let reason = match exit {
         _ if exit.cannot_run => "ContainerCannotRun",
         _ if exit.oom_killed => "OOMKilled",
@@ -237,12 +238,14 @@ fn exited(owned: &Owned, exit: &Exit) -> ContainerState {
     };
     let (started, finished) =
         if exit.cannot_run { (owned.created, owned.created) } else { (exit.started, exit.finished) };
+    let own = input.messages.get(&owned.id).map(String::as_str).unwrap_or_default();
+    let most = termination::share(input.pod.containers().count());
     let limit = if exit.code < 0 { i32::MIN } else { i32::MAX };
     terminated(ContainerStateTerminated {
         container_id: Some(format!("docker://{}", owned.id)),
         exit_code: i32::try_from(exit.code).unwrap_or(limit),
         finished_at: finished.map(seconds),
-        message: Some(exit.message.clone()).filter(|m| !m.is_empty()),
+        message: termination::joined(&exit.message, own, most),
         reason: Some(reason.to_owned()),
         signal: None,
         started_at: started.map(seconds),

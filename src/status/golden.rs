@@ -44,8 +44,10 @@ fn answer(scenario: &Value) -> Value {
             probes: &probes,
             waiting: &waiting,
             digests: &digests,
+            messages: &BTreeMap::new(),
             old: old.as_ref(),
             terminal: flag("terminal"),
+            past_deadline: false,
             now: at(now),
         };
         old = Some(crate::status::compute(&input));

@@ -35,6 +35,11 @@ pub struct WaitingReason {
     pub message: String,
 }
 
+/// Reason of a pod that ran into activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`).
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// Its message.
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
 /// What [`compute`] is computed from.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
@@ -48,10 +53,14 @@ pub struct Input<'a> {
     pub waiting: &'a Waiting,
     /// Repository digest by image id (`sha256:…` -> `repo@sha256:…`), where known.
     pub digests: &'a BTreeMap<String, String>,
+    /// Last words by container id, where they are known.
+    pub messages: &'a BTreeMap<String, String>,
     /// The last computed status.
     pub old: Option<&'a PodStatus>,
     /// The pod is being finalised: its containers are dead for good (spec/04 section 2, rule 6a).
     pub terminal: bool,
+    /// It has failed for good: activeDeadlineSeconds passed, and its containers are stopped.
+    pub past_deadline: bool,
     /// For lastTransitionTime and startTime.
     pub now: Timestamp,
 }
@@ -76,6 +85,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     };
     // Sticky twice: against what we said, and against what the API server has.
     let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or_else(|| computed.to_owned());
+    let phase = if input.past_deadline { "Failed".to_owned() } else { phase };
     let same_phase = old.phase.as_deref() == Some(phase.as_str());
     let keep = |ours: &Option<String>, source: &Option<String>| {
         let ours = ours.clone().filter(|text| same_phase && !text.is_empty());
@@ -92,6 +102,10 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
         pod_ips: Some(ips).filter(|list| !list.is_empty()),
         ..frame(pod, old, start_time(pod, input))
     };
+    if input.past_deadline {
+        status.reason = Some(DEADLINE_EXCEEDED.to_owned());
+        status.message = Some(DEADLINE_MESSAGE.to_owned());
+    }
     status.conditions = Some(conditions::conditions(input, old, &status));
     status
 }

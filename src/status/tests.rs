@@ -4,6 +4,7 @@ mod conditions;
 mod containers;
 mod phase;
 mod properties;
+mod spec_04;
 
 use crate::plan::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::testing::{at, observed, pod, probes};
@@ -22,8 +23,10 @@ struct Case<'a> {
     probes: Probes,
     waiting: Waiting,
     digests: BTreeMap<String, String>,
+    messages: BTreeMap<String, String>,
     old: Option<PodStatus>,
     terminal: bool,
+    past_deadline: bool,
     now: i64,
 }
 
@@ -34,8 +37,10 @@ fn case<'a>(pod: &'a DesiredPod, seen: &str) -> Case<'a> {
         probes: Probes::default(),
         waiting: Waiting::new(),
         digests: BTreeMap::new(),
+        messages: BTreeMap::new(),
         old: None,
         terminal: false,
+        past_deadline: false,
         now: 0,
     }
 }
@@ -58,8 +63,10 @@ impl Case<'_> {
             probes: &self.probes,
             waiting: &self.waiting,
             digests: &self.digests,
+            messages: &self.messages,
             old: self.old.as_ref(),
             terminal: self.terminal,
+            past_deadline: self.past_deadline,
             now: at(self.now),
         })
     }

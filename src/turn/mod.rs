@@ -13,7 +13,7 @@ mod sources;
 mod tests;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
@@ -104,6 +104,8 @@ pub enum Effect {
     Hint(PodKey, Hint),
     /// End a worker that has nothing left to do.
     Retire(PodKey),
+    /// Remove what is left on disk of all pods but those with these UIDs.
+    Sweep(BTreeSet<String>),
     /// Tell the sources to look again.
     Rescan,
     /// Tell the operator.
@@ -207,6 +209,8 @@ pub struct Turn {
     due: DueHeap,
     /// Pods left alone because their manifest cannot be read, already told.
     told_kept: BTreeMap<PodKey, String>,
+    /// What pods that vanished while nobody looked left on disk has been removed.
+    swept: bool,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -235,6 +239,7 @@ impl Turn {
             },
             due: DueHeap::default(),
             told_kept: BTreeMap::new(),
+            swept: false,
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),

@@ -2,7 +2,7 @@
 //! stopped once the source that made them has reported and every other one was heard, and left alone while
 //! it cannot be read.
 
-use super::Turn;
+use super::{Effect, Turn};
 use crate::clock::Now;
 use crate::plan::Owned;
 use crate::pod::PodKey;
@@ -23,6 +23,7 @@ impl Turn {
         if !self.listed {
             return;
         }
+        self.sweep();
         let unclaimed: Vec<PodKey> = self
             .found
             .keys()
@@ -52,6 +53,20 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves.
+    fn sweep(&mut self) {
+        if self.swept || !self.merge.all_ready() {
+            return;
+        }
+        self.swept = true;
+        let found = self.found.values().flatten().map(|c| c.uid.clone());
+        let wanted = self.merge.pods().map(|pod| pod.uid.clone());
+        let known =
+            self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
+        let keep = found.chain(wanted).chain(known).collect();
+        self.out.push(Effect::Sweep(keep));
     }
 
     /// A source has an error to tell about this path.

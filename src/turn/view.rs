@@ -73,8 +73,10 @@ impl Turn {
             probes: &Probes::default(),
             waiting: &Waiting::new(),
             digests: &std::collections::BTreeMap::new(),
+            messages: &std::collections::BTreeMap::new(),
             old: None,
             terminal: false,
+            past_deadline: false,
             now: now.wall,
         });
         PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }

@@ -45,6 +45,13 @@ pub(super) enum Job {
     Remove {
         id: String,
     },
+    Rename {
+        id: String,
+        name: String,
+    },
+    Log {
+        id: String,
+    },
     ImageInspect {
         image_id: String,
     },

@@ -122,6 +122,9 @@ impl Machine {
             .filter_map(|c| observe::from_summary(c, &self.settings.map.root_dir))
             .filter(|c| c.key == self.key)
             .collect();
+        let gone = self.all_seen().filter(|c| !list.iter().any(|l| l.id == c.id));
+        let gone: Vec<Owned> = gone.cloned().collect();
+        gone.iter().for_each(|c| self.forget_file(c));
         self.old.all.retain(|c| list.iter().any(|l| l.id == c.id));
         self.seen.all.retain(|c| list.iter().any(|l| l.id == c.id));
         for new in found.drain(..) {
@@ -181,6 +184,10 @@ impl Machine {
     }
 
     pub(super) fn vanished(&mut self, id: &str) {
+        let gone = self.all_seen().find(|c| c.id == id).cloned();
+        if let Some(gone) = gone {
+            self.forget_file(&gone);
+        }
         self.seen.all.retain(|c| c.id != id);
         self.old.all.retain(|c| c.id != id);
         self.forget_vanished();
@@ -191,6 +198,7 @@ impl Machine {
         let images: std::collections::BTreeSet<String> =
             self.all_seen().map(|c| c.image_id.clone()).collect();
         self.asked.retain(&ids);
+        self.messages.retain(|id, _| ids.contains(id));
         self.digests.retain(|image, _| images.contains(image));
         self.digest_asked.retain(|image| images.contains(image));
         self.blind.retain(|id| ids.contains(id));

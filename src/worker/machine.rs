@@ -12,9 +12,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::deadline::Deadline;
 use super::hooks::Hooks;
 use super::job::{Ask, Ensured, Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
+use super::messages::Message;
 use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
 use super::state::{State, Trigger};
@@ -84,6 +86,8 @@ pub struct Machine {
     pub(super) waiting: Waiting,
     pub(super) asked: Asked,
     pub(super) hooks: Hooks,
+    pub(super) deadline: Deadline,
+    pub(super) messages: BTreeMap<String, Message>,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
@@ -139,6 +143,8 @@ impl Machine {
             waiting: Waiting::new(),
             asked: Asked::default(),
             hooks: Hooks::default(),
+            deadline: Deadline::default(),
+            messages: BTreeMap::new(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
             status: None,
@@ -205,6 +211,7 @@ impl Machine {
         self.wake = None;
         self.tend_hooks(now);
         self.act(now);
+        self.tend_messages();
         self.publish(now);
         self.watch(now);
         Step { out: std::mem::take(&mut self.out), wake: self.wake }
@@ -292,6 +299,7 @@ impl Machine {
     fn retire_the_dead(&mut self) {
         let mut seen = std::mem::take(&mut self.seen.all);
         self.old.all.append(&mut seen);
+        self.deadline = Deadline::default();
         self.forget_start_memory();
     }
 
@@ -354,21 +362,12 @@ impl Machine {
             self.out.push(Output::Report(Report::Seen(seen)));
         }
         let Some(pod) = self.state.pod().cloned() else { return };
-        if self.status.is_some() && self.is_looking() && !self.in_trouble(now) {
+        if self.status.is_some() && (self.is_looking() || self.listens()) && !self.in_trouble(now) {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
-        let probes = self.probes(&pod);
-        let status = status::compute(&status::Input {
-            pod: &pod,
-            observed: &self.seen,
-            probes: &probes,
-            waiting: &self.waiting,
-            digests: &self.digests,
-            old: self.status.as_deref(),
-            terminal: false,
-            now: now.wall,
-        });
+        let past_deadline = self.ended_by_deadline(&pod);
+        let status = self.computed(&pod, past_deadline, now);
         let same = self.reported.as_ref().is_some_and(|(old, was, of)| {
             **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
         });
@@ -379,6 +378,24 @@ impl Machine {
         self.status = Some(Arc::clone(&status));
         self.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
         self.out.push(Output::Report(Report::Status { status, pod, terminating }));
+    }
+
+    /// The pod's status, as what is known now says it.
+    pub(super) fn computed(&mut self, pod: &DesiredPod, past_deadline: bool, now: &Now) -> PodStatus {
+        let probes = self.probes(pod);
+        let messages = self.last_words();
+        status::compute(&status::Input {
+            pod,
+            observed: &self.seen,
+            probes: &probes,
+            waiting: &self.waiting,
+            digests: &self.digests,
+            messages: &messages,
+            old: self.status.as_deref(),
+            terminal: false,
+            past_deadline,
+            now: now.wall,
+        })
     }
 
     fn in_trouble(&self, now: &Now) -> bool {
@@ -419,9 +436,11 @@ impl Machine {
     /// A call about this container is in flight.
     pub(super) fn busy(&self, container: &str) -> bool {
         self.any_in_flight(|j| match j {
-            Job::Inspect { id, .. } | Job::Start { id } | Job::Kill { id, .. } | Job::Remove { id } => {
-                id == container
-            }
+            Job::Inspect { id, .. }
+            | Job::Start { id }
+            | Job::Kill { id, .. }
+            | Job::Rename { id, .. }
+            | Job::Remove { id } => id == container,
             _ => false,
         })
     }
@@ -481,6 +500,7 @@ impl Machine {
             self.suffixed.len(),
             self.sandbox_started.len(),
             self.waiting.len(),
+            self.messages.len(),
             self.digests.len(),
             self.asked.size(),
             self.hooks.size(),

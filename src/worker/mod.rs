@@ -3,6 +3,7 @@
 //!
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
+mod deadline;
 pub mod gate;
 mod hooks;
 mod job;
@@ -15,6 +16,7 @@ pub mod thread;
 
 mod images;
 mod look;
+mod messages;
 mod probes;
 mod replies;
 mod start;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use crate::clock::Mono;
+use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
 use crate::probe::Watch;
 use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
+use crate::termination::LogFile;
 
 /// Names a call between the machine and whoever carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,8 @@ pub struct Token(pub u64);
 pub struct Settings {
     /// For the mapping to Docker.
     pub map: MapConfig,
+    /// This start of the machine.
+    pub boot: Boot,
     /// The sandbox image is the built-in one: loaded, not pulled.
     pub builtin_sandbox: bool,
 }
@@ -71,6 +74,16 @@ pub enum Output {
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
     Missing(String),
+    /// Read the last words of this container from its file, and hand them in with
+    /// [`super::Machine::message_read`].
+    ReadMessage {
+        /// Container id.
+        id: String,
+        /// Its file.
+        file: LogFile,
+    },
+    /// This file is of no more use.
+    ForgetMessage(LogFile),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
     /// Something happened to the pod.

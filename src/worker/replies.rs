@@ -16,6 +16,7 @@ use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::recorder::words;
 use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
+use crate::termination::Way;
 
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].
@@ -71,6 +72,8 @@ impl Machine {
                     _ => self.removal_failed(&id, &error.to_string(), now),
                 },
             },
+            Job::Rename { id, name } => self.renamed(&id, name, answer, now),
+            Job::Log { id } => self.log_read(&id, answer),
             Job::ImageInspect { image_id } => {
                 // Asked once for each image; without an answer again when a container of it is looked at.
                 match answer {
@@ -94,8 +97,15 @@ impl Machine {
                 self.docker_trouble(error.to_string(), now);
                 true
             }
-            // One inspect, image look-up or removal that gets no answer is that container's trouble alone.
-            (Job::Inspect { .. } | Job::ImageInspect { .. } | Job::Remove { .. }, _) => false,
+            // One inspect, image look-up, log or removal that gets no answer is that container's trouble alone.
+            (
+                Job::Inspect { .. }
+                | Job::ImageInspect { .. }
+                | Job::Log { .. }
+                | Job::Rename { .. }
+                | Job::Remove { .. },
+                _,
+            ) => false,
             (_, DockerError::Timeout(_) | DockerError::Lost(_) | DockerError::BadAnswer(_)) => {
                 self.undo(job, now);
                 self.docker_trouble(error.to_string(), now);
@@ -117,6 +127,8 @@ impl Machine {
                 }
             }
             Job::Inspect { id, blind } => self.ask_again(id, *blind),
+            Job::Log { id } => _ = self.messages.remove(id),
+            Job::Rename { .. } => self.mark_later(now),
             Job::ImageInspect { image_id } => _ = self.digest_asked.remove(image_id),
             _ => {}
         }
@@ -412,6 +424,11 @@ impl Machine {
             Role::Container { name, .. } => pod.and_then(|p| pre_stop_of(p.container(name)?.1)),
             Role::Sandbox { .. } => None,
         };
+        let message = match &role {
+            Role::Container { name, .. } => pod.and_then(|p| Some(Way::of_spec(p.container(name)?.1))),
+            Role::Sandbox { .. } => None,
+        };
+        let message = message.unwrap_or_default();
         Owned {
             id,
             docker_name,
@@ -427,6 +444,8 @@ impl Machine {
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),
             pre_stop,
+            deadline: None,
+            message,
             stop_signal: None,
             created: None,
         }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::deadline::Verdict;
 use super::hooks::has_post_start;
 use super::images::NEVER_PULL;
 use super::job::{Ask, Ensured, Job, Place, Retry};
@@ -16,7 +17,7 @@ use crate::clock::{Mono, Now};
 use crate::image::failure;
 use crate::limits;
 use crate::manifest::hash::container_hash;
-use crate::plan::backoff::{self, Verdict};
+use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::words;
@@ -36,13 +37,17 @@ impl Machine {
             self.remove_surplus(Some(pod), now);
             return;
         }
+        let past_deadline = match self.deadline(pod, now) {
+            Verdict::Marking => return,
+            verdict => verdict == Verdict::Passed,
+        };
         let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
         match actions.sandbox {
-            _ if over => _ = self.stop_everything(None, Some(&pod.spec), now),
+            _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
                 self.waiting.clear();
                 _ = self.stop_everything(None, Some(&pod.spec), now);
@@ -109,7 +114,8 @@ impl Machine {
             self.wake_at(wait);
             return;
         }
-        let (name, body) = map::sandbox(pod, attempt, &self.settings.map);
+        let (name, mut body) = map::sandbox(pod, attempt, &self.settings.map);
+        body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
         let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
@@ -194,7 +200,7 @@ impl Machine {
         });
         if let Some(seen) = died {
             let key = backoff::crash_key(container);
-            if let Verdict::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
+            if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
                 let message = backoff::crash_message(delay, name, pod);
                 self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
                 self.wake_at(until);
@@ -323,8 +329,8 @@ impl Machine {
     ) -> bool {
         let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
         match self.pulls.check_retry(image, now.mono) {
-            Verdict::Go => false,
-            Verdict::Wait { until, delay } => {
+            Wait::Go => false,
+            Wait::Wait { until, delay } => {
                 // As with the kubelet, the error itself stands first, and then that it waits.
                 let turn = failed.after(delay / 2);
                 let (reason, message, backs_off) = if now.mono < turn {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,7 +25,8 @@ use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, Reply};
+use crate::runtime::{Call, CreateBody, DockerError, Reply};
+use crate::termination::files::Files;
 use crate::turn::Event;
 
 /// The thread-safe mailbox of a worker: putting never blocks on the worker.
@@ -95,6 +97,8 @@ pub struct Tools {
     pub pulls: Pulls,
     /// Probes and hooks.
     pub prober: Prober,
+    /// Where containers leave their last words.
+    pub termination: Files,
     /// Starts, all pods together.
     pub gate: Gate,
     /// Into the main loop.
@@ -123,6 +127,7 @@ impl Worker {
             tools,
             calls: Vec::new(),
             queued: VecDeque::new(),
+            read: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name(thread_name(key))
@@ -166,6 +171,8 @@ struct Body {
     calls: Vec<InFlight>,
     /// Starts that wait for their turn at the gate.
     queued: VecDeque<(Token, Call)>,
+    /// Last words of containers, by id, for the machine.
+    read: Vec<(String, Result<String, String>)>,
 }
 
 struct InFlight {
@@ -202,6 +209,9 @@ impl Body {
             for (token, answer) in self.answers() {
                 self.machine.reply(token, answer, &now);
             }
+            for (id, read) in std::mem::take(&mut self.read) {
+                self.machine.message_read(&id, read);
+            }
             let step = self.machine.step(&now);
             let mut called = false;
             for output in step.out {
@@ -211,7 +221,7 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            if !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            if self.read.is_empty() && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
@@ -224,7 +234,16 @@ impl Body {
                 Some(permit) => self.begin(token, &call, Some(permit)),
                 None => self.queued.push_back((token, call)),
             },
+            Output::Call(token, Call::Create { name, mut body }) => {
+                self.make_termination_file(&mut body);
+                self.begin(token, &Call::Create { name, body }, None);
+            }
             Output::Call(token, call) => self.begin(token, &call, None),
+            Output::ReadMessage { id, file } => {
+                let read = self.tools.termination.read(&file);
+                self.read.push((id, read));
+            }
+            Output::ForgetMessage(file) => self.tools.termination.remove(&file),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
             Output::Missing(image) => self.tools.pulls.missing(&image),
             Output::Watch(watch) => {
@@ -238,6 +257,21 @@ impl Body {
             Output::Log(level, line) => log::log!(level, "{line}"),
         }
         true
+    }
+
+    /// A container runs without it, too: a full disk must not keep it from that.
+    fn make_termination_file(&self, body: &mut CreateBody) {
+        let Some(file) = body.termination_file.take() else { return };
+        if let Err(error) = self.tools.termination.make(&file) {
+            let path = file.path(Path::new(&self.tools.settings.map.root_dir)).unwrap_or_default();
+            log::warn!(
+                "pod {}: container {}: its termination-log file {} cannot be made: {error}; it is made without",
+                self.key,
+                file.container,
+                path.display()
+            );
+            body.host_config.mounts.retain(|mount| Path::new(&mount.source) != path);
+        }
     }
 
     fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {

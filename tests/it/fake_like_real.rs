@@ -43,6 +43,9 @@ enum Step {
     /// Kill the first, and wait for the end of the second.
     KillPair(&'static str, &'static str),
     Remove(&'static str, bool),
+    /// Another name for it.
+    Rename(&'static str, &'static str),
+    Log(&'static str, u32),
     Inspect(&'static str),
     /// An exec of this command; its id is the name.
     Exec(&'static str, &'static [&'static str]),
@@ -73,7 +76,10 @@ fn port(ip: &str) -> Box<CreateBody> {
 }
 
 fn script() -> Vec<Step> {
-    use Step::{Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Remove, Run, Start, Tag, Untag};
+    use Step::{
+        Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Log, Remove, Rename, Run, Start, Tag,
+        Untag,
+    };
     let sleep: &[&str] = &["sleep", "1000"];
     let joins = |net: &str, ipc: &str, pid: &str| {
         with(sleep, |b| {
@@ -121,7 +127,19 @@ fn script() -> Vec<Step> {
         Create("b", body(&["sh", "-c", "exit 3"])),
         Run("b"),
         Run("b"),
+        Rename("b", "b_over"),
+        Rename("b", "b_over"),
+        Rename("b", "a"),
+        Rename("none", "b_again"),
         Remove("b", false),
+        // What it wrote.
+        Create("w", body(&["sh", "-c", "echo one; echo two; echo three"])),
+        Log("w", 2),
+        Run("w"),
+        Log("w", 2),
+        Log("w", 80),
+        Log("none", 80),
+        Rename("w", "!x"),
         // A signal it does not handle, though it asked for it.
         Create("c", with(sleep, |b| b.stop_signal = Some("SIGQUIT".into()))),
         Start("c"),
@@ -247,6 +265,11 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             Step::Remove(name, force) => {
                 (format!("remove {name} {force}"), Call::Remove { id: id(name), force })
             }
+            Step::Rename(name, new) => {
+                let new = if new == "!x" { "!x".into() } else { format!("{prefix}{new}") };
+                (format!("rename {name}"), Call::Rename { id: id(name), name: new })
+            }
+            Step::Log(name, lines) => (format!("log {name}"), Call::LogTail { id: id(name), lines }),
             Step::Inspect(name) => (format!("inspect {name}"), Call::Inspect { id: id(name) }),
             Step::Exec(name, cmd) => {
                 let cmd = cmd.iter().map(ToString::to_string).collect();
@@ -500,6 +523,10 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
         Call::Start { id } => ("POST", format!("/containers/{id}/start"), None),
         Call::Kill { id, signal } => ("POST", format!("/containers/{id}/kill?signal={signal}"), None),
         Call::Remove { id, force } => ("DELETE", format!("/containers/{id}?v=1&force={force}"), None),
+        Call::Rename { id, name } => ("POST", format!("/containers/{id}/rename?name={name}"), None),
+        Call::LogTail { id, lines } => {
+            ("GET", format!("/containers/{id}/logs?stdout=1&stderr=1&tail={lines}"), None)
+        }
         Call::ExecCreate { id, body } => {
             ("POST", format!("/containers/{id}/exec"), Some(serde_json::to_value(body).unwrap()))
         }
@@ -532,6 +559,7 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
         }),
         Call::ImageInspect { .. } => Reply::Image(podkeeper::runtime::ImageDetail::default()),
         Call::ImageRemove { .. } => Reply::Json(value),
+        Call::LogTail { .. } => Reply::Output(text.into_bytes()),
         _ => Reply::Done,
     })
 }

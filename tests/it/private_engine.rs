@@ -346,3 +346,52 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
     assert_eq!(lives(&node), whole, "seed {seed}");
     drop(node);
 }
+
+/// What has ended for good stays so: whether the engine is stopped, or killed, or the daemon with it.
+#[test]
+fn terminal_phases_outlive_the_engine_and_the_daemon() {
+    let mut engine = Engine::new(&[]);
+    engine.start_with_image();
+    let node = node_on(&engine);
+    let ended = [
+        ("never-0", pod("never-0").restart_policy("Never").script("exit 0"), "Succeeded"),
+        ("never-7", pod("never-7").restart_policy("Never").script("exit 7"), "Failed"),
+        ("on-failure-0", pod("on-failure-0").restart_policy("OnFailure").script("exit 0"), "Succeeded"),
+        ("deadline", pod("deadline").set("/spec/activeDeadlineSeconds", 1), "Failed"),
+    ];
+    for (name, pod, _) in &ended {
+        node.write(&format!("{name}.yaml"), pod.text());
+    }
+    node.write("runs.yaml", pod("runs").text());
+    node.launch();
+    let apps = || -> Vec<String> {
+        let runs = node.full("runs");
+        let all = node.containers().into_iter().filter(|c| c.pod != runs && c.container == "app");
+        all.map(|c| format!("{} {:?} {}", c.id, c.started_at, c.exit_code)).collect()
+    };
+    let check = |attempt: u32, when: &str| {
+        // When this one runs again, the others would have been started, too.
+        node.wait_until(&format!("the one that lasts runs again {when}"), || {
+            node.running("runs", "app").iter().any(|c| c.attempt == attempt)
+                && node.phase("runs") == "Running"
+        });
+        for (name, _, phase) in &ended {
+            node.wait_phase(name, phase);
+            assert!(!node.of(name).iter().any(Container::runs), "{name} {when}");
+        }
+        assert_eq!(node.reason("deadline"), "DeadlineExceeded", "{when}");
+    };
+    check(0, "at first");
+    let first = apps();
+    engine.stop();
+    wait_unreachable(&node);
+    engine.start();
+    check(1, "after a stop of the engine");
+    engine.kill9();
+    node.kill9();
+    engine.start();
+    node.launch();
+    check(2, "after both were killed");
+    assert_eq!(apps(), first, "none was started again");
+    drop(node);
+}

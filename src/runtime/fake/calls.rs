@@ -48,6 +48,8 @@ impl State {
             Call::Start { id } => self.start(id, now),
             Call::Kill { id, signal } => self.kill(id, signal, now),
             Call::Remove { id, force } => self.remove(id, *force, now),
+            Call::Rename { id, name } => self.rename(id, name, now),
+            Call::LogTail { id, lines } => self.log_tail(id, *lines),
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
             Call::ExecCreate { id, body } => self.exec_create(id, body, now),
             Call::ExecInspect { .. } | Call::ExecResize { .. } => self.exec_call(call),
@@ -100,11 +102,8 @@ impl State {
             return bad("No command specified".into());
         }
         let name = name.strip_prefix('/').unwrap_or(name);
-        let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
-        if name.len() < 2 || !name.char_indices().all(fine) {
-            return bad(format!(
-                "Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
-            ));
+        if let Err(why) = check_name(name, "") {
+            return bad(why);
         }
         let ghost = self.ghosts.get(name);
         if let Some(holder) = ghost.or_else(|| Some(&self.containers.iter().find(|c| c.name == name)?.id)) {
@@ -243,6 +242,25 @@ impl State {
         Ok(Reply::Done)
     }
 
+    fn rename(&mut self, key: &str, name: &str, now: Now) -> Answer {
+        let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        let (id, old) = (c.id.clone(), format!("/{}", c.name));
+        if c.name == name {
+            let why = "Renaming a container with the same name as its current name";
+            return Err(no(Kind::BadRequest, 400, why));
+        }
+        check_name(name, "/").map_err(|why| no(Kind::BadRequest, 400, format!("{ALLOCATING}{why}")))?;
+        if let Some(holder) = self.containers.iter().find(|c| c.name == name) {
+            let why = name_taken(name, &holder.id);
+            return Err(no(Kind::NameInUse(Some(holder.id.clone())), 409, format!("{ALLOCATING}{why}")));
+        }
+        if let Some(c) = self.get_mut(&id) {
+            c.name = name.to_owned();
+        }
+        self.publish_of(&id, "rename", &[("oldName", old)], now);
+        Ok(Reply::Done)
+    }
+
     fn remove(&mut self, key: &str, force: bool, now: Now) -> Answer {
         let c = self.get(key).ok_or_else(|| no_container("", key))?;
         let id = c.id.clone();
@@ -344,11 +362,26 @@ pub(super) fn no_container(before: &str, key: &str) -> DockerError {
 
 /// 409: the name has a holder.
 pub(super) fn name_in_use(name: &str, holder: &str) -> DockerError {
-    let why = format!(
+    no(Kind::NameInUse(Some(holder.into())), 409, name_taken(name, holder))
+}
+
+/// What a rename puts in front of what is wrong with the name.
+const ALLOCATING: &str = "Error when allocating new name: ";
+
+fn name_taken(name: &str, holder: &str) -> String {
+    format!(
         "Conflict. The container name \"/{name}\" is already in use by container \"{holder}\". You have to \
          remove (or rename) that container to be able to reuse that name."
-    );
-    no(Kind::NameInUse(Some(holder.into())), 409, why)
+    )
+}
+
+/// `before`: what Docker puts in front of the name when it complains.
+fn check_name(name: &str, before: &str) -> Result<(), String> {
+    let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
+    if name.len() >= 2 && name.char_indices().all(fine) {
+        return Ok(());
+    }
+    Err(format!("Invalid container name ({before}{name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
 }
 
 /// A label filter, `key` or `key=value`.

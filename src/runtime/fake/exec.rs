@@ -82,6 +82,20 @@ impl State {
         Ok(c.behaviour.output.repeat(usize::try_from(c.starts.min(100)).unwrap_or(0)))
     }
 
+    /// The last lines, framed as Docker does without a terminal.
+    pub(super) fn log_tail(&self, key: &str, lines: u32) -> Answer {
+        let all = self.logs(key)?;
+        let all: Vec<&str> = all.split_inclusive('\n').collect();
+        let skip = all.len().saturating_sub(usize::try_from(lines).unwrap_or(usize::MAX));
+        let mut framed = Vec::new();
+        for line in all.into_iter().skip(skip) {
+            framed.extend([1, 0, 0, 0]);
+            framed.extend(u32::try_from(line.len()).unwrap_or(u32::MAX).to_be_bytes());
+            framed.extend(line.as_bytes());
+        }
+        Ok(Reply::Output(framed))
+    }
+
     /// The calls about an exec that exists.
     pub(super) fn exec_call(&self, call: &Call) -> Answer {
         match call {

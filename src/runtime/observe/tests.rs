@@ -86,7 +86,9 @@ fn what_is_mapped_is_read_back() {
         source: Some(Source::File),
         origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
         written: None,
+        deadline: None,
         pre_stop: None,
+        message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
     };
@@ -106,6 +108,7 @@ fn what_is_mapped_is_read_back() {
             handler: r#"{"sleep":{"seconds":3}}"#.into(),
             ports: r#"[{"containerPort":80}]"#.into(),
         })),
+        message: Default::default(),
         stop_signal: Some("SIGQUIT".into()),
         ..expected.clone()
     };
@@ -337,5 +340,48 @@ proptest! {
         let got = from_summary(&listed, ROOT);
         prop_assert!(got.is_some() || names::parse(&name).is_none());
         let _ = from_detail(&detail(&listed.labels, &name), ROOT);
+    }
+}
+
+#[test]
+fn a_sandbox_tells_of_its_pod_s_deadline() {
+    let check = |label: Option<&str>, name_is_marked: bool, expected: Option<(Option<(&str, u64)>, bool)>| {
+        let (mut name, mut body) = made(POD).remove(0);
+        body.labels.extend(label.map(|text| (labels::ACTIVE_SINCE.to_owned(), text.to_owned())));
+        if name_is_marked {
+            name = names::with_suffix(&name, names::DEADLINE);
+        }
+        let read = from_detail(&detail(&body.labels, &name), ROOT).unwrap();
+        assert_eq!(read.attempt, 4);
+        let told = read.deadline.map(|d| (d.since.map(|(boot, up)| (boot, up.as_millis())), d.passed));
+        let expected = expected
+            .map(|(since, passed)| (since.map(|(boot, up)| (boot.to_owned(), u128::from(up))), passed));
+        assert_eq!(told, expected, "{label:?}");
+        let mut listed = summary(&name, &[]);
+        listed.labels.clone_from(&body.labels);
+        assert_eq!(from_summary(&listed, ROOT).unwrap().deadline.is_some(), expected.is_some());
+    };
+    check(None, false, None);
+    check(Some("b-1/1500"), false, Some((Some(("b-1", 1500)), false)));
+    check(Some("b-1/1500"), true, Some((Some(("b-1", 1500)), true)));
+    check(None, true, Some((None, true)));
+    // Damaged ones tell nothing, and a pod lives longer for it.
+    for damaged in ["", "/5", "b-1", "b-1/", "b-1/-5", "b-1/x"] {
+        check(Some(damaged), false, None);
+    }
+}
+
+#[test]
+fn the_way_to_last_words_is_told_by_labels() {
+    let (name, mut body) = made(POD).remove(2);
+    for (path, policy, expected) in [
+        ("/dev/termination-log", "File", Way { file: true, log: false }),
+        ("/dev/termination-log", "FallbackToLogsOnError", Way { file: true, log: true }),
+        ("", "FallbackToLogsOnError", Way { file: false, log: true }),
+        ("/x", "Nonsense", Way { file: true, log: false }),
+    ] {
+        body.labels.insert(labels::TERMINATION_MESSAGE_PATH.into(), path.into());
+        body.labels.insert(labels::TERMINATION_MESSAGE_POLICY.into(), policy.into());
+        assert_eq!(from_detail(&detail(&body.labels, &name), ROOT).unwrap().message, expected);
     }
 }

@@ -19,10 +19,10 @@ proptest! {
             let probes = Probes::all_passed(&pod, &seen);
             let crash = WaitingReason { reason: "CrashLoopBackOff".into(), message: "m".into() };
             let waiting = Waiting::from([("c0".to_owned(), crash)]);
-            let digests = BTreeMap::new();
+            let (digests, messages) = (BTreeMap::new(), BTreeMap::new());
             let now = at(i64::try_from(step).unwrap());
             let of = |seen: &Observed, old: Option<&PodStatus>| {
-                compute(&Input { pod: &pod, observed: seen, probes: &probes, waiting: &waiting, digests: &digests, old, terminal: *terminal, now })
+                compute(&Input { pod: &pod, observed: seen, probes: &probes, waiting: &waiting, digests: &digests, messages: &messages, old, terminal: *terminal, past_deadline: false, now })
             };
             let status = of(&seen, old.as_ref());
             seen.all.reverse();

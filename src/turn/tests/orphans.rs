@@ -35,6 +35,23 @@ fn k116880_removed_and_put_back_during_an_outage() {
     assert_eq!(rig.gone("a"), [""; 0], "it is wanted again");
 }
 
+/// What vanished pods left on disk is removed once: when everybody has spoken, and nothing that is found or
+/// wanted is touched.
+#[test]
+fn what_is_left_on_disk_is_swept_once() {
+    let mut rig = Rig::new();
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty(), "the source has not spoken");
+    rig.fail("no such directory");
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty());
+    rig.want(&[pod("a")]);
+    assert_eq!(rig.sweeps, [["a-1".to_owned(), "web-1".to_owned()].into()]);
+    rig.want(&[]);
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), 1);
+}
+
 #[test]
 fn kept_while_their_manifest_is_broken() {
     let mut rig = Rig::new();

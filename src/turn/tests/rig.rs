@@ -1,6 +1,6 @@
 //! A loop without threads: events in, effects out in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(super) struct Rig {
     pub(super) turn: Turn,
     pub(super) now: Mono,
     wishes: BTreeMap<PodKey, u64>,
+    /// What sweeps of the root directory left alone.
+    pub(super) sweeps: Vec<BTreeSet<String>>,
 }
 
 pub(super) fn config() -> Config {
@@ -118,7 +120,12 @@ impl Rig {
     }
 
     pub(super) fn with(config: Config) -> Rig {
-        Rig { turn: Turn::new(Arc::new(config)), now: Mono::default(), wishes: BTreeMap::new() }
+        Rig {
+            turn: Turn::new(Arc::new(config)),
+            now: Mono::default(),
+            wishes: BTreeMap::new(),
+            sweeps: Vec::new(),
+        }
     }
 
     /// Docker was listed and holds nothing; the log is not looked at.
@@ -139,11 +146,13 @@ impl Rig {
         for effect in &effects {
             match effect {
                 Effect::Wish(key, _) => *self.wishes.entry(key.clone()).or_default() += 1,
+                Effect::Sweep(keep) => self.sweeps.push(keep.clone()),
                 Effect::Spawn { key, .. } => _ = self.wishes.insert(key.clone(), 0),
                 _ => {}
             }
         }
-        effects.iter().map(words).collect()
+        // A sweep has a test of its own.
+        effects.iter().filter(|e| !matches!(e, Effect::Sweep(_))).map(words).collect()
     }
 
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
@@ -249,6 +258,7 @@ fn words(effect: &Effect) -> String {
         }
         Effect::Hint(key, hint) => format!("hint {} {hint:?}", key.name),
         Effect::Retire(key) => format!("retire {}", key.name),
+        Effect::Sweep(keep) => format!("sweep but {keep:?}"),
         Effect::Rescan => "rescan".into(),
         Effect::Log(level, line) => format!("{level}: {line}"),
     }

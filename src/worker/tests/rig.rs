@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use crate::clock::{Mono, Now, Timestamp};
+use crate::clock::{Boot, Mono, Now, Timestamp};
 use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
 use crate::probe::Watch;
 use crate::recorder::Ring;
-use crate::runtime::fake::{Cursor, EventNext, State as Engine};
+use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
 use crate::worker::{
@@ -62,10 +63,16 @@ pub(super) struct Rig {
     pub(super) ring: Ring,
     pub(super) watched: Vec<(Mono, Watch)>,
     pub(super) reports: Vec<Report>,
+    /// What the files of containers say, by name.
+    pub(super) last_words: BTreeMap<String, Result<String, String>>,
+    /// Files that are of no more use.
+    pub(super) forgotten: Vec<String>,
     /// Events reach the machine.
     pub(super) events: bool,
     /// What the machine last asked to be woken at.
     pub(super) wake: Option<Mono>,
+    /// Seconds the wall clock is off.
+    pub(super) wall_offset: i64,
     hurts: Vec<(String, u32, Hurt)>,
     coming: BTreeMap<(Mono, u64), Coming>,
     next: u64,
@@ -123,7 +130,8 @@ fn settings() -> Arc<Settings> {
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
     };
-    Arc::new(Settings { map, builtin_sandbox: true })
+    let boot = Boot { id: "boot-1".into(), began: s(1000) };
+    Arc::new(Settings { map, boot, builtin_sandbox: true })
 }
 
 fn key() -> PodKey {
@@ -152,8 +160,11 @@ impl Rig {
             ring: Ring::default(),
             watched: Vec::new(),
             reports: Vec::new(),
+            last_words: BTreeMap::new(),
+            forgotten: Vec::new(),
             events: true,
             wake: None,
+            wall_offset: 0,
             hurts: Vec::new(),
             coming: BTreeMap::new(),
             next: 0,
@@ -177,8 +188,23 @@ impl Rig {
         self
     }
 
+    /// The whole machine loses its power and comes back, with another wall clock.
+    pub(super) fn power_cut(mut self, wall_offset: i64) -> Rig {
+        let now = self.now();
+        self.engine.restart_engine(Restart::PowerCut, now);
+        self.wall_offset += wall_offset;
+        let mut rig = self.reborn();
+        let mut other = (*settings()).clone();
+        other.boot = Boot { id: "boot-2".into(), began: s(3) };
+        rig.machine = Machine::new(key(), Arc::new(other), false);
+        rig
+    }
+
     pub(super) fn now(&self) -> Now {
-        let wall = Timestamp::from_second(1_800_000_000).unwrap().checked_add(self.now.0).unwrap();
+        let wall = Timestamp::from_second(1_800_000_000 + self.wall_offset)
+            .unwrap()
+            .checked_add(self.now.0)
+            .unwrap();
         Now { mono: self.now, wall }
     }
 
@@ -368,6 +394,15 @@ impl Rig {
                     self.later(PULL, Coming::Pull(request));
                 }
                 Output::Missing(_) => {}
+                Output::ReadMessage { id, file } => {
+                    let words = format!("{}#{}", file.container, file.attempt);
+                    let text = self.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
+                    self.machine.message_read(&id, text);
+                    self.later(Duration::ZERO, Coming::Read);
+                }
+                Output::ForgetMessage(file) => {
+                    self.forgotten.push(format!("{}#{}", file.container, file.attempt));
+                }
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {
                     let level = event.weight.level();
@@ -403,6 +438,8 @@ impl Rig {
                 format!("remove {}{}", self.name_of(id), if *force { " by force" } else { "" })
             }
             Call::ImageInspect { .. } => "image".into(),
+            Call::Rename { id, name } => format!("rename {} {}", self.name_of(id), name_words(name)),
+            Call::LogTail { id, lines } => format!("log {} {lines}", self.name_of(id)),
             other => panic!("a worker does not call {other:?}"),
         }
     }
@@ -472,6 +509,15 @@ impl Rig {
             words += &format!(", {}: {state}", c.name);
         }
         words
+    }
+
+    /// The last status told.
+    pub(super) fn last_status(&self) -> PodStatus {
+        let last = self.reports.iter().rev().find_map(|r| match r {
+            Report::Status { status, .. } => Some(PodStatus::clone(status)),
+            _ => None,
+        });
+        last.expect("a status")
     }
 
     /// The waiting message of a container in the last status.

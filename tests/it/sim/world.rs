@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use podkeeper::clock::{Mono, Now, Timestamp};
+use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
@@ -257,6 +257,7 @@ impl World {
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
             },
+            boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
         });
         let mut config = config();
@@ -376,6 +377,7 @@ impl World {
                 daemon.workers.remove(&key);
                 daemon.probes.set(&key, &[], self.now);
             }
+            Effect::Sweep(_) => {}
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }
@@ -414,6 +416,15 @@ impl World {
                 Output::Missing(_) => {}
                 Output::Watch(watch) => self.watch(key, &watch),
                 Output::Event(event) => self.event(Event::Happened(event)),
+                // Nor a disk: nobody's last words are in a file.
+                Output::ReadMessage { id, .. } => {
+                    let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
+                    if let Some(worker) = worker {
+                        worker.machine.message_read(&id, Ok(String::new()));
+                    }
+                    self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
+                }
+                Output::ForgetMessage(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }

@@ -1,0 +1,188 @@
+//! The files that containers write their last words to. What a container wrote is never trusted: nothing here
+//! follows a link or waits, and no more is read than counts.
+//!
+//! Never here: deciding when. Only `ROOT/pods/<uid>/containers` is touched; whatever else lives below
+//! `ROOT/pods/<uid>` is somebody else's.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::{LogFile, text};
+use crate::limits;
+
+/// Every directory is opened so: a link in its place is an error.
+const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+/// All termination files of one node. Clones share what is in use.
+#[derive(Debug, Clone)]
+pub struct Files {
+    root: PathBuf,
+    /// Pods whose files were made by this process: a sweep leaves them alone. As many as have files.
+    in_use: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Files {
+    /// Those below this root directory.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Files {
+        Files { root, in_use: Arc::default() }
+    }
+
+    /// Makes an instance's file, empty and writable for whatever user the container runs as.
+    ///
+    /// # Errors
+    /// The disk is full or read-only, or something else stands in its place.
+    pub fn make(&self, file: &LogFile) -> io::Result<()> {
+        let Some([pods, uid, containers, name, last]) = file.parts() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // Held all the time, so that no sweep takes a directory away in between.
+        let mut in_use = self.in_use();
+        let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        for part in [pods, uid.clone(), containers, name] {
+            match mkdirat(&at, &part, Mode::from_raw_mode(0o750)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            at = openat(&at, &part, DIRECTORY, Mode::empty())?;
+        }
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let made = openat(&at, &last, flags, Mode::from_raw_mode(0o666))?;
+        if FileType::from_raw_mode(fstat(&made)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        rustix::fs::ftruncate(&made, 0)?;
+        // Whatever the umask is.
+        fchmod(&made, Mode::from_raw_mode(0o666))?;
+        in_use.insert(uid);
+        Ok(())
+    }
+
+    /// The last words in an instance's file; empty when there is none.
+    ///
+    /// # Errors
+    /// What the kubelet says then, to be shown in their place.
+    pub fn read(&self, file: &LogFile) -> Result<String, String> {
+        let read = || -> io::Result<Vec<u8>> {
+            let Some((directory, last)) = self.directory(file)? else { return Ok(Vec::new()) };
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let mut opened = File::from(openat(&directory, last, flags, Mode::empty())?);
+            let meta = opened.metadata()?;
+            if !meta.is_file() {
+                return Err(io::Error::other("it is no regular file"));
+            }
+            let most = u64::try_from(limits::TERMINATION_FILE).unwrap_or(u64::MAX);
+            opened.seek(SeekFrom::Start(meta.len().saturating_sub(most)))?;
+            let mut bytes = Vec::new();
+            opened.take(most).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => Ok(text(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => {
+                let path = file.path(&self.root).unwrap_or_default();
+                Err(format!("Error on reading termination log {}: {error}", path.display()))
+            }
+        }
+    }
+
+    /// Removes an instance's file, and the directories that are empty without it. What cannot be removed is
+    /// left to the sweep of the next start.
+    pub fn remove(&self, file: &LogFile) {
+        let mut in_use = self.in_use();
+        if let Ok(Some((directory, last))) = self.directory(file) {
+            _ = unlinkat(&directory, last, AtFlags::empty());
+        }
+        if self.prune(&file.uid, &file.container) {
+            in_use.remove(&file.uid);
+        }
+    }
+
+    /// Removes the files of all pods but these and those of this process: of pods that vanished while nobody
+    /// looked.
+    pub fn sweep(&self, keep: &BTreeSet<String>) {
+        let pods = match rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
+            Ok(pods) => pods,
+            Err(_) => return,
+        };
+        for uid in names(pods.as_fd()).into_iter().filter(|uid| !keep.contains(uid)) {
+            let in_use = self.in_use();
+            if in_use.contains(&uid) {
+                continue;
+            }
+            self.sweep_pod(&pods, &uid);
+        }
+    }
+
+    fn sweep_pod(&self, pods: &OwnedFd, uid: &str) {
+        let below = |at: BorrowedFd<'_>, name: &str| openat(at, name, DIRECTORY, Mode::empty()).ok();
+        let Some(pod) = below(pods.as_fd(), uid) else { return };
+        if let Some(containers) = below(pod.as_fd(), "containers") {
+            for name in names(containers.as_fd()) {
+                let Some(container) = below(containers.as_fd(), &name) else { continue };
+                // Only what this room made.
+                for file in names(container.as_fd()).iter().filter(|file| is_file_name(file)) {
+                    _ = unlinkat(&container, file, AtFlags::empty());
+                }
+                _ = unlinkat(&containers, &name, AtFlags::REMOVEDIR);
+            }
+            _ = unlinkat(&pod, "containers", AtFlags::REMOVEDIR);
+        }
+        _ = unlinkat(pods, uid, AtFlags::REMOVEDIR);
+    }
+
+    /// The directory that an instance's file is in; `None` when it cannot have one.
+    fn directory(&self, file: &LogFile) -> io::Result<Option<(OwnedFd, String)>> {
+        let Some([pods, uid, containers, name, last]) = file.parts() else { return Ok(None) };
+        let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        for part in [pods, uid, containers, name] {
+            at = openat(&at, &part, DIRECTORY, Mode::empty())?;
+        }
+        Ok(Some((at, last)))
+    }
+
+    /// Removes a container's directory and those above it, as far as they are empty. True: the pod has no
+    /// files any more.
+    fn prune(&self, uid: &str, container: &str) -> bool {
+        let file = LogFile { uid: uid.to_owned(), container: container.to_owned(), attempt: 0 };
+        let Some([pods, uid, containers, name, _]) = file.parts() else { return true };
+        let open = || -> Result<(OwnedFd, OwnedFd, OwnedFd), Errno> {
+            let root = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            let pods = openat(&root, &pods, DIRECTORY, Mode::empty())?;
+            let pod = openat(&pods, &uid, DIRECTORY, Mode::empty())?;
+            let all = openat(&pod, &containers, DIRECTORY, Mode::empty())?;
+            Ok((pods, pod, all))
+        };
+        let Ok((pods, pod, all)) = open() else { return true };
+        _ = unlinkat(&all, &name, AtFlags::REMOVEDIR);
+        let empty = unlinkat(&pod, &containers, AtFlags::REMOVEDIR).is_ok();
+        if empty {
+            _ = unlinkat(&pods, &uid, AtFlags::REMOVEDIR);
+        }
+        empty
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_file_name(name: &str) -> bool {
+    name.len() == 8 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// What a directory holds; names that are no UTF-8 are nobody's of ours.
+fn names(directory: BorrowedFd<'_>) -> Vec<String> {
+    let Ok(entries) = Dir::read_from(directory) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    names.filter(|name| name != "." && name != "..").collect()
+}

@@ -1,0 +1,141 @@
+//! Termination messages (spec/04 section 3): where a container's last words are read from, and how much of
+//! them is kept. Pure but for [`files`], which alone touches the disk.
+//!
+//! Each instance of a container has a file of its own, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted
+//! at its `terminationMessagePath`. The eight digits are the attempt, so that labels alone lead to the file
+//! and nothing has to be remembered.
+
+pub mod files;
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Container;
+
+use crate::limits;
+use crate::plan::Exit;
+use crate::runtime::frames::Frames;
+
+/// Policy that looks into the log when a failed container left no message.
+const FALLBACK: &str = "FallbackToLogsOnError";
+
+/// Where the message of one container comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Way {
+    /// From its file.
+    pub file: bool,
+    /// From its log, when it failed and the file has nothing.
+    pub log: bool,
+}
+
+impl Way {
+    /// As `terminationMessagePath` and `terminationMessagePolicy` say it.
+    #[must_use]
+    pub fn of(path: Option<&str>, policy: Option<&str>) -> Way {
+        Way { file: path.is_some_and(|path| !path.is_empty()), log: policy == Some(FALLBACK) }
+    }
+
+    /// The same of a container's spec.
+    #[must_use]
+    pub fn of_spec(spec: &Container) -> Way {
+        Way::of(spec.termination_message_path.as_deref(), spec.termination_message_policy.as_deref())
+    }
+
+    /// Whether the log is asked after the file brought nothing: a container that could not even start has
+    /// none, and one that succeeded owes no explanation.
+    #[must_use]
+    pub fn asks_log(self, exit: &Exit) -> bool {
+        self.log && exit.code != 0 && !exit.cannot_run
+    }
+}
+
+/// The file of one instance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogFile {
+    /// Pod UID.
+    pub uid: String,
+    /// Container name.
+    pub container: String,
+    /// Attempt of the container.
+    pub attempt: u32,
+}
+
+impl LogFile {
+    /// Below the root directory; `None` when a part could not be one name in a path. Labels may say
+    /// anything, and a UID is whatever a manifest gives.
+    #[must_use]
+    pub fn parts(&self) -> Option<[String; 5]> {
+        let fine =
+            |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255;
+        let name = format!("{:08x}", self.attempt);
+        let words = ["pods", &self.uid, "containers", &self.container, &name].map(str::to_owned);
+        words.iter().all(|word| fine(word)).then_some(words)
+    }
+
+    /// Its place on the host.
+    #[must_use]
+    pub fn path(&self, root: &Path) -> Option<PathBuf> {
+        Some(self.parts()?.iter().fold(root.to_owned(), |path, part| path.join(part)))
+    }
+}
+
+/// Where the file appears in the container. A relative path counts from its root, as with the kubelet.
+#[must_use]
+pub fn target(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+/// What a file's last bytes say.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    newest(bytes, limits::TERMINATION_FILE)
+}
+
+/// What the last lines of a log say, as Docker sends them: framed, or raw where there was a terminal.
+#[must_use]
+pub fn log_text(body: &[u8]) -> String {
+    let mut frames = Frames::new(false);
+    let (mut rest, mut payload) = (body, Vec::new());
+    loop {
+        match frames.next(rest) {
+            Ok(Some(piece)) => {
+                let (seen, left) = rest.split_at(piece.used.min(rest.len()));
+                payload
+                    .extend_from_slice(seen.get(seen.len().saturating_sub(piece.len)..).unwrap_or_default());
+                rest = left;
+            }
+            Ok(None) => return newest(&payload, limits::TERMINATION_LOG),
+            Err(_) => return newest(body, limits::TERMINATION_LOG),
+        }
+    }
+}
+
+/// At most the last `most` bytes, as text that is no longer than that.
+fn newest(bytes: &[u8], most: usize) -> String {
+    let tail = bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default();
+    let text = String::from_utf8_lossy(tail);
+    // What is no UTF-8 takes more room as text.
+    let from = (0..=text.len()).find(|&at| text.is_char_boundary(at) && text.len() - at <= most);
+    text.get(from.unwrap_or(0)..).unwrap_or_default().to_owned()
+}
+
+/// The runtime's words and the container's own, at most `most` bytes: the beginning counts.
+#[must_use]
+pub fn joined(runtime: &str, own: &str, most: usize) -> Option<String> {
+    let mut both = match (runtime, own) {
+        ("", own) => own.to_owned(),
+        (runtime, "") => runtime.to_owned(),
+        (runtime, own) => format!("{runtime}: {own}"),
+    };
+    let end = (0..=most.min(both.len())).rev().find(|&at| both.is_char_boundary(at));
+    both.truncate(end.unwrap_or(0));
+    Some(both).filter(|text| !text.is_empty())
+}
+
+/// What each container of a pod may say: all of them together have 12 kB.
+#[must_use]
+pub fn share(containers: usize) -> usize {
+    limits::TERMINATION_POD.checked_div(containers).unwrap_or(limits::TERMINATION_POD)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! A phase that is terminal stays what it is: under restarts of the daemon, of the engine, of the machine,
+//! and whatever somebody does by hand.
+
+use super::rig::{Rig, ms, pod, s};
+use crate::runtime::Call;
+use crate::runtime::fake::{Behaviour, Restart};
+
+/// Ends with this code under this policy, and then nothing may run again.
+fn check(spec: &str, code: i64, phase: &str) {
+    let pod = pod(spec);
+    let is = |rig: &Rig, when: &str| {
+        assert_eq!(rig.last_status().phase.as_deref(), Some(phase), "{spec} {code}: {when}");
+        assert!(rig.running().is_empty(), "{spec} {code}: {when}: {:?}", rig.running());
+    };
+    let quiet = |rig: &mut Rig, when: &str| {
+        let acts = rig.take_acts();
+        assert!(
+            !acts.iter().any(|c| c.starts_with("create") || c.starts_with("start")),
+            "{spec} {when}: {acts:?}"
+        );
+    };
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(code, s(2)));
+    rig.run(&pod);
+    rig.pass(s(20));
+    is(&rig, "at first");
+    rig.take_acts();
+    let now = rig.now();
+    rig.engine.restart_engine(Restart::Orderly, now);
+    rig.hint(super::super::Hint::All);
+    rig.pass(s(700));
+    is(&rig, "after an engine restart");
+    quiet(&mut rig, "engine restart");
+    let mut rig = rig.reborn();
+    rig.run(&pod);
+    rig.pass(s(700));
+    is(&rig, "after a daemon restart");
+    quiet(&mut rig, "daemon restart");
+    let now = rig.now();
+    rig.engine.restart_engine(Restart::PowerCut, now);
+    let mut rig = rig.reborn();
+    rig.run(&pod);
+    rig.pass(s(700));
+    is(&rig, "after both");
+    quiet(&mut rig, "both");
+    let mut rig = rig.power_cut(-1_000_000_000);
+    rig.run(&pod);
+    rig.pass(s(700));
+    is(&rig, "after a power cut");
+    quiet(&mut rig, "power cut");
+    // Edited under the same UID, in what is no reason to run again.
+    let mut other = (*pod).clone();
+    other.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    rig.run(&std::sync::Arc::new(other));
+    rig.pass(s(60));
+    is(&rig, "after an edit");
+    quiet(&mut rig, "edit");
+    // Started by hand it is stopped again.
+    rig.engine.behave("app", Behaviour::default());
+    let (sandbox, app) = (rig.id("POD#0"), rig.engine.containers().find(|c| c.name.starts_with("k8s_app")));
+    let app = app.unwrap().id.clone();
+    rig.by_hand(&Call::Start { id: sandbox });
+    rig.by_hand(&Call::Start { id: app });
+    rig.pass(s(60));
+    assert!(rig.running().is_empty(), "{spec}: started by hand");
+}
+
+macro_rules! terminal {
+    ($($name:ident: $spec:expr, $code:expr => $phase:expr;)*) => {
+        $(#[test] fn $name() { check($spec, $code, $phase); })*
+    };
+}
+
+terminal! {
+    never_exit_0: "{restartPolicy: Never, containers: [{name: app}]}", 0 => "Succeeded";
+    never_exit_1: "{restartPolicy: Never, containers: [{name: app}]}", 1 => "Failed";
+    on_failure_exit_0: "{restartPolicy: OnFailure, containers: [{name: app}]}", 0 => "Succeeded";
+    container_never_in_a_pod_always_exit_0:
+        "{containers: [{name: app, restartPolicy: Never}]}", 0 => "Succeeded";
+    container_never_in_a_pod_always_exit_1:
+        "{containers: [{name: app, restartPolicy: Never}]}", 1 => "Failed";
+    container_on_failure_in_a_pod_never_exit_0:
+        "{restartPolicy: Never, containers: [{name: app, restartPolicy: OnFailure}]}", 0 => "Succeeded";
+    no_rule_matches_exit_41:
+        "{containers: [{name: app, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]}",
+        41 => "Failed";
+    beside_a_sidecar_exit_0:
+        "{restartPolicy: OnFailure, initContainers: [{name: side, restartPolicy: Always}], containers: [{name: app}]}",
+        0 => "Succeeded";
+}
+
+/// A plain init container that failed for good.
+#[test]
+fn never_init_exit_1() {
+    let pod = pod("{restartPolicy: Never, initContainers: [{name: i}], containers: [{name: app}]}");
+    let mut rig = Rig::fresh();
+    rig.engine.behave("i", Behaviour::exits(1, ms(500)));
+    rig.run(&pod);
+    rig.pass(s(20));
+    for turn in 0..3 {
+        assert_eq!(rig.last_status().phase.as_deref(), Some("Failed"), "{turn}");
+        assert!(rig.running().is_empty());
+        let now = rig.now();
+        rig.engine.restart_engine(Restart::PowerCut, now);
+        rig = rig.reborn();
+        rig.run(&pod);
+        rig.pass(s(700));
+        assert!(rig.take_acts().iter().all(|c| c.starts_with("remove")));
+    }
+}
+
+#[test]
+fn a_rule_restarts_within_a_pod_that_never_does() {
+    let rule = "{restartPolicy: Never, containers: [{name: app, restartPolicy: Never, restartPolicyRules: \
+                [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]}";
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(42, s(1)));
+    rig.run(&pod(rule));
+    rig.pass(s(5));
+    assert_eq!(rig.last_status().phase.as_deref(), Some("Running"));
+    rig.engine.behave("app", Behaviour::exits(0, s(1)));
+    rig.pass(s(30));
+    assert_eq!(rig.last_status().phase.as_deref(), Some("Succeeded"));
+    assert!(rig.running().is_empty());
+}
