@@ -2,6 +2,7 @@
 //! It never blocks on anyone: mailboxes and slots take what it has to say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
@@ -11,11 +12,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock::{Clock, System};
 use crate::config::Config;
+use crate::drain::{self, Drain};
 use crate::events::Events;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
 use crate::pod::{PodKey, Source};
+use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
@@ -54,7 +57,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 /// # Errors
 /// A thread could not be started at the very beginning.
 pub fn run(config: Arc<Config>) -> Result<(), RunError> {
-    let signals = signals().map_err(cannot("signals cannot be handled"))?;
+    let signals = signals(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
@@ -108,7 +111,9 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     };
     let writer = Writer::start(&config.run_dir).map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
-    let tools = Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), reports: events_in };
+    let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
+    let tools =
+        Tools { settings, docker, clock, pulls, prober, gate: Gate::default(), logs, reports: events_in };
     let mut main = Main {
         turn: Turn::new(Arc::clone(&config)),
         workers: BTreeMap::new(),
@@ -119,6 +124,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         tools,
         failed: Vec::new(),
     };
+    main.handle(Event::Drain(drain::read(&config.root_dir)));
     main.run(&signals, &events);
     // Who waits to be heard must not hold up the end.
     drop(events);
@@ -152,6 +158,7 @@ fn settings(config: &Config, root_dir: &str) -> Settings {
             oom_floor,
             infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
             node_memory: sys::total_memory(),
+            logs: config.log_limits,
         },
         builtin_sandbox: config.infra_image.is_none(),
     }
@@ -159,17 +166,22 @@ fn settings(config: &Config, root_dir: &str) -> Settings {
 
 /// What a signal asks for.
 enum Signal {
-    Rescan,
+    /// With the marker of a drained node as it is now.
+    Rescan(Option<Drain>),
     End(i32),
 }
 
-fn signals() -> io::Result<Receiver<Signal>> {
+fn signals(root_dir: &Path) -> io::Result<Receiver<Signal>> {
+    let root_dir = root_dir.to_owned();
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let (out, signals) = unbounded();
     std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
             for signal in caught.forever() {
-                let what = if signal == SIGHUP { Signal::Rescan } else { Signal::End(signal) };
+                let what = match signal {
+                    SIGHUP => Signal::Rescan(drain::read(&root_dir)),
+                    _ => Signal::End(signal),
+                };
                 if out.send(what).is_err() {
                     return;
                 }
@@ -201,7 +213,10 @@ impl Main {
             let tick = self.tick();
             select_biased! {
                 recv(signals) -> signal => match signal {
-                    Ok(Signal::Rescan) => self.handle(Event::Rescan),
+                    Ok(Signal::Rescan(drain)) => {
+                        self.handle(Event::Drain(drain));
+                        self.handle(Event::Rescan);
+                    }
                     Ok(Signal::End(number)) => {
                         log::info!("signal {number}: podkeeper ends now; the pods go on running");
                         return;
@@ -270,6 +285,14 @@ impl Main {
                 }
                 if let Some(preload) = &self.preload {
                     preload.rescan();
+                }
+            }
+            Effect::SweepLogs(alive) => {
+                let logs = Arc::clone(&self.tools.logs);
+                let thread = std::thread::Builder::new().name("pk-sweep".to_owned());
+                let swept = thread.stack_size(limits::WORKER_STACK).spawn(move || logs.sweep(&alive));
+                if let Err(error) = swept {
+                    log::warn!("links to logs that are gone stay: no thread could be started: {error}");
                 }
             }
             Effect::Log(level, line) => log::log!(level, "{line}"),

@@ -128,6 +128,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         pre_stop: None,
         stop_signal: None,
         created: Some(at(base)),
+        log_path: String::new(),
     }
 }
 

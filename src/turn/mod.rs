@@ -4,7 +4,9 @@
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
 pub mod admission;
+mod drain;
 mod due;
+mod hold;
 mod objects;
 mod orphans;
 mod pods;
@@ -13,13 +15,14 @@ mod sources;
 mod tests;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::clock::{Now, Timestamp};
 use crate::config::Config;
+use crate::drain::Drain;
 use crate::limits;
 use crate::merge::{Merge, Notification, Running};
 use crate::object::Objects;
@@ -30,7 +33,9 @@ use crate::source::{FromSource, Problem, Refused};
 use crate::status::snapshot::DockerView;
 use crate::worker::{Hint, Report, Wish};
 
+use drain::Draining;
 use due::{Due, DueHeap};
+use hold::Held;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
 #[derive(Debug)]
@@ -59,6 +64,8 @@ pub enum Event {
     Tick,
     /// SIGHUP: look at the sources again.
     Rescan,
+    /// The marker of a drained node, as it is now.
+    Drain(Option<Drain>),
 }
 
 /// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
@@ -102,6 +109,8 @@ pub enum Effect {
     Retire(PodKey),
     /// Tell the sources to look again.
     Rescan,
+    /// Remove links to logs that are gone; these are the ids of all containers of ours.
+    SweepLogs(BTreeSet<String>),
     /// Tell the operator.
     Log(log::Level, String),
 }
@@ -113,6 +122,8 @@ struct Entry {
     desired: Option<Arc<DesiredPod>>,
     /// Wanted, and refused by admission.
     rejected: Option<Rejected>,
+    /// Wanted, and not started yet.
+    held: Option<Held>,
     worker: Option<WorkerInfo>,
     /// How often in a row its thread could not be started.
     spawn_failures: u32,
@@ -128,6 +139,8 @@ struct Rejected {
 struct WorkerInfo {
     /// Wishes sent since it was spawned.
     wishes: u64,
+    /// Nothing of it runs, it said after the last wish.
+    terminated: bool,
     seen: BTreeMap<String, DockerState>,
     status: Option<WorkerStatus>,
     /// Local objects it was given last.
@@ -199,6 +212,8 @@ pub struct Turn {
     listed: bool,
     docker: DockerView,
     due: DueHeap,
+    /// The node is drained.
+    draining: Option<Draining>,
     /// Pods left alone because their manifest cannot be read, already told.
     told_kept: BTreeMap<PodKey, String>,
     changed: bool,
@@ -227,6 +242,7 @@ impl Turn {
                 problem: Some("not asked yet".to_owned()),
             },
             due: DueHeap::default(),
+            draining: None,
             told_kept: BTreeMap::new(),
             changed: true,
             out: Vec::new(),
@@ -250,7 +266,9 @@ impl Turn {
             }
             Event::Tick => self.tick(now),
             Event::Rescan => self.out.push(Effect::Rescan),
+            Event::Drain(drain) => self.set_drain(drain, now),
         }
+        self.drain_on();
         std::mem::take(&mut self.out)
     }
 
@@ -305,6 +323,8 @@ impl Turn {
             self.compare_with_workers(back);
         } else {
             self.listed = true;
+            let ids = self.found.values().flatten().map(|c| c.id.clone());
+            self.out.push(Effect::SweepLogs(ids.collect()));
             self.first_list(now);
         }
         self.housekeeping(now);
@@ -348,6 +368,12 @@ impl Turn {
         while let Some(due) = self.due.pop(now.mono) {
             match due {
                 Due::Spawn(key) => self.spawn_again(&key, now),
+                Due::After(key) => {
+                    let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+                    if let Some(pod) = held.map(|h| Arc::clone(&h.pod)) {
+                        self.additions(vec![pod], now);
+                    }
+                }
             }
         }
     }
@@ -356,6 +382,9 @@ impl Turn {
     fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.worker = None;
+        if let Some(draining) = &mut self.draining {
+            draining.forget(&key);
+        }
         let failures = entry.spawn_failures;
         entry.spawn_failures = failures.saturating_add(1);
         if failures == 0 {
@@ -377,7 +406,7 @@ impl Turn {
             }
         } else {
             self.housekeeping(now);
-            if self.entries.get(key).is_some_and(|e| e.worker.is_none()) {
+            if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.held.is_none()) {
                 self.entries.remove(key);
             }
         }

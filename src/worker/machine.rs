@@ -24,6 +24,7 @@ use crate::object::Objects;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
+use crate::pod_logs::ContainerLogs;
 use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting, WaitingReason};
 
@@ -84,6 +85,8 @@ pub struct Machine {
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
+    /// Logs that were told last.
+    pub(super) logs: ContainerLogs,
     pub(super) status: Option<Arc<PodStatus>>,
     reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     reported_seen: BTreeMap<String, DockerState>,
@@ -137,6 +140,7 @@ impl Machine {
             hooks: Hooks::default(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
+            logs: ContainerLogs::new(),
             status: None,
             reported: None,
             reported_seen: BTreeMap::new(),
@@ -202,6 +206,7 @@ impl Machine {
         self.tend_hooks(now);
         self.act(now);
         self.publish(now);
+        self.tell_logs();
         self.watch(now);
         Step { out: std::mem::take(&mut self.out), wake: self.wake }
     }

@@ -6,6 +6,7 @@
 pub mod gate;
 mod hooks;
 mod job;
+mod logs;
 pub mod machine;
 pub mod mailbox;
 pub mod output;

@@ -11,6 +11,7 @@ use log::Level;
 use crate::clock::Mono;
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
+use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
@@ -72,6 +73,8 @@ pub enum Output {
     Missing(String),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
+    /// From now on these logs, and no others, are to be found by name.
+    Logs(ContainerLogs),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

@@ -420,6 +420,7 @@ impl Machine {
             pre_stop,
             stop_signal: None,
             created: None,
+            log_path: String::new(),
         }
     }
 

@@ -20,6 +20,7 @@ use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::pod::PodKey;
+use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::runtime::client::Pending;
@@ -97,6 +98,8 @@ pub struct Tools {
     pub prober: Prober,
     /// Starts, all pods together.
     pub gate: Gate,
+    /// Where logs are found by name.
+    pub logs: Arc<PodLogs>,
     /// Into the main loop.
     pub reports: Sender<Event>,
 }
@@ -123,6 +126,7 @@ impl Worker {
             tools,
             calls: Vec::new(),
             queued: VecDeque::new(),
+            logs: ContainerLogs::new(),
         };
         let thread = thread::Builder::new()
             .name(thread_name(key))
@@ -166,6 +170,8 @@ struct Body {
     calls: Vec<InFlight>,
     /// Starts that wait for their turn at the gate.
     queued: VecDeque<(Token, Call)>,
+    /// Whose links were made.
+    logs: ContainerLogs,
 }
 
 struct InFlight {
@@ -230,6 +236,10 @@ impl Body {
             Output::Watch(watch) => {
                 let mailbox = Arc::clone(&self.mailbox);
                 self.tools.prober.watch(&self.key, mailbox, watch);
+            }
+            Output::Logs(logs) => {
+                self.tools.logs.set(&self.key, &self.logs, &logs);
+                self.logs = logs;
             }
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();

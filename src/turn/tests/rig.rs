@@ -44,6 +44,8 @@ pub(super) fn config() -> Config {
         policy: Default::default(),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        pod_logs_dir: "/var/log/pods".into(),
+        log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }
 
@@ -143,7 +145,7 @@ impl Rig {
                 _ => {}
             }
         }
-        effects.iter().map(words).collect()
+        effects.iter().filter(|effect| !matches!(effect, Effect::SweepLogs(_))).map(words).collect()
     }
 
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<String> {
@@ -250,6 +252,7 @@ fn words(effect: &Effect) -> String {
         Effect::Hint(key, hint) => format!("hint {} {hint:?}", key.name),
         Effect::Retire(key) => format!("retire {}", key.name),
         Effect::Rescan => "rescan".into(),
+        Effect::SweepLogs(alive) => format!("sweep all logs but {}", alive.len()),
         Effect::Log(level, line) => format!("{level}: {line}"),
     }
 }

@@ -12,6 +12,7 @@ use crate::clock::{Mono, Now, Timestamp};
 use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
+use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::runtime::fake::{Cursor, EventNext, State as Engine};
 use crate::runtime::map::MapConfig;
@@ -58,6 +59,8 @@ pub(super) struct Rig {
     pub(super) pulls: Vec<(Mono, PullRequest)>,
     pub(super) log: Vec<(Mono, Level, String)>,
     pub(super) watched: Vec<(Mono, Watch)>,
+    /// Every set of logs that was told.
+    pub(super) logs: Vec<ContainerLogs>,
     pub(super) reports: Vec<Report>,
     /// Events reach the machine.
     pub(super) events: bool,
@@ -119,6 +122,7 @@ fn settings() -> Arc<Settings> {
         oom_floor: -1000,
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
+        logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
     };
     Arc::new(Settings { map, builtin_sandbox: true })
 }
@@ -147,6 +151,7 @@ impl Rig {
             pulls: Vec::new(),
             log: Vec::new(),
             watched: Vec::new(),
+            logs: Vec::new(),
             reports: Vec::new(),
             events: true,
             wake: None,
@@ -364,6 +369,7 @@ impl Rig {
                     self.later(PULL, Coming::Pull(request));
                 }
                 Output::Missing(_) => {}
+                Output::Logs(logs) => self.logs.push(logs),
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Report(report) => self.reports.push(report),
                 Output::Log(level, line) => self.log.push((self.now, level, line)),

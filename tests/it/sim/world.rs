@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use podkeeper::clock::{Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
+use podkeeper::drain::Drain;
 use podkeeper::manifest::{self, Context};
 use podkeeper::pod::{DesiredPod, PodKey, Source};
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
@@ -37,6 +38,8 @@ pub struct World {
     pub files: BTreeMap<String, String>,
     /// The directory cannot be read.
     pub unreadable: bool,
+    /// The marker of a drained node.
+    drain: Option<Drain>,
     agenda: BTreeMap<(Mono, u64), Job>,
     next: u64,
     /// Counts daemons, so that nothing of a dead one reaches its successor.
@@ -144,6 +147,8 @@ pub fn config() -> Config {
         policy: Default::default(),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        pod_logs_dir: "/var/log/pods".into(),
+        log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }
 
@@ -160,6 +165,7 @@ impl World {
             daemon: None,
             files: BTreeMap::new(),
             unreadable: false,
+            drain: None,
             agenda: BTreeMap::new(),
             next: 0,
             generation: 0,
@@ -204,6 +210,7 @@ impl World {
                 oom_floor: 0,
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
+                logs: podkeeper::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
             },
             builtin_sandbox: true,
         });
@@ -216,6 +223,7 @@ impl World {
             settings,
         });
         self.note(|| "daemon starts".into());
+        self.event(Event::Drain(self.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.later(Duration::ZERO, Job::Scan { generation });
     }
@@ -232,6 +240,18 @@ impl World {
                 self.agenda.remove(&at);
             }
         }
+    }
+
+    /// The marker of a drained node becomes this, and the daemon, if there is one, hears of it.
+    pub fn marker(&mut self, drain: Option<Drain>) {
+        self.note(|| format!("the marker is {drain:?}"));
+        self.drain.clone_from(&drain);
+        self.event(Event::Drain(drain));
+    }
+
+    /// How many daemons there were, deaths counted too.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The source looks now (an inotify hint).
@@ -289,6 +309,7 @@ impl World {
             }
             Effect::Retire(key) => _ = daemon.workers.remove(&key),
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
+            Effect::SweepLogs(_) => {}
             Effect::Log(level, line) => self.log(level, &line),
         }
     }
@@ -324,7 +345,7 @@ impl World {
                 }
                 // There is no preload directory in this world.
                 Output::Missing(_) => {}
-                Output::Watch(_) => {}
+                Output::Watch(_) | Output::Logs(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
