@@ -27,7 +27,7 @@ impl Links {
     pub fn of(key: &PodKey, log: &ContainerLog) -> Option<Links> {
         let parts = [&key.namespace, &key.name, &log.uid, &log.container, &log.id];
         let odd = |part: &&String| part.is_empty() || part.contains(['/', '\0']) || part.starts_with('.');
-        if parts.iter().any(|part| odd(part)) {
+        if parts.iter().any(odd) {
             return None;
         }
         Some(Links {

@@ -89,7 +89,10 @@ impl Turn {
         }
         draining.done = alive.is_empty();
         let most = draining.drain.grace;
-        let turn = alive.into_iter().filter(|(priority, _)| Some(*priority) == lowest);
+        // Of a pod that has ended only the sandbox may still go down, by itself: stopped as a whole, it would
+        // lose the containers that say that it has ended, and run again after the drain.
+        let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
+        let turn = alive.into_iter().filter(|(priority, key)| Some(*priority) == lowest && !over(key));
         let turn: Vec<PodKey> =
             turn.map(|(_, key)| key).filter(|key| draining.told.insert(key.clone())).collect();
         for key in turn {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PodStatus;
+
 use super::due::Due;
 use super::{Entry, Turn};
 use crate::after::{self, After, Dependency, Standing, Verdict};
@@ -10,7 +12,6 @@ use crate::clock::{Mono, Now};
 use crate::pod::{DesiredPod, PodKey};
 use crate::source::{Problem, Severity};
 use crate::status;
-use k8s_openapi::api::core::v1::PodStatus;
 
 /// Reason of a pod that waits for others.
 pub(super) const WAITS: &str = "WaitingForPods";
@@ -148,9 +149,7 @@ impl Turn {
             let after = after::of(pod);
             after.into_iter().flat_map(|a| a.on).flat_map(|d| d.keys(node)).collect()
         };
-        if after::of(pod).is_none() {
-            return None;
-        }
+        after::of(pod)?;
         after::cycle(&pod.key, |key| {
             if *key == pod.key {
                 return over(pod);

@@ -101,6 +101,12 @@ fn what_has_ended_for_good_is_left() {
     assert_eq!(left(&rig), "stopped");
     assert_eq!(rig.shown(), "job Succeeded");
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["run job/job-1"]);
+    // Its sandbox goes down by itself, and is waited for.
+    rig.seen("job", &["job/job-1/POD running", "job/job-1/app exited"]);
+    assert_eq!(acts(rig.handle(marker(2, None))), [""; 0]);
+    assert_eq!(left(&rig), "default/job");
+    rig.seen("job", &["job/job-1/POD exited", "job/job-1/app exited"]);
+    assert_eq!(left(&rig), "stopped");
 }
 
 #[test]

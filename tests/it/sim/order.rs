@@ -37,7 +37,9 @@ impl World {
         let notes =
             format!("  annotations: {{podkeeper.dev/after: '{on}', podkeeper.dev/after-timeout: 2m}}\n");
         let notes = if on.is_empty() { "" } else { &notes };
-        self.files.insert(format!("/m/{name}.yaml"), manifest(name, notes, "", image));
+        // An image that is not there does not come.
+        let text = manifest(name, notes, "", image).replace("IfNotPresent", "Never");
+        self.files.insert(format!("/m/{name}.yaml"), text);
     }
 }
 
