@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::pod::Source;
 use crate::policy::Policy;
+use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
@@ -58,6 +59,10 @@ pub struct Config {
     pub pull_pace: Pace,
     /// `--image-preload-dir`, absolute; `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    /// `--pod-logs-dir`: absolute and normalized, and not `/`.
+    pub pod_logs_dir: PathBuf,
+    /// `--container-log-max-size`, `--container-log-max-files`.
+    pub log_limits: LogLimits,
 }
 
 impl Config {

@@ -3,9 +3,12 @@
 //! Data flows one way: `source` -> `merge` -> `turn`/`sync` -> `worker` -> `plan` -> `runtime`. A module
 //! may use the types of what stands left of it, and never calls to its left.
 
+pub mod after;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod drain;
+pub mod duration;
 pub mod events;
 pub mod image;
 pub mod limits;
@@ -15,6 +18,7 @@ pub mod merge;
 pub mod object;
 pub mod plan;
 pub mod pod;
+pub mod pod_logs;
 pub mod policy;
 pub mod probe;
 pub mod qos;

@@ -108,6 +108,14 @@ pub const LAST_GOOD_DAMAGED: usize = 4;
 pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks in that time.
 pub const FORGET_LOOK: Duration = Duration::from_millis(20);
+/// Bytes of the marker of a drained node.
+pub const DRAIN_BYTES: u64 = 4096;
+/// How often `drain` and `resume` look how far the daemon is.
+pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// How long a pod waits for others when it does not say so itself.
+pub const AFTER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Most pods that one pod may wait for.
+pub const AFTER_PODS: usize = 64;
 /// Updates waiting between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 

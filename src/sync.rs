@@ -2,6 +2,7 @@
 //! It never blocks on anyone: mailboxes and slots take what it has to say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
@@ -11,11 +12,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock::{Clock, System};
 use crate::config::Config;
+use crate::drain::{self, Drain};
 use crate::events::Events;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
 use crate::pod::{PodKey, Source};
+use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::object;
 use crate::runtime::docker::Docker;
@@ -55,7 +58,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 /// # Errors
 /// A thread could not be started at the very beginning.
 pub fn run(config: Arc<Config>) -> Result<(), RunError> {
-    let signals = signals().map_err(cannot("signals cannot be handled"))?;
+    let signals = signals(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
@@ -111,8 +114,9 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         .map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let termination = Files::new(config.root_dir.clone());
+    let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
     let gate = Gate::default();
-    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, reports: events_in };
+    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, logs, reports: events_in };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),
@@ -120,6 +124,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     }
     let mut main =
         Main { turn, workers: BTreeMap::new(), file, http, preload, writer, tools, failed: Vec::new() };
+    main.handle(Event::Drain(drain::read(&config.root_dir)));
     main.run(&signals, &events);
     // Who waits to be heard must not hold up the end.
     drop(events);
@@ -153,6 +158,7 @@ fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
             oom_floor,
             infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
             node_memory: sys::total_memory(),
+            logs: config.log_limits,
         },
         boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
@@ -161,17 +167,22 @@ fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
 
 /// What a signal asks for.
 enum Signal {
-    Rescan,
+    /// With the marker of a drained node as it is now.
+    Rescan(Option<Drain>),
     End(i32),
 }
 
-fn signals() -> io::Result<Receiver<Signal>> {
+fn signals(root_dir: &Path) -> io::Result<Receiver<Signal>> {
+    let root_dir = root_dir.to_owned();
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let (out, signals) = unbounded();
     std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
             for signal in caught.forever() {
-                let what = if signal == SIGHUP { Signal::Rescan } else { Signal::End(signal) };
+                let what = match signal {
+                    SIGHUP => Signal::Rescan(drain::read(&root_dir)),
+                    _ => Signal::End(signal),
+                };
                 if out.send(what).is_err() {
                     return;
                 }
@@ -203,7 +214,10 @@ impl Main {
             let tick = self.tick();
             select_biased! {
                 recv(signals) -> signal => match signal {
-                    Ok(Signal::Rescan) => self.handle(Event::Rescan),
+                    Ok(Signal::Rescan(drain)) => {
+                        self.handle(Event::Drain(drain));
+                        self.handle(Event::Rescan);
+                    }
                     Ok(Signal::End(number)) => {
                         log::info!("signal {number}: podkeeper ends now; the pods go on running");
                         return;
@@ -265,11 +279,17 @@ impl Main {
             Effect::Retire(key) => _ = self.workers.remove(&key),
             Effect::Sweep(keep) => {
                 let files = self.tools.termination.clone();
+                let logs = Arc::clone(&self.tools.logs);
+                let sweep = move || {
+                    files.sweep(&keep.pods);
+                    logs.sweep(&keep.containers);
+                };
                 let named = std::thread::Builder::new().name("pk-sweep".to_owned());
-                let spawned = named.stack_size(limits::WORKER_STACK).spawn(move || files.sweep(&keep));
                 // What is left is left to the next start.
-                if let Err(error) = spawned {
-                    log::warn!("what earlier pods left in the root directory stays: {error}");
+                if let Err(error) = named.stack_size(limits::WORKER_STACK).spawn(sweep) {
+                    log::warn!(
+                        "what earlier pods left on the disk stays: no thread could be started: {error}"
+                    );
                 }
             }
             Effect::Rescan => {

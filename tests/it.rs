@@ -2,6 +2,9 @@
 //! Engine must agree to.
 
 #[cfg(test)]
+#[path = "it/after.rs"]
+mod after;
+#[cfg(test)]
 #[path = "it/cli.rs"]
 mod cli;
 #[cfg(test)]
@@ -10,6 +13,9 @@ mod cli_live;
 #[cfg(test)]
 #[path = "it/docker_client.rs"]
 mod docker_client;
+#[cfg(test)]
+#[path = "it/drain.rs"]
+mod drain;
 #[cfg(test)]
 #[path = "it/events.rs"]
 mod events;
@@ -85,6 +91,9 @@ mod lifecycle_stop;
 #[cfg(test)]
 #[path = "it/lifecycle_writers.rs"]
 mod lifecycle_writers;
+#[cfg(test)]
+#[path = "it/log_paths.rs"]
+mod log_paths;
 #[cfg(test)]
 #[path = "it/objects.rs"]
 mod objects;

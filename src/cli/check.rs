@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::exit::Exit;
 use super::parse::Options;
 use super::{print, say};
+use crate::after::{self, After};
 use crate::limits;
 use crate::logging::one_line;
 use crate::manifest::{self, Context};
@@ -36,6 +37,7 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
         report.visit(path, &node);
     }
     report.look_up();
+    report.cycles(&node);
     for problem in &report.problems {
         say(&line(problem));
     }
@@ -70,6 +72,8 @@ struct Report {
     objects: BTreeMap<ObjectKey, Arc<LocalObject>>,
     /// What pods refer to and must be there, with the pod and its file.
     wanted: Vec<(String, String, Reference)>,
+    /// What pods wait for, in the order of the files: identity, name and file of each.
+    after: Vec<(PodKey, After, String, String)>,
     problems: Vec<Problem>,
     verifier: Option<Arc<Verifier>>,
     /// Of the file that is read now.
@@ -158,6 +162,8 @@ impl Report {
                 self.problem(duplicate, Path::new(path), Some(name), message);
             } else {
                 self.pods.insert(pod.key.clone(), path.to_owned());
+                let after = after::of(&pod);
+                self.after.extend(after.map(|after| (pod.key.clone(), after, name, path.to_owned())));
             }
         }
         for object in decoded.objects {
@@ -183,6 +189,20 @@ impl Report {
             };
             let (severity, pod, field) = (Severity::Warning, Some(pod), Some(field));
             self.problems.push(Problem { severity, path, at: None, pod, field, message });
+        }
+    }
+
+    /// Pods that wait for one another in a circle: told of the first one that closes it.
+    fn cycles(&mut self, node: &str) {
+        let mut next: BTreeMap<PodKey, Vec<PodKey>> = BTreeMap::new();
+        for (key, after, name, path) in std::mem::take(&mut self.after) {
+            let on = after.on.iter().flat_map(|dependency| dependency.keys(node));
+            next.insert(key.clone(), on.collect());
+            if let Some(way) = after::cycle(&key, |key| next.get(key).cloned().unwrap_or_default()) {
+                next.remove(&key);
+                let message = format!("{} closes a cycle: {}", after::AFTER, after::way(&way));
+                self.problem(Severity::Error, Path::new(&path), Some(name), message);
+            }
         }
     }
 
@@ -375,6 +395,34 @@ mod tests {
         assert!(lines[1].starts_with("DIR/swapped.yaml: error: its signature with key "), "{lines:?}");
         assert_eq!(found.summary(), "3 files, 1 pod: 2 errors, 0 warnings\n");
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn pods_that_wait_in_a_circle() {
+        let pod = |name: &str, after: &str| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{podkeeper.dev/after: '{after}'}}}}\n\
+                 spec: {{containers: [{{name: a, image: b}}]}}\n"
+            )
+        };
+        let mut found = Report::default();
+        for (name, after) in [("a", "c=ready"), ("b", "default/a"), ("c", "d,b=succeeded"), ("me", "me")] {
+            found.decode(pod(name, after).as_bytes(), &format!("{name}.yaml"), "node1");
+        }
+        found.decode(pod("bad", "a=soon").as_bytes(), "bad.yaml", "node1");
+        found.cycles("node1");
+        let lines: Vec<String> = found.problems.iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "bad.yaml:3:37: error: pod default/bad: metadata.annotations[podkeeper.dev/after]: Invalid value: \
+                 \"a=soon\": \"soon\" must be ready or succeeded",
+                "c.yaml: error: pod default/c: podkeeper.dev/after closes a cycle: \
+                 default/c-node1 -> default/b-node1 -> default/a-node1 -> default/c-node1",
+                "me.yaml: error: pod default/me: podkeeper.dev/after closes a cycle: \
+                 default/me-node1 -> default/me-node1",
+            ]
+        );
     }
 
     #[test]

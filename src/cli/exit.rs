@@ -16,6 +16,8 @@ pub enum Exit {
     AlreadyRunning,
     /// 4: the root directory or the run directory cannot be used.
     Directory,
+    /// 5: `drain`: not all pods stopped in time.
+    TimedOut,
     /// `exec`: what the command in the container exited with, 0 to 255 (137 for SIGKILL).
     Command(u8),
 }
@@ -28,6 +30,7 @@ impl Exit {
         (2, "usage error"),
         (3, "another podkeeper runs on this root directory or run directory"),
         (4, "the root directory or the run directory cannot be used"),
+        (5, "drain: not all pods stopped in time"),
     ];
 
     /// The number.
@@ -39,6 +42,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::AlreadyRunning => 3,
             Exit::Directory => 4,
+            Exit::TimedOut => 5,
             Exit::Command(code) => code,
         }
     }

@@ -10,6 +10,10 @@ pub enum Verb {
     Check,
     /// Takes away what is remembered of a source.
     Forget,
+    /// Stops all pods, and keeps them stopped.
+    Drain,
+    /// Starts them again.
+    Resume,
     /// Lists pods.
     Get,
     /// Tells everything about a pod.
@@ -34,6 +38,8 @@ impl Verb {
         Verb::Run,
         Verb::Check,
         Verb::Forget,
+        Verb::Drain,
+        Verb::Resume,
         Verb::Get,
         Verb::Describe,
         Verb::Logs,
@@ -51,6 +57,8 @@ impl Verb {
             Verb::Run => "run",
             Verb::Check => "check",
             Verb::Forget => "forget",
+            Verb::Drain => "drain",
+            Verb::Resume => "resume",
             Verb::Get => "get",
             Verb::Describe => "describe",
             Verb::Logs => "logs",
@@ -69,6 +77,8 @@ impl Verb {
             Verb::Run => "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
             Verb::Check => "check [FLAG...] FILE|DIR|-...",
             Verb::Forget => "forget --source file|http [--root-dir DIR]",
+            Verb::Drain => "drain [--grace N] [--timeout DURATION] [--until-reboot] [FLAG...]",
+            Verb::Resume => "resume [FLAG...]",
             Verb::Get => {
                 "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]"
             }
@@ -90,6 +100,8 @@ impl Verb {
             Verb::Check => "Check manifests; nothing is run",
             Verb::Get => "List the pods of this node, what happened to them, or where they come from",
             Verb::Forget => "Forget the last good version of what a source said",
+            Verb::Drain => "Stop all pods in order, and keep them stopped until resume",
+            Verb::Resume => "Start the pods of a drained node again",
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
@@ -157,6 +169,9 @@ pub enum Id {
     VerifyKey,
     LastGoodKeyFile,
     Source,
+    Grace,
+    Timeout,
+    UntilReboot,
     ManifestUrl,
     ManifestUrlHeader,
     HttpCheckFrequency,
@@ -176,6 +191,9 @@ pub enum Id {
     RegistryQps,
     RegistryBurst,
     ImagePreloadDir,
+    ContainerLogMaxSize,
+    ContainerLogMaxFiles,
+    PodLogsDir,
     HostNetworkSources,
     AllowPrivileged,
     PodSecurity,
@@ -237,7 +255,8 @@ const RUN_CHECK: &[Verb] = &[Verb::Run, Verb::Check];
 const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
 const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
 const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec];
-const ALMOST_ALL: &[Verb] = &[Verb::Run, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+const ALMOST_ALL: &[Verb] =
+    &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
 
 const fn flag(
     id: Id,
@@ -305,6 +324,10 @@ pub const FLAGS: &[Flag] = &[
          "Pulls that may begin at once, if --registry-qps is not 0"),
     flag(Id::ImagePreloadDir, ("image-preload-dir", None), Value("DIR"), "/var/lib/podkeeper/images", (Section::Docker, RUN),
          "Image archives (.tar, .tar.gz, .tgz, .tar.zst) that Docker is given; empty for none"),
+    flag(Id::ContainerLogMaxSize, ("container-log-max-size", None), Value("SIZE"), "1Mi", (Section::Docker, RUN),
+         "Size at which Docker rotates the log of a container; negative for never"),
+    flag(Id::ContainerLogMaxFiles, ("container-log-max-files", None), Value("N"), "5", (Section::Docker, RUN),
+         "Most log files of a container; at least 2"),
     flag(Id::HostNetworkSources, ("host-network-sources", None), Value("LIST"), "*", (Section::Policy, RUN),
          "Sources whose pods may use the host's network: file, http, api, or * for all"),
     flag(Id::AllowPrivileged, ("allow-privileged", None), Switch, "false", (Section::Policy, RUN),
@@ -317,12 +340,20 @@ pub const FLAGS: &[Flag] = &[
          "Images, or beginnings of images that end with a slash; all when not given"),
     flag(Id::RequireImageDigest, ("require-image-digest", None), Switch, "false", (Section::Policy, RUN_CHECK),
          "Every image must be named by its digest"),
-    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget, Verb::Pull]),
+    flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull]),
          "What outlives a boot, and the lock; also marks our containers"),
     flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),
          "Where the daemon keeps its status file, on tmpfs"),
+    flag(Id::PodLogsDir, ("pod-logs-dir", None), Value("DIR"), "/var/log/pods", (Section::Directories, RUN),
+         "Links to the logs of containers, by pod; those by container are in containers beside it"),
     flag(Id::Verbosity, ("v", Some('v')), Value("N"), "0", (Section::Logging, RUN),
          "Log more: 2 decisions, 4 everything"),
+    flag(Id::Grace, ("grace", None), Value("SECONDS"), "", (Section::Pods, &[Verb::Drain]),
+         "Longest grace of any pod; each pod's own when not given"),
+    flag(Id::Timeout, ("timeout", None), Value("DURATION"), "5m", (Section::Pods, &[Verb::Drain]),
+         "How long to wait until all are stopped"),
+    flag(Id::UntilReboot, ("until-reboot", None), Switch, "false", (Section::Pods, &[Verb::Drain]),
+         "The next boot of the machine resumes the node"),
     flag(Id::Namespace, ("namespace", Some('n')), Value("NAMESPACE"), "default", (Section::Pods, PODS),
          "Namespace of the pod; a node has no current one"),
     flag(Id::AllNamespaces, ("all-namespaces", Some('A')), Switch, "false", (Section::Pods, LISTS),

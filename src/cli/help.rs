@@ -60,7 +60,11 @@ fn subcommand(out: &mut String, verb: Verb) {
         Verb::Forget => {
             "\nA daemon that runs looks at the source again: what it finds then runs, and nothing else.\n"
         }
-        Verb::Version | Verb::Help => "",
+        Verb::Drain => {
+            "\nPods of the lowest priority (spec.priority) stop first. Exit code 5: not all stopped in time; they\n\
+             are being stopped all the same.\n"
+        }
+        Verb::Resume | Verb::Version | Verb::Help => "",
     });
 }
 

@@ -69,7 +69,7 @@ fn exit_codes_are_in_the_man_page() {
     for (code, meaning) in Exit::TABLE {
         assert!(page.contains(&format!(".It {code}\n{meaning}\n")), "exit code {code}");
     }
-    let codes = [Exit::Ok, Exit::Failure, Exit::Usage, Exit::AlreadyRunning, Exit::Directory];
+    let codes = [Exit::Ok, Exit::Failure, Exit::Usage, Exit::AlreadyRunning, Exit::Directory, Exit::TimedOut];
     assert_eq!(
         codes.map(|c| u32::from(c.code())).as_slice(),
         (0..Exit::TABLE.len() as u32).collect::<Vec<_>>()

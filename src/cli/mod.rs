@@ -4,6 +4,7 @@
 mod check;
 mod columns;
 mod describe;
+mod drain;
 pub mod engine;
 mod events;
 mod exec;
@@ -52,6 +53,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Check(options, paths) => check::run(&options, &paths),
         Command::Forget(options, source) => forget::run(&options, source),
+        Command::Drain(options) => drain::drain(&options),
+        Command::Resume(options) => drain::resume(&options),
         Command::Get(options, names) => get::run(&options, &names),
         Command::GetEvents(options) => events::run(&options),
         Command::GetSources(options) => sources::run(&options),

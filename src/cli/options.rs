@@ -11,6 +11,7 @@ use super::parse::strip_kind;
 use super::value;
 use crate::config::Endpoint;
 use crate::limits;
+use crate::manifest::quantity;
 use crate::pod::Source;
 use crate::policy::{self, AllowedImage, AllowedPath, Policy};
 use crate::source::http::headers::{self, Header};
@@ -40,6 +41,9 @@ pub struct Options {
     pub verify_keys: Vec<PathBuf>,
     pub last_good_key_file: Option<PathBuf>,
     pub source: Option<Source>,
+    pub grace: Option<u32>,
+    pub drain_timeout: Duration,
+    pub until_reboot: bool,
     pub file_check_frequency: Duration,
     pub manifest_url: Option<ManifestUrl>,
     pub manifest_url_headers: Vec<Header>,
@@ -65,6 +69,10 @@ pub struct Options {
     pub registry_burst: u32,
     /// `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    /// Bytes; negative for never.
+    pub container_log_max_size: i64,
+    pub container_log_max_files: i64,
+    pub pod_logs_dir: PathBuf,
     pub host_network_sources: Vec<Source>,
     pub allow_privileged: bool,
     pub policy: Policy,
@@ -100,6 +108,9 @@ impl Options {
             verify_keys: Vec::new(),
             last_good_key_file: None,
             source: None,
+            grace: None,
+            drain_timeout: Duration::ZERO,
+            until_reboot: false,
             file_check_frequency: Duration::ZERO,
             manifest_url: None,
             manifest_url_headers: Vec::new(),
@@ -120,6 +131,9 @@ impl Options {
             registry_qps: 0,
             registry_burst: 0,
             image_preload_dir: None,
+            container_log_max_size: 0,
+            container_log_max_files: 0,
+            pod_logs_dir: PathBuf::new(),
             host_network_sources: Vec::new(),
             allow_privileged: false,
             policy: Policy::default(),
@@ -165,6 +179,9 @@ impl Options {
             Id::ManifestVerifyKey | Id::VerifyKey => o.verify_keys.push(path()?),
             Id::LastGoodKeyFile => o.last_good_key_file = Some(path()?),
             Id::Source => o.source = Some(source(utf8()?)?),
+            Id::Grace => o.grace = Some(not_negative(utf8()?)?),
+            Id::Timeout => o.drain_timeout = duration()?,
+            Id::UntilReboot => o.until_reboot = switch()?,
             Id::FileCheckFrequency => o.file_check_frequency = duration()?,
             Id::ManifestUrl => o.manifest_url = word()?.map(|text| ManifestUrl::parse(&text)).transpose()?,
             Id::ManifestUrlHeader => headers::parse(utf8()?, &mut o.manifest_url_headers)?,
@@ -193,6 +210,12 @@ impl Options {
             Id::RegistryQps => o.registry_qps = not_negative(utf8()?)?,
             Id::RegistryBurst => o.registry_burst = not_negative(utf8()?)?,
             Id::ImagePreloadDir => o.image_preload_dir = Some(PathBuf::from(raw)).filter(|_| !raw.is_empty()),
+            Id::ContainerLogMaxSize => {
+                let size = quantity::value(utf8()?);
+                o.container_log_max_size = size.map_err(|_| "must be a quantity, such as 10Mi".to_owned())?;
+            }
+            Id::ContainerLogMaxFiles => o.container_log_max_files = value::number(utf8()?)?,
+            Id::PodLogsDir => o.pod_logs_dir = PathBuf::from(raw),
             Id::HostNetworkSources => o.host_network_sources = value::sources(utf8()?)?,
             Id::AllowPrivileged => o.allow_privileged = switch()?,
             Id::PodSecurity => o.policy.pod_security = policy::parse_sources(utf8()?)?,

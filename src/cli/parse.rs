@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use lexopt::Arg;
@@ -22,6 +22,10 @@ pub enum Command {
     Check(Box<Options>, Vec<PathBuf>),
     /// `forget` this source.
     Forget(Box<Options>, Source),
+    /// Stop all pods.
+    Drain(Box<Options>),
+    /// Start them again.
+    Resume(Box<Options>),
     /// `get pods`, all or these.
     Get(Box<Options>, Vec<String>),
     /// `get events`.
@@ -195,6 +199,8 @@ fn finish(
                 None => usage(verb, "no source given: --source file, or --source http"),
             }
         }
+        Verb::Drain => none_left(&words).map(|()| Command::Drain(options)),
+        Verb::Resume => none_left(&words).map(|()| Command::Resume(options)),
         Verb::Get | Verb::Describe => {
             let names = pod_names(verb, texts(verb, words)?)?;
             if options.all_namespaces && !names.is_empty() {
@@ -279,6 +285,21 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
     if o.registry_qps > 0 && o.registry_burst == 0 {
         wrong.push("registryBurst (--registry-burst) 0 would let no pull begin: give at least 1".to_owned());
     }
+    if o.container_log_max_files < 2 || u32::try_from(o.container_log_max_files).is_err() {
+        wrong.push(format!(
+            "containerLogMaxFiles (--container-log-max-files) {} must be greater than 1",
+            o.container_log_max_files
+        ));
+    }
+    if o.container_log_max_size == 0 {
+        wrong.push(
+            "containerLogMaxSize (--container-log-max-size) 0 must be positive, or negative for no rotation"
+                .to_owned(),
+        );
+    }
+    if let Some(why) = wrong_log_dir(&o.pod_logs_dir) {
+        wrong.push(format!("podLogsDir (--pod-logs-dir) {:?} {why}", o.pod_logs_dir));
+    }
     if let Some(name) = &o.hostname_override
         && !value::is_dns_subdomain(&name.trim().to_lowercase())
     {
@@ -306,6 +327,26 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
         );
     }
     Ok(())
+}
+
+/// What the kubelet's validation says of a directory for pod logs.
+fn wrong_log_dir(dir: &Path) -> Option<&'static str> {
+    let text = dir.to_string_lossy();
+    let normal: PathBuf = dir.components().collect();
+    let up = dir.components().any(|c| matches!(c, Component::ParentDir));
+    if text.is_empty() {
+        Some("was not specified")
+    } else if !text.is_ascii() {
+        Some("must contain only ASCII characters")
+    } else if !dir.is_absolute() {
+        Some("must be absolute path")
+    } else if up || normal.as_os_str() != dir.as_os_str() {
+        Some("must be normalized")
+    } else if dir.file_name().is_none() {
+        Some("must not be the root directory")
+    } else {
+        None
+    }
 }
 
 fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {

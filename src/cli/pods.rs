@@ -28,6 +28,16 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
         let why = crate::logging::one_line(why);
         say(&format!("warning: Docker is not reachable ({why}): this is the last state that was seen"));
     }
+    if let Some(drain) = &status.file.drain {
+        let left = match drain.left.len() {
+            0 => String::new(),
+            n => format!(" ({n} still to be stopped)"),
+        };
+        say(&format!(
+            "note: this node is drained since {}{left}: podkeeper resume starts its pods",
+            drain.since
+        ));
+    }
     Ok(status)
 }
 

@@ -16,6 +16,7 @@ use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
+use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
@@ -98,6 +99,11 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
             burst: options.registry_burst,
         },
         image_preload_dir: options.image_preload_dir.as_deref().map(full).transpose()?,
+        pod_logs_dir: options.pod_logs_dir.clone(),
+        log_limits: LogLimits {
+            max_bytes: u64::try_from(options.container_log_max_size).ok(),
+            max_files: u32::try_from(options.container_log_max_files).unwrap_or(u32::MAX),
+        },
     })
 }
 

@@ -98,7 +98,7 @@ const TABLE: &[Row] = &[
     yes("spec.os"),
     ignored("spec.overhead", &[], "there is no runtime class"),
     ignored("spec.preemptionPolicy", &[], ONE_NODE),
-    ignored("spec.priority", &[], ONE_NODE),
+    yes("spec.priority"),
     ignored("spec.priorityClassName", &[], ONE_NODE),
     ignored("spec.readinessGates", &[], "nobody sets their conditions"),
     refused("spec.resourceClaims", &[], "there are no devices"),

@@ -45,6 +45,8 @@ pub struct Owned {
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.
     pub created: Option<Timestamp>,
+    /// File that Docker keeps its output in; empty until inspected, and when there is none.
+    pub log_path: String,
 }
 
 /// What a sandbox tells of activeDeadlineSeconds.

@@ -130,6 +130,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         message: Default::default(),
         stop_signal: None,
         created: Some(at(base)),
+        log_path: String::new(),
     }
 }
 

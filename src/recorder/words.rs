@@ -10,6 +10,7 @@ use super::Weight;
 use crate::image::failure;
 use crate::plan::backoff;
 use crate::pod::DesiredPod;
+use crate::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 
 /// What an event says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,12 @@ fn normal(reason: &'static str, message: impl Into<String>) -> Words {
 
 fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Words {
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
+}
+
+/// The pod's `activeDeadlineSeconds` are over.
+#[must_use]
+pub fn deadline_exceeded() -> Words {
+    normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 }
 
 /// A pull begins.

@@ -16,7 +16,7 @@ use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
 use crate::runtime::{
-    CreateBody, Empty, Healthcheck, HostConfig, Mount, PortBinding, labels, names, resources,
+    CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Mount, PortBinding, labels, names, resources,
 };
 use crate::termination::{self, LogFile};
 
@@ -34,6 +34,30 @@ pub struct MapConfig {
     pub infra_image: String,
     /// Memory of the node, bytes.
     pub node_memory: i64,
+    /// How Docker rotates logs.
+    pub logs: LogLimits,
+}
+
+/// How much of a container's output is kept. What a container was made with holds as long as it lives: other
+/// limits restart nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// Bytes of one file; `None`: nothing is rotated.
+    pub max_bytes: Option<u64>,
+    /// Files, with the one that is written; more than 1.
+    pub max_files: u32,
+}
+
+impl LogLimits {
+    /// Docker's words for it. Bytes without a unit: Docker's `m` is no Mi. The driver is named, for the
+    /// engine's default may be one that keeps nothing that can be read.
+    fn config(self) -> LogConfig {
+        let options = self.max_bytes.map(|bytes| {
+            [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
+                .map(|(key, value)| (key.to_owned(), value))
+        });
+        LogConfig { driver: "json-file".to_owned(), config: options.into_iter().flatten().collect() }
+    }
 }
 
 /// Docker name and create body of a pod's sandbox.
@@ -47,6 +71,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
+        log_config: Some(config.logs.config()),
         ..HostConfig::default()
     };
     resources::apply_sandbox(&mut host, config.oom_floor);
@@ -89,6 +114,7 @@ pub fn container(
         ipc_mode: joined.clone(),
         network_mode: joined,
         privileged: privileged(spec),
+        log_config: Some(config.logs.config()),
         ..HostConfig::default()
     };
     resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);

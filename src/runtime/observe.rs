@@ -64,6 +64,7 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         image_id: detail.image_id.clone(),
         stop_signal: detail.stop_signal.clone().filter(|signal| !signal.is_empty()),
         created: detail.created,
+        log_path: detail.log_path.clone(),
         ..ours.owned(detail_state(detail), host_network, ips)
     })
 }
@@ -192,6 +193,7 @@ impl<'a> Ours<'a> {
             ),
             stop_signal: None,
             created: None,
+            log_path: String::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::snapshot::{DockerView, PodView, Snapshot, SourceView, StatusFile};
+use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
 use crate::clock::Timestamp;
 use crate::limits;
 use crate::source::Problem;
@@ -40,6 +40,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
         pid,
         node: &snapshot.node,
         docker: &snapshot.docker,
+        drain: snapshot.drain.as_ref(),
         sources: &snapshot.sources,
         problems: &snapshot.problems,
         origins: snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string())).collect(),
@@ -58,6 +59,8 @@ struct FileOut<'a> {
     pid: u32,
     node: &'a str,
     docker: &'a DockerView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain: Option<&'a DrainView>,
     sources: &'a [SourceView],
     problems: &'a [Problem],
     origins: BTreeMap<String, String>,
@@ -242,6 +245,7 @@ mod tests {
         Snapshot {
             node: "node1".into(),
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
+            drain: None,
             sources: vec![],
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],
             problems: vec![Problem {

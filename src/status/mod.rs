@@ -122,6 +122,17 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
     }
 }
 
+/// Status of a pod that is wanted and not started yet: no containers, no conditions.
+#[must_use]
+pub fn held(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
+    PodStatus {
+        phase: Some("Pending".to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        ..frame(pod, &pod.status, seconds(now))
+    }
+}
+
 /// What does not depend on the containers.
 fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
     PodStatus {

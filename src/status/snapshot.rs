@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub node: String,
     /// Docker's state.
     pub docker: DockerView,
+    /// The node is drained, or being drained.
+    pub drain: Option<DrainView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// By identity.
@@ -51,6 +53,22 @@ pub struct DockerView {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// A drained node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainView {
+    /// When it was asked for, wall time.
+    pub since: Timestamp,
+    /// Most seconds of grace of any pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<u32>,
+    /// Nothing runs any more.
+    pub stopped: bool,
+    /// Pods that still run: `namespace/name`.
+    #[serde(default)]
+    pub left: Vec<String>,
 }
 
 /// One source's state.
@@ -100,6 +118,9 @@ pub struct StatusFile {
     pub node: String,
     /// Docker's state.
     pub docker: DockerView,
+    /// The node is drained, or being drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainView>,
     /// Sources.
     pub sources: Vec<SourceView>,
     /// Problems.

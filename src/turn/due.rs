@@ -11,9 +11,11 @@ use crate::pod::PodKey;
 pub(super) enum Due {
     /// A worker whose thread could not be started is tried again.
     Spawn(PodKey),
+    /// A pod has waited for others long enough.
+    After(PodKey),
 }
 
-/// Earliest first; bounded by what can be due (one entry a pod).
+/// Earliest first; bounded by what can be due (an entry of each kind a pod).
 #[derive(Debug, Default)]
 pub(super) struct DueHeap {
     heap: BinaryHeap<Reverse<(Mono, Due)>>,
@@ -25,6 +27,12 @@ impl DueHeap {
         if !self.heap.iter().any(|Reverse((_, d))| *d == due) {
             self.heap.push(Reverse((at, due)));
         }
+    }
+
+    /// Adds; an equal entry that waits already gives way.
+    pub(super) fn replace(&mut self, at: Mono, due: Due) {
+        self.heap.retain(|Reverse((_, d))| *d != due);
+        self.heap.push(Reverse((at, due)));
     }
 
     pub(super) fn next(&self) -> Option<Mono> {

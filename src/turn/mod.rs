@@ -4,7 +4,9 @@
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
 pub mod admission;
+mod drain;
 mod due;
+mod hold;
 mod objects;
 mod orphans;
 mod pods;
@@ -20,6 +22,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::clock::{Now, Timestamp};
 use crate::config::Config;
+use crate::drain::Drain;
 use crate::limits;
 use crate::merge::{Merge, Notification, Running};
 use crate::object::Objects;
@@ -32,7 +35,9 @@ use crate::source::{FromSource, Problem, Refused};
 use crate::status::snapshot::DockerView;
 use crate::worker::{Hint, Report, Wish};
 
+use drain::Draining;
 use due::{Due, DueHeap};
+use hold::Held;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
 #[derive(Debug)]
@@ -63,6 +68,8 @@ pub enum Event {
     Tick,
     /// SIGHUP: look at the sources again.
     Rescan,
+    /// The marker of a drained node, as it is now.
+    Drain(Option<Drain>),
 }
 
 /// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
@@ -104,12 +111,21 @@ pub enum Effect {
     Hint(PodKey, Hint),
     /// End a worker that has nothing left to do.
     Retire(PodKey),
-    /// Remove what is left on disk of all pods but those with these UIDs.
-    Sweep(BTreeSet<String>),
+    /// Remove what is left on disk of all pods and containers but these.
+    Sweep(InUse),
     /// Tell the sources to look again.
     Rescan,
     /// Tell the operator.
     Log(log::Level, String),
+}
+
+/// Whose traces on the disk stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InUse {
+    /// UIDs of pods that are there or wanted.
+    pub pods: BTreeSet<String>,
+    /// Ids of all containers of ours.
+    pub containers: BTreeSet<String>,
 }
 
 /// What is known of one pod identity.
@@ -119,6 +135,8 @@ struct Entry {
     desired: Option<Arc<DesiredPod>>,
     /// Wanted, and refused by admission.
     rejected: Option<Rejected>,
+    /// Wanted, and not started yet.
+    held: Option<Held>,
     worker: Option<WorkerInfo>,
     /// How often in a row its thread could not be started.
     spawn_failures: u32,
@@ -134,6 +152,8 @@ struct Rejected {
 struct WorkerInfo {
     /// Wishes sent since it was spawned.
     wishes: u64,
+    /// Nothing of it runs, it said after the last wish.
+    terminated: bool,
     seen: BTreeMap<String, DockerState>,
     status: Option<WorkerStatus>,
     /// Local objects it was given last.
@@ -207,6 +227,8 @@ pub struct Turn {
     listed: bool,
     docker: DockerView,
     due: DueHeap,
+    /// The node is drained.
+    draining: Option<Draining>,
     /// Pods left alone because their manifest cannot be read, already told.
     told_kept: BTreeMap<PodKey, String>,
     /// What pods that vanished while nobody looked left on disk has been removed.
@@ -238,6 +260,7 @@ impl Turn {
                 problem: Some("not asked yet".to_owned()),
             },
             due: DueHeap::default(),
+            draining: None,
             told_kept: BTreeMap::new(),
             swept: false,
             changed: true,
@@ -264,7 +287,9 @@ impl Turn {
             }
             Event::Tick => self.tick(now),
             Event::Rescan => self.out.push(Effect::Rescan),
+            Event::Drain(drain) => self.set_drain(drain, now),
         }
+        self.drain_on();
         std::mem::take(&mut self.out)
     }
 
@@ -386,6 +411,12 @@ impl Turn {
         while let Some(due) = self.due.pop(now.mono) {
             match due {
                 Due::Spawn(key) => self.spawn_again(&key, now),
+                Due::After(key) => {
+                    let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+                    if let Some(pod) = held.map(|h| Arc::clone(&h.pod)) {
+                        self.additions(vec![pod], now);
+                    }
+                }
             }
         }
     }
@@ -394,6 +425,9 @@ impl Turn {
     fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.worker = None;
+        if let Some(draining) = &mut self.draining {
+            draining.forget(&key);
+        }
         let failures = entry.spawn_failures;
         entry.spawn_failures = failures.saturating_add(1);
         if failures == 0 {
@@ -415,7 +449,7 @@ impl Turn {
             }
         } else {
             self.housekeeping(now);
-            if self.entries.get(key).is_some_and(|e| e.worker.is_none()) {
+            if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.held.is_none()) {
                 self.entries.remove(key);
             }
         }

@@ -2,7 +2,7 @@
 //! stopped once the source that made them has reported and every other one was heard, and left alone while
 //! it cannot be read.
 
-use super::{Effect, Turn};
+use super::{Effect, InUse, Turn};
 use crate::clock::Now;
 use crate::plan::Owned;
 use crate::pod::PodKey;
@@ -65,8 +65,9 @@ impl Turn {
         let wanted = self.merge.pods().map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
-        let keep = found.chain(wanted).chain(known).collect();
-        self.out.push(Effect::Sweep(keep));
+        let pods = found.chain(wanted).chain(known).collect();
+        let containers = self.found.values().flatten().map(|c| c.id.clone()).collect();
+        self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 
     /// A source has an error to tell about this path.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{self, Rejection};
+use super::hold::Why;
 use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::clock::Now;
 use crate::merge::{Change, Op};
@@ -15,9 +16,10 @@ use crate::worker::{Report, StopOrder, Wish};
 pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };
 
 impl Entry {
-    /// The pods that hold what others may want: the admitted one, and the one that its worker still stops
+    /// The pods that hold what others may want: the admitted one, started or not, and the one that its worker still stops
     /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing.
     fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        let waits = self.held.iter().filter(|h| matches!(h.why, Why::After(_))).map(|h| &h.pod);
         let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
         let is_over = |s: &&WorkerStatus| {
             matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
@@ -26,7 +28,7 @@ impl Entry {
         let old = status.map(|s| &s.pod).filter(|pod| {
             over.is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
         });
-        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old)
+        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old).chain(waits)
     }
 }
 
@@ -39,7 +41,7 @@ impl Turn {
                 Op::Add | Op::Restore => self.additions(pods, now),
                 // Delete is an update whose pod has a deletionTimestamp.
                 Op::Update | Op::Delete => self.updates(pods, now),
-                Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod)),
+                Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod, now)),
                 Op::Set => {
                     let line =
                         format!("source {source}: a snapshot came where changes were expected; ignored");
@@ -59,17 +61,16 @@ impl Turn {
                 self.remove(&pod);
                 continue;
             }
-            match self.admit(&pod) {
-                Ok(()) => self.run(pod),
-                Err(rejection) => self.reject(pod, &rejection, now),
-            }
+            self.consider(pod, now);
         }
     }
 
     /// Only the status, the source or the place changed: what is made from now on carries the new ones.
-    fn reconcile(&mut self, pod: Arc<DesiredPod>) {
-        let running = self.entries.get(&pod.key).and_then(|e| e.desired.as_ref());
-        if running.is_some_and(|old| old.uid == pod.uid) {
+    fn reconcile(&mut self, pod: Arc<DesiredPod>, now: &Now) {
+        let Some(entry) = self.entries.get(&pod.key) else { return };
+        if entry.held.as_ref().is_some_and(|held| held.pod.uid == pod.uid) {
+            self.consider(pod, now);
+        } else if entry.desired.as_ref().is_some_and(|old| old.uid == pod.uid) {
             self.run(pod);
         }
     }
@@ -88,6 +89,7 @@ impl Turn {
         }
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
+        entry.held = None;
         entry.desired = None;
         if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
             self.entries.remove(&pod.key);
@@ -97,10 +99,11 @@ impl Turn {
         self.wish(&pod.key, Wish::Stop(StopOrder { grace, why: "its manifest is gone" }));
     }
 
-    fn run(&mut self, pod: Arc<DesiredPod>) {
+    pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.rejected = None;
+        entry.held = None;
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -116,7 +119,9 @@ impl Turn {
         if entry.worker.is_none() {
             self.out.push(Effect::Spawn { key: key.clone(), known_empty });
         }
-        entry.worker.get_or_insert_with(WorkerInfo::default).wishes += 1;
+        let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
+        worker.wishes += 1;
+        worker.terminated = false;
         // Before the wish: a pod never waits for what came together with it.
         if let Some(objects) = objects {
             self.give_objects(key, objects);
@@ -124,10 +129,11 @@ impl Turn {
         self.out.push(Effect::Wish(key.clone(), wish));
     }
 
-    fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
+    pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message } = rejection;
         let entry = self.entries.entry(pod.key.clone()).or_default();
+        entry.held = None;
         let known = entry.rejected.as_ref().is_some_and(|old| {
             old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str())
         });
@@ -147,7 +153,8 @@ impl Turn {
     /// Rejected pods get another chance whenever others change: on a node without a control plane nobody
     /// else would give it to them (a deliberate difference from the kubelet).
     pub(super) fn readmit(&mut self, now: &Now) {
-        if !self.listed {
+        // A drained node starts nothing, and what was refused may stay so.
+        if !self.listed || self.draining.is_some() {
             return;
         }
         let rejected = self.entries.values().filter_map(|e| e.rejected.as_ref().map(|r| Arc::clone(&r.pod)));
@@ -155,9 +162,10 @@ impl Turn {
         if !rejected.is_empty() {
             self.additions(rejected, now);
         }
+        self.release(now);
     }
 
-    fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
+    pub(super) fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
         // The pod itself never counts.
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
@@ -165,7 +173,7 @@ impl Turn {
     }
 
     /// Something of this UID was alive when Docker was last listed.
-    fn runs(&self, key: &PodKey, uid: &str) -> bool {
+    pub(super) fn runs(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.found.get(key);
         found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
     }
@@ -185,12 +193,15 @@ impl Turn {
                 // What it held before may be free now.
                 if over || replaced {
                     self.readmit(now);
+                } else {
+                    self.release(now);
                 }
             }
             Report::Seen(seen) => worker.seen = seen,
             Report::Terminated => {
                 self.changed = true;
                 worker.status = None;
+                worker.terminated = true;
                 self.readmit(now);
             }
             Report::Gone(wishes) => {
@@ -198,7 +209,10 @@ impl Turn {
                     entry.worker = None;
                     self.changed = true;
                     self.found.remove(key);
-                    if self.entries.get(key).is_some_and(|e| e.rejected.is_none()) {
+                    if let Some(draining) = &mut self.draining {
+                        draining.forget(key);
+                    }
+                    if self.entries.get(key).is_some_and(|e| e.rejected.is_none() && e.held.is_none()) {
                         self.entries.remove(key);
                     }
                     self.out.push(Effect::Retire(key.clone()));

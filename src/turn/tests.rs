@@ -2,6 +2,8 @@
 
 mod admission;
 mod docker;
+mod drain;
+mod hold;
 mod names;
 mod objects;
 mod orphans;

@@ -34,6 +34,7 @@ impl Turn {
             .cloned()
             .collect();
         problems.extend(self.merge.problems());
+        problems.extend(self.held_problems());
         problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
             severity: Severity::Error,
             path: path.clone(),
@@ -46,6 +47,7 @@ impl Turn {
         Snapshot {
             node: self.config.node_name.clone(),
             docker: self.docker.clone(),
+            drain: self.drain_view(),
             sources: self.source_views(),
             pods,
             problems,
@@ -59,13 +61,10 @@ impl Turn {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
             return PodView { pod, status: Arc::clone(&status.status), leaving, stale };
         }
-        if let Some(rejected) = entry.and_then(|e| e.rejected.as_ref()) {
-            return PodView {
-                pod: Arc::clone(pod),
-                status: Arc::clone(&rejected.status),
-                leaving: None,
-                stale,
-            };
+        let rejected = entry.and_then(|e| e.rejected.as_ref()).map(|r| &r.status);
+        let held = entry.and_then(|e| e.held.as_ref()).map(|h| &h.status);
+        if let Some(status) = rejected.or(held) {
+            return PodView { pod: Arc::clone(pod), status: Arc::clone(status), leaving: None, stale };
         }
         let status = status::compute(&status::Input {
             pod,

@@ -19,8 +19,8 @@ use crate::clock::Now;
 use crate::limits;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
+use crate::recorder::words;
 use crate::runtime::{Call, DockerError, Reply, names};
-use crate::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 
 /// What is remembered of the deadline.
 #[derive(Debug, Default)]
@@ -63,8 +63,7 @@ impl Machine {
                 return Verdict::Active;
             }
             if !told {
-                let line = format!("pod {}: {DEADLINE_EXCEEDED}: {DEADLINE_MESSAGE}", self.key);
-                self.log(Level::Info, line);
+                self.tell(None, words::deadline_exceeded());
             }
             self.deadline.passed = Some(pod.uid.clone());
         }

@@ -224,6 +224,9 @@ impl Machine {
             self.late_starts.insert(new.id.clone(), now.mono.after(limits::LATE_START));
         }
         let known = self.all_seen().find(|c| c.id == new.id);
+        if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
+            new.log_path.clone_from(&known.log_path);
+        }
         if let RunState::Exited(exit) = &mut new.state {
             exit.seen = match known.map(|c| &c.state) {
                 Some(RunState::Exited(old)) => old.seen,

@@ -26,6 +26,7 @@ use crate::object::Objects;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
+use crate::pod_logs::ContainerLogs;
 use crate::runtime::{Call, DockerState, labels};
 use crate::status::{self, Waiting};
 
@@ -91,6 +92,8 @@ pub struct Machine {
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
+    /// Logs that were told last.
+    pub(super) logs: ContainerLogs,
     pub(super) status: Option<Arc<PodStatus>>,
     reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
     reported_seen: BTreeMap<String, DockerState>,
@@ -147,6 +150,7 @@ impl Machine {
             messages: BTreeMap::new(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
+            logs: ContainerLogs::new(),
             status: None,
             reported: None,
             reported_seen: BTreeMap::new(),
@@ -213,6 +217,7 @@ impl Machine {
         self.act(now);
         self.tend_messages();
         self.publish(now);
+        self.tell_logs();
         self.watch(now);
         Step { out: std::mem::take(&mut self.out), wake: self.wake }
     }

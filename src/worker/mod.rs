@@ -7,6 +7,7 @@ mod deadline;
 pub mod gate;
 mod hooks;
 mod job;
+mod logs;
 pub mod machine;
 pub mod mailbox;
 pub mod output;

@@ -11,6 +11,7 @@ use log::Level;
 use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
+use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
@@ -88,6 +89,8 @@ pub enum Output {
     Watch(Watch),
     /// Something happened to the pod.
     Event(PodEvent),
+    /// From now on these logs, and no others, are to be found by name.
+    Logs(ContainerLogs),
     /// Tell the sync loop.
     Report(Report),
     /// Tell the operator.

@@ -448,6 +448,7 @@ impl Machine {
             message,
             stop_signal: None,
             created: None,
+            log_path: String::new(),
         }
     }
 

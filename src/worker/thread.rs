@@ -21,6 +21,7 @@ use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::pod::PodKey;
+use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::runtime::client::Pending;
@@ -101,6 +102,8 @@ pub struct Tools {
     pub termination: Files,
     /// Starts, all pods together.
     pub gate: Gate,
+    /// Where logs are found by name.
+    pub logs: Arc<PodLogs>,
     /// Into the main loop.
     pub reports: Sender<Event>,
 }
@@ -128,6 +131,7 @@ impl Worker {
             calls: Vec::new(),
             queued: VecDeque::new(),
             read: Vec::new(),
+            logs: ContainerLogs::new(),
         };
         let thread = thread::Builder::new()
             .name(thread_name(key))
@@ -173,6 +177,8 @@ struct Body {
     queued: VecDeque<(Token, Call)>,
     /// Last words of containers, by id, for the machine.
     read: Vec<(String, Result<String, String>)>,
+    /// Whose links were made.
+    logs: ContainerLogs,
 }
 
 struct InFlight {
@@ -251,6 +257,10 @@ impl Body {
                 self.tools.prober.watch(&self.key, mailbox, watch);
             }
             Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
+            Output::Logs(logs) => {
+                self.tools.logs.set(&self.key, &self.logs, &logs);
+                self.logs = logs;
+            }
             Output::Report(report) => {
                 return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
             }

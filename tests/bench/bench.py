@@ -68,7 +68,8 @@ class Node:
         self.dir = tempfile.mkdtemp(prefix="pkbench-"); self.m = self.dir + "/m"; os.mkdir(self.m)
         self.root = self.dir + "/root"
         self.p = subprocess.Popen([binary, "run", "--pod-manifest-path", self.m, "--root-dir", self.root,
-            "--run-dir", self.dir + "/run", "--hostname-override", "bench"], stderr=open(self.dir + "/log", "w"))
+            "--run-dir", self.dir + "/run", "--hostname-override", "bench",
+            "--pod-logs-dir", self.dir + "/logs/pods"], stderr=open(self.dir + "/log", "w"))
         while not os.path.exists(self.dir + "/run/status.json"): time.sleep(0.01)
         time.sleep(1)
     def ours(self):

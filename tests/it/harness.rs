@@ -141,6 +141,7 @@ impl Node {
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
         command.arg("--pod-manifest-path").arg(self.manifests());
         command.arg("--root-dir").arg(self.root()).arg("--run-dir").arg(self.run_dir());
+        command.arg("--pod-logs-dir").arg(self.pod_logs());
         if let Some(socket) = &options.endpoint {
             command.arg("--docker-endpoint").arg(format!("unix://{}", socket.display()));
         }
@@ -175,6 +176,10 @@ impl Node {
     /// The run directory.
     pub fn run_dir(&self) -> PathBuf {
         self.base.join("run")
+    }
+    /// Links to the logs of containers, by pod.
+    pub fn pod_logs(&self) -> PathBuf {
+        self.base.join("var-log/pods")
     }
     fn log_path(&self) -> PathBuf {
         self.base.join("log")

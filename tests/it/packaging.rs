@@ -31,6 +31,24 @@ fn k86420_the_unit_survives_docker_and_the_oom_killer() {
     }
 }
 
+/// The optional unit that drains at shutdown: before Docker and the daemon are stopped, without a node that
+/// stays drained, and within its own time.
+#[test]
+fn the_drain_unit_runs_before_docker_stops() {
+    let unit = read("packaging/systemd/podkeeper-drain.service");
+    let lines: Vec<&str> = unit.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
+    for line in [
+        "After=docker.service podkeeper.service",
+        "ExecStart=/bin/true",
+        "RemainAfterExit=yes",
+        "RefuseManualStop=yes",
+        "ExecStop=/usr/bin/podkeeper drain --until-reboot --timeout 80s",
+        "TimeoutStopSec=90s",
+    ] {
+        assert!(lines.contains(&line), "the unit has no line {line}");
+    }
+}
+
 /// Boot must not wait for a network that may never come (kubeedge/kubeedge#4441).
 #[test]
 fn k4441_the_unit_waits_for_no_network() {

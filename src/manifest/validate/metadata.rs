@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::path::{Path, Report, forbidden, invalid, too_long};
 use super::{accepted, accepted_if_set, names};
+use crate::after;
 
 /// Most bytes of all annotations' keys and values together.
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
@@ -27,6 +28,14 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     }
     if meta.deletion_grace_period_seconds.is_some() {
         report.error(&path.field("deletionGracePeriodSeconds"), forbidden(only_api));
+    }
+}
+
+/// podkeeper's own annotations about the order of pods.
+pub(super) fn after(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    if let Err(bad) = after::parse(namespace, meta.annotations.as_ref()) {
+        report.error(&path.field("annotations").key(bad.key), invalid(&bad.value, &bad.why));
     }
 }
 

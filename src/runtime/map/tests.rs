@@ -31,6 +31,7 @@ pub(crate) fn config() -> MapConfig {
         oom_floor: -1000,
         infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
         node_memory: 1 << 30,
+        logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
     }
 }
 

@@ -91,6 +91,7 @@ fn what_is_mapped_is_read_back() {
         message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
+        log_path: String::new(),
     };
     assert_eq!(sandbox, expected);
     let main = Owned {

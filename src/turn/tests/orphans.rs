@@ -46,7 +46,9 @@ fn what_is_left_on_disk_is_swept_once() {
     rig.list(&[WEB]);
     assert!(rig.sweeps.is_empty());
     rig.want(&[pod("a")]);
-    assert_eq!(rig.sweeps, [["a-1".to_owned(), "web-1".to_owned()].into()]);
+    let [swept] = rig.sweeps.as_slice() else { panic!("{:?}", rig.sweeps) };
+    assert_eq!(swept.pods, ["a-1".to_owned(), "web-1".to_owned()].into());
+    assert_eq!(swept.containers.len(), 1, "{swept:?}");
     rig.want(&[]);
     rig.list(&[]);
     assert_eq!(rig.sweeps.len(), 1);

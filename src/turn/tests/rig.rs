@@ -1,6 +1,6 @@
 //! A loop without threads: events in, effects out in words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
 use crate::status::snapshot::Snapshot;
-use crate::turn::{Effect, Event, RuntimeEvent, Turn};
+use crate::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
 use crate::worker::{Report, StopOrder, Wish};
 
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
@@ -23,7 +23,7 @@ pub(super) struct Rig {
     pub(super) now: Mono,
     wishes: BTreeMap<PodKey, u64>,
     /// What sweeps of the root directory left alone.
-    pub(super) sweeps: Vec<BTreeSet<String>>,
+    pub(super) sweeps: Vec<InUse>,
 }
 
 pub(super) fn config() -> Config {
@@ -46,6 +46,8 @@ pub(super) fn config() -> Config {
         policy: Default::default(),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        pod_logs_dir: "/var/log/pods".into(),
+        log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }
 

@@ -32,6 +32,27 @@ fn a_success_under_policy_always_backs_off_too() {
     assert_eq!(pauses(&rig, 30), [0, 10, 20, 40, 80]);
 }
 
+/// The names under which logs are told are those of what ran and was not removed yet.
+#[test]
+fn logs_are_told_from_start_to_removal() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(1, ms(200)));
+    rig.run(&app());
+    rig.pass(s(60));
+    let attempts = |logs: &crate::pod_logs::ContainerLogs| -> Vec<String> {
+        logs.iter().map(|log| format!("{}#{}", log.container, log.attempt)).collect()
+    };
+    let told = rig.logs.len();
+    assert_eq!(attempts(rig.logs.last().unwrap()), ["app#3"]);
+    // Nothing is told while nothing changes.
+    rig.pass(s(10));
+    assert_eq!(rig.logs.len(), told);
+    assert!(rig.logs.windows(2).all(|two| two[0] != two[1]));
+    rig.wish(super::rig::stop(None));
+    rig.pass(s(60));
+    assert_eq!(attempts(rig.logs.last().unwrap()), Vec::<String>::new());
+}
+
 #[test]
 fn ten_minutes_of_life_begin_anew() {
     let mut rig = Rig::fresh();

@@ -13,6 +13,7 @@ use crate::clock::{Boot, Mono, Now, Timestamp};
 use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
+use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::Ring;
 use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
@@ -62,6 +63,8 @@ pub(super) struct Rig {
     /// As the main loop keeps them.
     pub(super) ring: Ring,
     pub(super) watched: Vec<(Mono, Watch)>,
+    /// Every set of logs that was told.
+    pub(super) logs: Vec<ContainerLogs>,
     pub(super) reports: Vec<Report>,
     /// What the files of containers say, by name.
     pub(super) last_words: BTreeMap<String, Result<String, String>>,
@@ -129,6 +132,7 @@ fn settings() -> Arc<Settings> {
         oom_floor: -1000,
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
+        logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
     Arc::new(Settings { map, boot, builtin_sandbox: true })
@@ -159,6 +163,7 @@ impl Rig {
             log: Vec::new(),
             ring: Ring::default(),
             watched: Vec::new(),
+            logs: Vec::new(),
             reports: Vec::new(),
             last_words: BTreeMap::new(),
             forgotten: Vec::new(),
@@ -403,6 +408,7 @@ impl Rig {
                 Output::ForgetMessage(file) => {
                     self.forgotten.push(format!("{}#{}", file.container, file.attempt));
                 }
+                Output::Logs(logs) => self.logs.push(logs),
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {
                     let level = event.weight.level();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
+use podkeeper::drain::Drain;
 use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
 use podkeeper::pod::{DesiredPod, PodKey, Source};
@@ -45,6 +46,8 @@ pub struct World {
     pub files: BTreeMap<String, String>,
     /// The directory cannot be read.
     pub unreadable: bool,
+    /// The marker of a drained node.
+    drain: Option<Drain>,
     agenda: BTreeMap<(Mono, u64), Job>,
     next: u64,
     /// Counts daemons, so that nothing of a dead one reaches its successor.
@@ -192,6 +195,8 @@ pub fn config() -> Config {
         policy: Default::default(),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        pod_logs_dir: "/var/log/pods".into(),
+        log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }
 
@@ -208,6 +213,7 @@ impl World {
             daemon: None,
             files: BTreeMap::new(),
             unreadable: false,
+            drain: None,
             agenda: BTreeMap::new(),
             next: 0,
             generation: 0,
@@ -256,6 +262,7 @@ impl World {
                 oom_floor: 0,
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
+                logs: podkeeper::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
@@ -274,6 +281,7 @@ impl World {
         });
         self.answers.forget();
         self.note(|| "daemon starts".into());
+        self.event(Event::Drain(self.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
     }
@@ -309,6 +317,18 @@ impl World {
                 self.agenda.remove(&at);
             }
         }
+    }
+
+    /// The marker of a drained node becomes this, and the daemon, if there is one, hears of it.
+    pub fn marker(&mut self, drain: Option<Drain>) {
+        self.note(|| format!("the marker is {drain:?}"));
+        self.drain.clone_from(&drain);
+        self.event(Event::Drain(drain));
+    }
+
+    /// How many daemons there were, deaths counted too.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The source looks now (an inotify hint).
@@ -425,6 +445,7 @@ impl World {
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
                 Output::ForgetMessage(_) => {}
+                Output::Logs(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }

@@ -1,0 +1,125 @@
+use k8s_openapi::api::core::v1::PodCondition;
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(after: &str, timeout: Option<&str>) -> Result<Option<After>, BadAfter> {
+    let mut all = BTreeMap::from([(AFTER.to_owned(), after.to_owned())]);
+    all.extend(timeout.map(|text| (TIMEOUT.to_owned(), text.to_owned())));
+    parse("shop", Some(&all))
+}
+
+#[test]
+fn annotations_are_read() {
+    let words = |after: &After| after.on.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let check = |text: &str, expected: &str| match read(text, None) {
+        Ok(after) => assert_eq!(words(&after.unwrap()), expected, "{text}"),
+        Err(bad) => assert_eq!(bad.why, expected, "{text}"),
+    };
+    check("db", "pod shop/db to run");
+    check("db=ready, other/job=succeeded ,db=ready", "pod shop/db to be ready; pod other/job to succeed");
+    check("db,db=ready", "pod shop/db to run; pod shop/db to be ready");
+    check("", "\"\" must be the name of a pod, or NAMESPACE/NAME");
+    check("db,", "\"\" must be the name of a pod, or NAMESPACE/NAME");
+    check("a/b/c", "\"a/b/c\" must be the name of a pod, or NAMESPACE/NAME");
+    check("/b", "\"/b\" must be the name of a pod, or NAMESPACE/NAME");
+    check("Db", "\"Db\" must be the name of a pod, or NAMESPACE/NAME");
+    check("db=healthy", "\"healthy\" must be ready or succeeded");
+    check("db=", "\"\" must be ready or succeeded");
+    let many: Vec<String> = (0..=limits::AFTER_PODS).map(|n| format!("p{n}")).collect();
+    check(&many.join(","), "must not name more than 64 pods");
+    let timeout = |text: &str| read("db", Some(text)).map(|after| after.unwrap().timeout);
+    assert_eq!(timeout("2m"), Ok(Duration::from_secs(120)));
+    assert_eq!(read("db", None).unwrap().unwrap().timeout, limits::AFTER_TIMEOUT);
+    for bad in ["", "2", "-1s", "0s", "soon"] {
+        assert_eq!(timeout(bad).unwrap_err().key, TIMEOUT, "{bad}");
+    }
+    assert_eq!(parse("shop", None), Ok(None));
+}
+
+fn key(n: usize) -> PodKey {
+    PodKey { namespace: "default".into(), name: format!("p{n}") }
+}
+
+fn ready(value: &str) -> PodStatus {
+    let condition = PodCondition { type_: "Ready".into(), status: value.into(), ..PodCondition::default() };
+    PodStatus { phase: Some("Running".into()), conditions: Some(vec![condition]), ..PodStatus::default() }
+}
+
+#[test]
+fn who_may_start() {
+    let phase = |phase: &str| PodStatus { phase: Some(phase.into()), ..PodStatus::default() };
+    let check = |need: &str, status: Option<PodStatus>, expected: bool| {
+        let after = read(&format!("db{need}"), None).unwrap().unwrap();
+        let standing = |_: &Dependency| status.as_ref().map_or(Standing::Unknown, Standing::Status);
+        let verdict = decide(&after, standing, Mono::default(), Mono::default());
+        assert_eq!(verdict == Verdict::Start, expected, "{need} {status:?}");
+    };
+    for need in ["", "=ready", "=succeeded"] {
+        check(need, None, false);
+        check(need, Some(phase("Pending")), false);
+    }
+    check("", Some(phase("Running")), true);
+    check("", Some(phase("Succeeded")), true);
+    check("", Some(phase("Failed")), true);
+    check("=ready", Some(phase("Running")), false);
+    check("=ready", Some(ready("False")), false);
+    check("=ready", Some(ready("True")), true);
+    check("=ready", Some(phase("Succeeded")), false);
+    check("=succeeded", Some(ready("True")), false);
+    check("=succeeded", Some(phase("Failed")), false);
+    check("=succeeded", Some(phase("Succeeded")), true);
+}
+
+#[test]
+fn the_wait_ends() {
+    let after = read("db=ready,gone", Some("10s")).unwrap().unwrap();
+    let status = ready("False");
+    let standing = |d: &Dependency| if d.name == "db" { Standing::Status(&status) } else { Standing::Absent };
+    let at = |s: u64| Mono(Duration::from_secs(s));
+    let message = "pod shop/db to be ready, pod shop/gone to run (there is no such pod)".to_owned();
+    let wait = Verdict::Wait { message: message.clone(), until: at(15) };
+    assert_eq!(decide(&after, standing, at(5), at(5)), wait);
+    assert_eq!(decide(&after, standing, at(5), at(14)), wait);
+    assert_eq!(decide(&after, standing, at(5), at(15)), Verdict::StartAnyway(message));
+}
+
+proptest! {
+    /// Whatever is added one after the other, never with a cycle, has none; and what is refused had one.
+    #[test]
+    fn no_cycle_is_ever_accepted(edges in proptest::collection::vec((0..8usize, 0..8usize), 0..40)) {
+        let mut accepted: BTreeMap<PodKey, Vec<PodKey>> = BTreeMap::new();
+        for (from, to) in edges {
+            let mut now = accepted.clone();
+            now.entry(key(from)).or_default().push(key(to));
+            let next = |k: &PodKey| now.get(k).cloned().unwrap_or_default();
+            match cycle(&key(from), next) {
+                None => accepted = now,
+                Some(way) => {
+                    // A real way, from the pod to itself, and no longer than there are pods.
+                    prop_assert!(way.first() == Some(&key(from)) && way.last() == Some(&key(from)));
+                    prop_assert!((2..=9).contains(&way.len()));
+                    for two in way.windows(2) {
+                        prop_assert!(next(&two[0]).contains(&two[1]), "{:?}", way);
+                    }
+                }
+            }
+        }
+        // Kahn: everything can be put in an order.
+        let mut left: BTreeSet<PodKey> = (0..8).map(key).collect();
+        loop {
+            let free: Vec<PodKey> = left.iter().filter(|k| {
+                !accepted.get(k).into_iter().flatten().any(|d| left.contains(d))
+            }).cloned().collect();
+            if free.is_empty() { break; }
+            for k in free { left.remove(&k); }
+        }
+        prop_assert!(left.is_empty(), "{:?}", left);
+    }
+
+    #[test]
+    fn no_text_breaks_the_parser(text in "\\PC{0,40}", names in "[a-z/=,.-]{0,40}", timeout in "\\PC{0,10}") {
+        let _ = read(&text, Some(&timeout));
+        let _ = read(&names, None);
+    }
+}

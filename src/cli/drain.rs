@@ -1,0 +1,153 @@
+//! `drain` and `resume`: the marker of a drained node, and a word to the daemon, which does the work. Only
+//! what it says in its status file is shown.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, print, run, say};
+use crate::clock::{Clock, System};
+use crate::drain::{self, Drain};
+use crate::limits;
+use crate::status::file;
+use crate::status::snapshot::DrainView;
+
+/// Stops all pods and waits until they are.
+pub fn drain(options: &Options) -> Exit {
+    let root_dir = &options.root_dir;
+    let boot = if options.until_reboot { drain::boot_id() } else { None };
+    let asked = Drain { since: System::start().now().wall, grace: options.grace, boot };
+    // Who drained the node for longer meant it.
+    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.until_reboot);
+    let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
+    if let Err(error) = drain::write(root_dir, &marker) {
+        return fail(&format!("{}: {error}; nothing is stopped", drain::path(root_dir).display()));
+    }
+    match tell(root_dir) {
+        Told::Nobody => print(
+            "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \
+             it and starts nothing\n",
+        ),
+        Told::Deaf => fail("podkeeper runs and could not be told: send it SIGHUP"),
+        Told::Daemon(pid) => wait(options, &marker, pid),
+    }
+}
+
+/// Lets pods run again.
+pub fn resume(options: &Options) -> Exit {
+    let root_dir = &options.root_dir;
+    match drain::remove(root_dir) {
+        Err(error) => return fail(&format!("{}: {error}", drain::path(root_dir).display())),
+        Ok(false) => return print("the node is not drained\n"),
+        Ok(true) => {}
+    }
+    match tell(root_dir) {
+        Told::Nobody => print("resumed; podkeeper is not running here: the next one starts the pods\n"),
+        Told::Deaf => fail("podkeeper runs and could not be told: send it SIGHUP"),
+        Told::Daemon(pid) => {
+            let begun = Instant::now();
+            while view(&options.run_dir, pid).is_none_or(|view| view.is_some()) {
+                if begun.elapsed() > limits::FORGET_PATIENCE {
+                    return print(&format!("resumed; podkeeper (process {pid}) was told, and is busy\n"));
+                }
+                sleep(limits::DRAIN_LOOK);
+            }
+            print(&format!("resumed: podkeeper (process {pid}) starts the pods\n"))
+        }
+    }
+}
+
+enum Told {
+    Nobody,
+    /// It runs, and there is no way to it.
+    Deaf,
+    Daemon(Pid),
+}
+
+fn tell(root_dir: &Path) -> Told {
+    if !run::is_alive(root_dir) {
+        return Told::Nobody;
+    }
+    let pid = run::holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    match pid.filter(|pid| kill_process(*pid, Signal::HUP).is_ok()) {
+        Some(pid) => Told::Daemon(pid),
+        None => Told::Deaf,
+    }
+}
+
+/// What this daemon's status says about a drain; `None` when there is no status of it.
+fn view(run_dir: &Path, pid: Pid) -> Option<Option<DrainView>> {
+    let status = file::read(run_dir).ok()?.file;
+    (status.pid.cast_signed() == pid.as_raw_nonzero().get()).then_some(status.drain)
+}
+
+fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
+    let begun = Instant::now();
+    let mut before: Option<Vec<String>> = None;
+    loop {
+        let drain = view(&options.run_dir, pid).flatten().filter(|view| view.since == marker.since);
+        if let Some(DrainView { left, stopped, .. }) = drain {
+            for line in progress(before.as_deref(), &left) {
+                // Whoever went away meanwhile is waited for all the same: the exit code counts.
+                _ = print(&line);
+            }
+            if stopped {
+                return print("drained: nothing runs, and nothing starts until podkeeper resume\n");
+            }
+            before = Some(left);
+        }
+        if begun.elapsed() > options.drain_timeout {
+            let left = before.map_or("podkeeper did not answer".to_owned(), |left| {
+                format!(
+                    "still running: {}",
+                    if left.is_empty() { "not known".to_owned() } else { left.join(", ") }
+                )
+            });
+            say(&format!(
+                "error: not drained after {:?}; {left}; they are being stopped",
+                options.drain_timeout
+            ));
+            return Exit::TimedOut;
+        }
+        if !run::is_alive(&options.root_dir) {
+            return fail("podkeeper ended meanwhile; the next one goes on");
+        }
+        sleep(limits::DRAIN_LOOK);
+    }
+}
+
+/// What to say about those that have stopped since the last look.
+fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
+    let pods = |n: usize| format!("{n} pod{}", if n == 1 { "" } else { "s" });
+    match before {
+        None if left.is_empty() => Vec::new(),
+        None => vec![format!("stopping {}\n", pods(left.len()))],
+        Some(before) => {
+            let gone = before.iter().filter(|pod| !left.contains(pod));
+            gone.map(|pod| format!("pod {pod} has stopped; {} left\n", pods(left.len()))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_names_who_stopped() {
+        let check = |before: Option<&[&str]>, left: &[&str], expected: &[&str]| {
+            let owned = |pods: &[&str]| pods.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let before = before.map(owned);
+            assert_eq!(progress(before.as_deref(), &owned(left)), expected);
+        };
+        check(None, &[], &[]);
+        check(None, &["a/b"], &["stopping 1 pod\n"]);
+        check(Some(&["a/b", "c/d"]), &["a/b", "c/d"], &[]);
+        check(Some(&["a/b", "c/d"]), &["c/d"], &["pod a/b has stopped; 1 pod left\n"]);
+        check(Some(&["a/b"]), &[], &["pod a/b has stopped; 0 pods left\n"]);
+    }
+}
