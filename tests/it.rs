@@ -20,6 +20,9 @@ mod drain;
 #[path = "it/events.rs"]
 mod events;
 #[cfg(test)]
+#[path = "it/examples.rs"]
+mod examples;
+#[cfg(test)]
 #[path = "it/fake_like_real.rs"]
 mod fake_like_real;
 #[cfg(test)]

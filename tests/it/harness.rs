@@ -427,6 +427,18 @@ impl Node {
         }
     }
 
+    /// Whether the condition comes true in [`PATIENCE`].
+    pub fn comes_true(&self, mut condition: impl FnMut() -> bool) -> bool {
+        let begun = Instant::now();
+        while !condition() {
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+
     /// Everything one wants to know about this node when a test fails.
     pub fn picture(&self) -> String {
         let log = self.log();

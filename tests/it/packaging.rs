@@ -70,6 +70,8 @@ fn decoded(path: &Path, text: &str) {
 fn examples_are_good_manifests() {
     let dir = top().join("packaging/examples");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
+    // Those of a feature each are below, and `examples` runs them.
+    files.retain(|path| path.is_file());
     files.sort();
     assert!(files.len() >= 4, "{files:?}");
     for file in files {
