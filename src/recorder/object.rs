@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::ring::Kept;
@@ -129,7 +129,7 @@ impl EventObject {
     }
 }
 
-/// The bytes of the file. Pure.
+/// The bytes of the file. Pure. One object is made at a time: all of them would be several times the file.
 #[must_use]
 pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
     #[derive(Serialize)]
@@ -138,12 +138,22 @@ pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
         api_version: &'static str,
         kind: &'static str,
         node: &'a str,
-        items: Vec<EventObject>,
+        items: Items<'a>,
     }
-    let items = kept.iter().map(|kept| EventObject::new(kept, node)).collect();
-    let out = Out { api_version: API_VERSION, kind: "EventList", node, items };
+    let out = Out { api_version: API_VERSION, kind: "EventList", node, items: Items { node, kept } };
     // Nothing in it can fail to be written as JSON.
     serde_json::to_vec(&out).unwrap_or_default()
+}
+
+struct Items<'a> {
+    node: &'a str,
+    kept: &'a [Arc<Kept>],
+}
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.kept.iter().map(|kept| EventObject::new(kept, self.node)))
+    }
 }
 
 /// Events as they are in the file.
