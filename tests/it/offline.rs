@@ -9,13 +9,13 @@ use super::faults::assert_single;
 use super::harness::{Node, Options};
 use super::hostile::{Server, ok};
 use super::pods::Pod;
-use super::private_engine::Engine;
+use super::private_engine::{Engine, image_archive};
 
 fn pod(name: &str) -> Pod {
     Pod::new(name).set("/spec/hostNetwork", true)
 }
 
-/// Issue "all desired state": cut from the network and started again, the node runs what it ran.
+/// Cut from the network and started again, the node runs what it ran.
 #[test]
 fn k4441_cut_from_the_network_everything_runs_again() {
     let mut engine = Engine::new(&[]);
@@ -73,4 +73,33 @@ fn k4441_cut_from_the_network_everything_runs_again() {
     let stale = String::from_utf8_lossy(&stale.stdout).into_owned();
     assert_eq!(stale.matches("STALE").count(), 4, "{stale}");
     drop(node);
+}
+
+/// A machine out of the box: an empty engine, no registry, no name server, no route, and one archive in the
+/// preload directory. Its pod runs, also after the power was cut.
+#[test]
+fn k8781_an_air_gapped_machine_boots_to_a_running_pod() {
+    let mut engine = Engine::new(&[]);
+    engine.start();
+    let socket = Some(engine.socket());
+    let node = Node::prepare(Options {
+        endpoint: socket.clone(),
+        look_at: socket,
+        cut: true,
+        ..Options::flags(&["--host-network-sources=file"])
+    });
+    let images = node.base.join("images");
+    std::fs::create_dir(&images).unwrap();
+    std::fs::write(images.join("pods.tar"), image_archive()).unwrap();
+    node.options.borrow_mut().flags.push(format!("--image-preload-dir={}", images.display()));
+    node.write("first.yaml", pod("first").text());
+    node.launch();
+    let first = node.wait_running("first", "app");
+    node.kill9();
+    engine.kill9();
+    engine.start();
+    node.launch();
+    node.wait_until("it runs again", || node.running("first", "app").iter().any(|c| c.id != first.id));
+    node.wait_phase("first", "Running");
+    assert_eq!(node.log().matches("pods.tar is loaded (").count(), 1, "{}", node.log());
 }
