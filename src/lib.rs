@@ -11,6 +11,7 @@ pub mod drain;
 pub mod duration;
 pub mod events;
 pub mod image;
+pub mod json;
 pub mod limits;
 pub mod logging;
 pub mod manifest;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 
 use crate::clock::Mono;
+use crate::json;
 use crate::limits;
 use crate::pod::DesiredPod;
 
@@ -119,8 +120,7 @@ impl Backoff {
 #[must_use]
 pub fn crash_key(container: &Container) -> String {
     let image = container.image.as_deref().unwrap_or_default();
-    let resources =
-        container.resources.as_ref().and_then(|r| serde_json::to_string(r).ok()).unwrap_or_default();
+    let resources = container.resources.as_ref().map(json::text).unwrap_or_default();
     format!("{}\n{image}\n{resources}", container.name)
 }
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
-use serde::Serialize;
 
+use crate::json;
 use crate::manifest::hash;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
@@ -275,10 +275,10 @@ fn container_labels(
         put(&mut all, labels::TERMINATION_GRACE, seconds.to_string());
     }
     if let Some(handler) = spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref()) {
-        put_json(&mut all, labels::PRE_STOP, handler);
+        put(&mut all, labels::PRE_STOP, json::text(handler));
     }
     if let Some(ports) = spec.ports.as_ref().filter(|ports| !ports.is_empty()) {
-        put_json(&mut all, labels::PORTS, ports);
+        put(&mut all, labels::PORTS, json::text(ports));
     }
     pod_labels(&mut all, pod, config);
     all
@@ -299,13 +299,6 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
 
 fn put(all: &mut BTreeMap<String, String>, key: &str, value: impl Into<String>) {
     all.insert(key.into(), value.into());
-}
-
-/// Through `Value`, of which the binary holds a writer already. These types cannot fail to serialise.
-fn put_json(all: &mut BTreeMap<String, String>, key: &str, value: &impl Serialize) {
-    if let Ok(json) = serde_json::to_value(value) {
-        put(all, key, json.to_string());
-    }
 }
 
 #[cfg(test)]

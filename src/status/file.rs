@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
 use crate::clock::Timestamp;
+use crate::json::through_value;
 use crate::limits;
 use crate::source::Problem;
 
@@ -73,7 +74,9 @@ struct PodOut<'a> {
     api_version: &'static str,
     kind: &'static str,
     metadata: MetadataOut<'a>,
+    #[serde(serialize_with = "through_value")]
     spec: &'a PodSpec,
+    #[serde(serialize_with = "through_value")]
     status: &'a PodStatus,
 }
 
@@ -98,7 +101,7 @@ impl<'a> PodOut<'a> {
 impl Serialize for MetadataOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.leaving.is_none() && !self.stale {
-            return self.metadata.serialize(serializer);
+            return through_value(self.metadata, serializer);
         }
         let mut metadata = self.metadata.clone();
         if let Some((since, grace)) = self.leaving {
@@ -108,7 +111,7 @@ impl Serialize for MetadataOut<'_> {
         if self.stale {
             metadata.annotations.get_or_insert_default().insert(STALE.to_owned(), "true".to_owned());
         }
-        metadata.serialize(serializer)
+        through_value(&metadata, serializer)
     }
 }
 

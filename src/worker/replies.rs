@@ -11,6 +11,7 @@ use super::output::Token;
 use super::state::State;
 use crate::clock::Now;
 use crate::image::failure;
+use crate::json;
 use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
@@ -473,9 +474,9 @@ impl Machine {
 
 /// Its preStop hook, as the labels of a container that is being made say it.
 fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
-    let handler = serde_json::to_string(spec.lifecycle.as_ref()?.pre_stop.as_ref()?).ok()?;
+    let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
     let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
-    let ports = ports.and_then(|ports| serde_json::to_string(ports).ok()).unwrap_or_default();
+    let ports = ports.map(json::text).unwrap_or_default();
     Some(Box::new(PreStop { handler, ports }))
 }
 
