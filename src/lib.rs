@@ -17,6 +17,7 @@ pub mod logging;
 pub mod manifest;
 pub mod merge;
 pub mod object;
+pub mod order;
 pub mod plan;
 pub mod pod;
 pub mod pod_logs;

@@ -15,6 +15,7 @@ use crate::logging::one_line;
 use crate::manifest::{self, Context};
 use crate::object::refs::{Reference, references};
 use crate::object::{LocalObject, ObjectKey};
+use crate::order;
 use crate::pod::{PodKey, Source};
 use crate::policy::Policy;
 use crate::source::hints::is_manifest_name;
@@ -99,7 +100,7 @@ impl Report {
         };
         let mut paths: Vec<PathBuf> =
             entries.into_iter().map(|e| e.path()).filter(|p| is_manifest(p)).collect();
-        paths.sort();
+        order::sort(&mut paths);
         if paths.len() > limits::MANIFEST_FILES {
             return self.error(dir, format!("more than {} manifests", limits::MANIFEST_FILES));
         }

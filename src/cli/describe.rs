@@ -14,6 +14,7 @@ use super::parse::Options;
 use super::{events, fail, human, pods, print, say, table};
 use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
+use crate::order;
 use crate::recorder::object::{self, Events};
 use crate::source::{Problem, Severity};
 use crate::status::snapshot::StatusFile;
@@ -225,7 +226,7 @@ fn volumes(page: &mut Page, spec: &PodSpec) {
 /// What the sources say about this pod: errors first.
 fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
-    list.sort_by_key(|p| p.severity);
+    order::sort_by_key(&mut list, |p| p.severity);
     if list.is_empty() {
         return page.field(0, "Problems", "<none>");
     }

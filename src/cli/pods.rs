@@ -8,6 +8,7 @@ use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, run, say};
 use crate::limits;
+use crate::order;
 use crate::source::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::StatusFile;
@@ -88,7 +89,7 @@ pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<us
     if given.is_empty() {
         let mut all: Vec<(usize, &Pod)> = file.pods.iter().enumerate().collect();
         all.retain(|(_, p)| options.all_namespaces || namespace(p) == wanted);
-        all.sort_by_key(|(_, p)| (namespace(p), p.metadata.name.as_deref().unwrap_or_default()));
+        order::sort_by_key(&mut all, |(_, p)| (namespace(p), p.metadata.name.as_deref().unwrap_or_default()));
         return (all.into_iter().map(|(index, _)| index).collect(), Vec::new());
     }
     let mut found = Vec::new();
@@ -113,7 +114,7 @@ pub fn nothing(file: &StatusFile, options: &Options) -> String {
     let mut others: Vec<&str> = file.pods.iter().map(namespace).collect();
     if !others.is_empty() {
         let (many, count) = (if others.len() == 1 { "pod is" } else { "pods are" }, others.len());
-        others.sort_unstable();
+        order::sort(&mut others);
         others.dedup();
         others.truncate(5);
         let places = others.join(", ");

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::order;
+
 /// The value as a YAML document, with a line break at its end.
 #[must_use]
 pub fn emit(value: &Value) -> String {
@@ -21,7 +23,7 @@ pub fn emit(value: &Value) -> String {
 /// `continued`: the first key stands behind a `- `.
 fn mapping(out: &mut String, map: &Map<String, Value>, indent: usize, continued: bool) {
     let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_unstable_by_key(|(key, _)| *key);
+    order::sort_by_key(&mut entries, |(key, _)| *key);
     for (index, (key, value)) in entries.into_iter().enumerate() {
         if index > 0 || !continued {
             spaces(out, indent);

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::reference::Reference;
 use crate::limits;
 use crate::manifest::base64;
+use crate::order;
 
 /// A way to log in to one registry.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -166,7 +167,7 @@ pub fn lookup<'a>(
     let all = || configs.clone().into_iter().flat_map(|config| &config.entries);
     let mut found: Vec<&(String, Credential)> = all().filter(|(key, _)| fits(key, &repository)).collect();
     // Reverse order of text: the longer of two paths comes first, and a wildcard last.
-    found.sort_by(|(a, _), (b, _)| b.cmp(a));
+    order::sort_by(&mut found, |(a, _), (b, _)| b.cmp(a));
     if found.is_empty() && repository.starts_with("docker.io/") {
         found = all().filter(|(key, _)| key == HUB_KEY).collect();
     }

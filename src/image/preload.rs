@@ -22,6 +22,7 @@ use super::reference::normal;
 use super::remembered::{self, Loaded, Memory, Stamp};
 use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
+use crate::order;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, RefusalKind};
@@ -342,7 +343,7 @@ impl Body {
 
     fn pin(&self) {
         let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
-        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
+        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = order::set(all);
     }
 }
 

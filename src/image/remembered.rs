@@ -39,13 +39,12 @@ const FORMAT: &str = "podkeeper-preloaded-1";
 /// The file's bytes.
 #[must_use]
 pub fn render(memory: &Memory) -> Vec<u8> {
-    let files: Map<String, Value> = memory
-        .iter()
-        .map(|(name, loaded)| {
-            let Stamp { size, mtime } = loaded.stamp;
-            (name.clone(), json!({ "size": size, "mtime": [mtime.0, mtime.1], "images": loaded.images }))
-        })
-        .collect();
+    let mut files = Map::new();
+    for (name, loaded) in memory {
+        let Stamp { size, mtime } = loaded.stamp;
+        let file = json!({ "size": size, "mtime": [mtime.0, mtime.1], "images": loaded.images });
+        files.insert(name.clone(), file);
+    }
     let body = Value::Object(files).to_string();
     format!("{FORMAT} {}\n{body}\n", checksum(body.as_bytes())).into_bytes()
 }
@@ -71,8 +70,11 @@ pub fn parse(bytes: &[u8]) -> Result<Memory, &'static str> {
             Stamp { size: file.get("size")?.as_u64()?, mtime: (number("/mtime/0")?, number("/mtime/1")?) };
         Some(Loaded { stamp, images: images.collect::<Option<_>>()? })
     };
-    let all = files.iter().map(|(name, file)| Some((name.clone(), loaded(file)?)));
-    all.collect::<Option<Memory>>().ok_or("a file in it has another form")
+    let mut memory = Memory::new();
+    for (name, file) in files {
+        memory.insert(name.clone(), loaded(file).ok_or("a file in it has another form")?);
+    }
+    Ok(memory)
 }
 
 fn checksum(bytes: &[u8]) -> String {

@@ -6,6 +6,8 @@ use serde_json::{Map, Number, Value};
 
 use super::path::{Path, Step};
 
+use crate::order;
+
 /// 1-based line and column.
 pub(crate) type Place = (u32, u32);
 
@@ -99,9 +101,13 @@ impl Node {
             Data::Number(n) => Value::Number(n.clone()),
             Data::String(s) => Value::String(s.clone()),
             Data::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
-            Data::Map(entries) => Value::Object(
-                entries.iter().map(|e| (e.key.clone(), e.value.to_value())).collect::<Map<_, _>>(),
-            ),
+            Data::Map(entries) => {
+                let mut all = Map::new();
+                for entry in entries {
+                    all.insert(entry.key.clone(), entry.value.to_value());
+                }
+                Value::Object(all)
+            }
         }
     }
 
@@ -154,7 +160,7 @@ fn write_canonical(node: &Node, out: &mut String) {
         }
         Data::Map(entries) => {
             let mut sorted: Vec<&Entry> = entries.iter().collect();
-            sorted.sort_by(|a, b| a.key.cmp(&b.key));
+            order::sort_by(&mut sorted, |a, b| a.key.cmp(&b.key));
             out.push('{');
             for (i, entry) in sorted.into_iter().enumerate() {
                 if i > 0 {

@@ -12,6 +12,7 @@ use super::node::{Data, Entry, Node, Place};
 use super::path::{quoted, shorten};
 use super::scalar;
 use crate::limits;
+use crate::order;
 
 /// Why a text is no YAML (or not one podkeeper reads), and where.
 #[derive(Debug, Clone, PartialEq)]
@@ -297,7 +298,7 @@ fn weigh(node: &Node) -> (usize, usize, usize) {
 fn refuse_duplicates(entries: &[Entry]) -> Result<()> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
     // Stable: equal keys stay in the order they were written.
-    sorted.sort_by(|a, b| a.key.cmp(&b.key));
+    order::sort_by(&mut sorted, |a, b| a.key.cmp(&b.key));
     let pairs = sorted.iter().zip(sorted.iter().skip(1)).filter(|(a, b)| a.key == b.key);
     match pairs.min_by_key(|(_, second)| second.at) {
         Some((first, second)) => {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::limits;
 use crate::object::{LocalObject, ObjectKey, Objects};
+use crate::order;
 use crate::pod::{Origin, Source};
 use crate::source::{Problem, Severity};
 
@@ -123,12 +124,12 @@ pub fn bounded(
 ) -> (Vec<Arc<LocalObject>>, Option<Problem>) {
     let mut claims = objects.to_vec();
     let place = |o: &Arc<LocalObject>| (o.origin.clone(), o.key.clone());
-    claims.sort_by_cached_key(place);
+    order::sort_by_key(&mut claims, place);
     let size: usize = claims.iter().map(|o| o.size()).fold(0, usize::saturating_add);
     if claims.len() <= limits::OBJECTS_PER_SOURCE && size <= limits::OBJECT_BYTES_PER_SOURCE {
         return (claims, None);
     }
-    claims.sort_by_cached_key(|object| {
+    order::sort_by_key(&mut claims, |object| {
         let held = in_force.get(&object.key).filter(|held| held.source == source);
         Reverse((held.is_some_and(|held| held.origin == object.origin), held.is_some()))
     });
@@ -139,7 +140,7 @@ pub fn bounded(
     });
     let fits = fits.count();
     let left_out = claims.split_off(fits);
-    claims.sort_by_cached_key(place);
+    order::sort_by_key(&mut claims, place);
     let first = left_out.iter().min_by_key(|object| &object.origin);
     let crowded = first.map(|first| {
         let message = format!(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::{Mono, Timestamp};
+use crate::order;
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::termination;
 
@@ -205,6 +206,8 @@ fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
     // Equal attempts happen only after somebody meddled, or when Docker makes late what an earlier daemon
     // asked for: then what runs counts, and is not replaced. The id makes the order total all the same.
     let runs = |c: &Owned| c.state.is_running();
-    found.sort_by(|a, b| (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id)));
+    order::sort_by(&mut found, |a, b| {
+        (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id))
+    });
     found
 }

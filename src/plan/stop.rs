@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::order;
 use crate::plan::{Observed, Owned, Role};
 use crate::pod::ContainerKind;
 
@@ -38,6 +39,6 @@ pub fn stop_now(observed: &Observed, counts: impl Fn(&Owned) -> bool) -> Vec<&Ow
     }
     let mut now: Vec<&Owned> =
         running.into_iter().filter(|c| first.get(c.uid.as_str()) == Some(&turn(c))).collect();
-    now.sort_by(|a, b| a.id.cmp(&b.id));
+    order::sort_by(&mut now, |a, b| a.id.cmp(&b.id));
     now
 }

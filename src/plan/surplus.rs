@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::order;
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Observed, Owned, RunState};
@@ -17,22 +18,23 @@ use crate::pod::{ContainerKind, DesiredPod};
 #[must_use]
 pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
     let keep = pod.map(|pod| kept(pod, observed)).unwrap_or_default();
-    let joined: BTreeSet<&str> =
-        observed.all.iter().filter(|c| c.state.is_running()).filter_map(Owned::sandbox_id).collect();
+    let joined =
+        order::set(observed.all.iter().filter(|c| c.state.is_running()).filter_map(Owned::sandbox_id));
     let mut gone: Vec<&Owned> = observed
         .all
         .iter()
         .filter(|c| !c.state.is_running() && !keep.contains(c.id.as_str()))
         .filter(|c| !(c.is_sandbox() && joined.contains(c.id.as_str())))
         .collect();
-    gone.sort_by(|a, b| (a.is_sandbox(), a.attempt, &a.id).cmp(&(b.is_sandbox(), b.attempt, &b.id)));
+    order::sort_by(&mut gone, |a, b| {
+        (a.is_sandbox(), a.attempt, &a.id).cmp(&(b.is_sandbox(), b.attempt, &b.id))
+    });
     gone.into_iter().map(|c| c.id.clone()).collect()
 }
 
 /// What has to stay of the wanted UID besides what runs.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
-    let mut keep: BTreeSet<&str> =
-        observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()).into_iter().collect();
+    let mut keep = order::set(observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()));
     let current = match sandbox_change(pod, observed) {
         SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
         SandboxChange::New { .. } => None,
@@ -45,7 +47,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
     }
     for (name, mut instances) in by_name {
         let Some((kind, container)) = pod.container(name) else { continue };
-        instances.sort_by(|a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
+        order::sort_by(&mut instances, |a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created);
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::order;
+
 /// A container of any kind.
 pub(super) struct Each<'a> {
     pub(super) name: &'a str,
@@ -87,7 +89,7 @@ impl<'a> Pod<'a> {
 
 /// In order of bytes, each once: Go's sets print themselves so.
 pub(super) fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
-    items.sort_unstable();
+    order::sort(&mut items);
     items.dedup();
     items
 }

@@ -14,6 +14,7 @@ use std::fmt;
 
 use crate::limits;
 use crate::object::{Content, Objects};
+use crate::order;
 use crate::pod::PodKey;
 
 pub use ring::Ring;
@@ -138,7 +139,7 @@ pub fn mask(mut message: String, objects: &Objects) -> String {
     let mut values: Vec<&str> =
         values.filter(|v| (limits::EVENT_SECRET..=message.len()).contains(&v.len())).collect();
     // One may be part of another.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    order::sort_by_key(&mut values, |value| std::cmp::Reverse(value.len()));
     for value in values {
         // Also as Docker and Go quote it.
         for shown in [value, &value.escape_default().to_string()] {

@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVarSource};
 
 use crate::limits;
 use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
+use crate::order;
 
 /// What a container is started with, references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -101,7 +102,7 @@ impl<'a> Known<'a> {
     /// `NAME=value`, in the order of first appearance.
     fn entries(self) -> Vec<String> {
         let mut all: Vec<_> = self.0.into_iter().collect();
-        all.sort_by_key(|(_, (order, _))| *order);
+        order::sort_by_key(&mut all, |(_, (order, _))| *order);
         all.into_iter().map(|(name, (_, value))| format!("{name}={value}")).collect()
     }
 }

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
 use crate::json;
 use crate::manifest::hash;
+use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
@@ -56,7 +57,7 @@ impl LogLimits {
             [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
                 .map(|(key, value)| (key.to_owned(), value))
         });
-        LogConfig { driver: "json-file".to_owned(), config: options.into_iter().flatten().collect() }
+        LogConfig { driver: "json-file".to_owned(), config: order::map(options.into_iter().flatten()) }
     }
 }
 
@@ -75,7 +76,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         ..HostConfig::default()
     };
     resources::apply_sandbox(&mut host, config.oom_floor);
-    let exposed_ports = port_bindings.keys().map(|key| (key.clone(), Empty {})).collect();
+    let exposed_ports = order::map(port_bindings.keys().map(|key| (key.clone(), Empty {})));
     host.port_bindings = port_bindings;
     let body = CreateBody {
         image: config.infra_image.clone(),
@@ -237,7 +238,7 @@ fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMa
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
     let notes = pod.metadata.annotations.iter().flatten();
     let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
-    let mut all: BTreeMap<String, String> = theirs.chain(notes).collect();
+    let mut all = order::map(theirs.chain(notes));
     all.retain(|key, _| !labels::OURS.contains(&key.as_str()));
     put(&mut all, labels::TYPE, labels::TYPE_SANDBOX);
     put(&mut all, labels::CONTAINER_NAME, labels::SANDBOX_NAME);

@@ -15,6 +15,7 @@ use super::types::{
     Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info, Reply,
 };
 use crate::clock::Timestamp;
+use crate::order;
 
 /// The form of a call's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,12 +292,10 @@ fn strings(value: &Value, at: &str) -> Vec<String> {
 /// Takes a map of strings out of its place.
 pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(all)) = value.map(Value::take) else { return BTreeMap::new() };
-    all.into_iter()
-        .filter_map(|(key, value)| match value {
-            Value::String(text) => Some((key, text)),
-            _ => None,
-        })
-        .collect()
+    order::map(all.into_iter().filter_map(|(key, value)| match value {
+        Value::String(text) => Some((key, text)),
+        _ => None,
+    }))
 }
 
 /// `None` for Docker's zero time (year 1), and for what is no time.

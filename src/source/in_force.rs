@@ -4,11 +4,12 @@
 //! The state is a fold over accepted contents, so that replaying the remembered ones in order after a
 //! restart ends with the same pods (invariant 5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::manifest::Decoded;
 use crate::object::LocalObject;
+use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 use crate::source::Refused;
 
@@ -53,7 +54,7 @@ impl InForce {
         self.pods = pods;
         self.objects = decoded.objects;
         self.refused = decoded.refused;
-        let mut made_of: BTreeSet<Version> = self.kept.values().copied().collect();
+        let mut made_of = order::set(self.kept.values().copied());
         made_of.insert(self.newest);
         made_of.into_iter().collect()
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::order;
 use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk, Stamp, Stamps};
 use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
@@ -452,7 +453,7 @@ impl Scanner {
             set.problems.extend(entry.problems().cloned());
         }
         // Stable: problems of one file stay in order of place.
-        set.problems.sort_by(|a, b| a.path.cmp(&b.path));
+        order::sort_by(&mut set.problems, |a, b| a.path.cmp(&b.path));
         let hidden = set.problems.len().saturating_sub(limits::PROBLEMS_PER_SOURCE);
         if hidden > 0 {
             set.problems.truncate(limits::PROBLEMS_PER_SOURCE);

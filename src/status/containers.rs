@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStatus, PodStatus, Probe,
 };
 
+use crate::order;
 use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
@@ -36,7 +37,7 @@ pub(super) fn statuses(
         let before = before.iter().flatten().find(|s| s.name == container.name);
         list.push(status(input, kind, container, before, regular_in_sandbox));
     }
-    regular.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut regular, |a, b| a.name.cmp(&b.name));
     (init, regular)
 }
 

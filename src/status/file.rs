@@ -17,6 +17,7 @@ use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, Stat
 use crate::clock::Timestamp;
 use crate::json::through_value;
 use crate::limits;
+use crate::order;
 use crate::source::Problem;
 
 /// Name of the file in the run directory.
@@ -44,7 +45,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
         drain: snapshot.drain.as_ref(),
         sources: &snapshot.sources,
         problems: &snapshot.problems,
-        origins: snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string())).collect(),
+        origins: order::map(snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string()))),
         pods: snapshot.pods.iter().map(PodOut::new).collect(),
     };
     // Only a map with keys that are not text, or a failing `Serialize`, could fail: there is neither.

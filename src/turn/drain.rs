@@ -9,6 +9,7 @@ use super::{Entry, Turn};
 use crate::clock::Now;
 use crate::drain::Drain;
 use crate::limits;
+use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::DockerState;
 use crate::status::snapshot::DrainView;
@@ -121,7 +122,7 @@ impl Turn {
             let unattended = self.entries.get(*key).is_none_or(|e| e.worker.is_none());
             unattended && all.iter().any(|c| c.state.is_running())
         });
-        let keys: BTreeSet<&PodKey> = entries.chain(found.map(|(key, _)| key)).collect();
+        let keys = order::set(entries.chain(found.map(|(key, _)| key)));
         keys.into_iter().map(|key| (self.priority_of(key), key.clone())).collect()
     }
 

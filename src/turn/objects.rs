@@ -1,12 +1,12 @@
 //! Which worker is told of which local objects: each exactly those that its pod refers to, so that no
 //! worker keeps what it has no business with.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Effect, Turn};
 use crate::object::refs::references;
 use crate::object::{ObjectKey, Objects};
+use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 
 impl Turn {
@@ -14,7 +14,7 @@ impl Turn {
     pub(super) fn objects_of(&self, pod: &DesiredPod) -> Objects {
         let in_force = self.merge.objects();
         let wanted = references(pod).into_iter();
-        wanted.filter_map(|r| Some((r.key.clone(), Arc::clone(in_force.get(&r.key)?)))).collect()
+        order::map(wanted.filter_map(|r| Some((r.key.clone(), Arc::clone(in_force.get(&r.key)?)))))
     }
 
     /// Tells a worker, if to it they are news.
@@ -39,7 +39,7 @@ impl Turn {
             (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
             _ => true,
         };
-        let changed: BTreeSet<&ObjectKey> = before.keys().chain(now.keys()).filter(differs).collect();
+        let changed = order::set(before.keys().chain(now.keys()).filter(differs));
         let running = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
         let concerned = running.filter_map(|(key, entry)| {
             let pod = entry.desired.as_ref()?;

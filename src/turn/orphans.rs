@@ -4,6 +4,7 @@
 
 use super::{Effect, InUse, Turn};
 use crate::clock::Now;
+use crate::order;
 use crate::plan::Owned;
 use crate::pod::PodKey;
 use crate::source::Severity;
@@ -65,8 +66,8 @@ impl Turn {
         let wanted = self.merge.pods().map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
-        let pods = found.chain(wanted).chain(known).collect();
-        let containers = self.found.values().flatten().map(|c| c.id.clone()).collect();
+        let pods = order::set(found.chain(wanted).chain(known));
+        let containers = order::set(self.found.values().flatten().map(|c| c.id.clone()));
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 

@@ -7,6 +7,7 @@ use super::hold::Why;
 use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::clock::Now;
 use crate::merge::{Change, Op};
+use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{PodEvent, words};
 use crate::status;
@@ -55,7 +56,7 @@ impl Turn {
     /// What runs already is admitted first, so that it keeps its ports; then the oldest; then by name.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
         let age = |pod: &DesiredPod| pod.metadata.creation_timestamp.as_ref().map(|t| t.0);
-        pods.sort_by_cached_key(|pod| (!self.runs(&pod.key, &pod.uid), age(pod), pod.key.clone()));
+        order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), age(pod), pod.key.clone()));
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.remove(&pod);

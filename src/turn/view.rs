@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Turn;
 use crate::clock::Now;
+use crate::order;
 use crate::plan::{Observed, Probes};
 use crate::pod::DesiredPod;
 use crate::source::{Problem, Refused, Severity};
@@ -26,7 +27,7 @@ impl Turn {
             })
         }));
         pods.extend(self.refused_views(now));
-        pods.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
+        order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
         let mut problems: Vec<Problem> = self
             .sources
             .values()

@@ -3,6 +3,7 @@
 use super::job::Job;
 use super::machine::Machine;
 use super::output::Output;
+use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::pod_logs::{ContainerLog, ContainerLogs};
 
@@ -12,7 +13,7 @@ impl Machine {
         if self.list_needed || self.any_in_flight(|j| matches!(j, Job::List)) {
             return;
         }
-        let logs: ContainerLogs = self.all_seen().filter_map(log_of).collect();
+        let logs: ContainerLogs = order::set(self.all_seen().filter_map(log_of));
         if logs != self.logs {
             self.logs.clone_from(&logs);
             self.out.push(Output::Logs(logs));

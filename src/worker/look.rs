@@ -7,6 +7,7 @@ use super::job::Job;
 use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::order;
 use crate::plan::{Exit, Owned, RunState};
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, labels, observe};
@@ -194,9 +195,8 @@ impl Machine {
     }
 
     fn forget_vanished(&mut self) {
-        let ids: std::collections::BTreeSet<String> = self.all_seen().map(|c| c.id.clone()).collect();
-        let images: std::collections::BTreeSet<String> =
-            self.all_seen().map(|c| c.image_id.clone()).collect();
+        let ids = order::set(self.all_seen().map(|c| c.id.clone()));
+        let images = order::set(self.all_seen().map(|c| c.image_id.clone()));
         self.asked.retain(&ids);
         self.messages.retain(|id, _| ids.contains(id));
         self.digests.retain(|image, _| images.contains(image));

@@ -23,6 +23,7 @@ use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::object::Objects;
+use crate::order;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
@@ -335,10 +336,10 @@ impl Machine {
         self.ensured.clear();
         self.missing.clear();
         let infra = self.settings.map.infra_image.clone();
-        let images: BTreeSet<&str> = new.containers().filter_map(|(_, c)| c.image.as_deref()).collect();
+        let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()));
         self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
         self.pulls.retain(|image| image == infra || images.contains(image));
-        let keys: BTreeSet<String> = new.containers().map(|(_, c)| crash_key(c)).collect();
+        let keys = order::set(new.containers().map(|(_, c)| crash_key(c)));
         self.crashes.retain(|key| keys.contains(key));
         self.waiting.retain(|name, _| new.container(name).is_some());
         self.suffixed.retain(|what, _| what == labels::SANDBOX_NAME || new.container(what).is_some());
@@ -361,7 +362,7 @@ impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
     /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
     fn publish(&mut self, now: &Now) {
-        let seen = self.all_seen().map(|c| (c.id.clone(), coarse(c))).collect::<BTreeMap<_, _>>();
+        let seen = order::map(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.reported_seen {
             self.reported_seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));

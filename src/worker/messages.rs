@@ -7,6 +7,7 @@ use super::job::Job;
 use super::machine::Machine;
 use super::output::Output;
 use crate::limits;
+use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use crate::termination::{self, LogFile};
@@ -94,7 +95,7 @@ impl Machine {
             Message::Known(text) if !text.is_empty() => Some((id.clone(), text.clone())),
             _ => None,
         });
-        known.collect()
+        order::map(known)
     }
 
     /// A container is gone, and its file is of no more use.

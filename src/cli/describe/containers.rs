@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::Page;
 use crate::cli::human;
 use crate::logging::one_line;
+use crate::order;
 
 /// One group of containers with their statuses.
 pub(super) fn describe(
@@ -221,7 +222,7 @@ fn mounts(page: &mut Page, container: &Container) {
     if list.is_empty() {
         return page.field(2, "Mounts", "<none>");
     }
-    list.sort_by_key(|m| &m.mount_path);
+    order::sort_by_key(&mut list, |m| &m.mount_path);
     page.line(2, "Mounts:");
     for mount in list {
         let mode = if mount.read_only == Some(true) { "ro" } else { "rw" };

@@ -9,6 +9,7 @@ use super::super::path::{Path, Report, required, too_long};
 use super::{data, text};
 use crate::limits;
 use crate::object::{Content, SecretBytes};
+use crate::order;
 
 /// The account a token secret belongs to.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
@@ -23,7 +24,7 @@ pub(super) fn secret(metadata: Option<&ObjectMeta>, report: &mut Report<'_>) -> 
     let mut all = data::bytes(&path, report, BASE64);
     let plain = data::texts(&root.field("stringData"), report);
     all.extend(plain.into_iter().map(|(key, text)| (key, text.into_bytes())));
-    let all: SecretData = all.into_iter().map(|(key, bytes)| (key, SecretBytes::new(bytes))).collect();
+    let all: SecretData = order::map(all.into_iter().map(|(key, bytes)| (key, SecretBytes::new(bytes))));
     if all.values().map(|v| v.expose().len()).fold(0, usize::saturating_add) > limits::OBJECT_BYTES {
         report.error(&path, too_long(limits::OBJECT_BYTES));
     }

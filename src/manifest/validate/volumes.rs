@@ -10,6 +10,8 @@ use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found,
 use super::super::quantity;
 use super::{names, needed, one_of};
 
+use crate::order;
+
 pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("volumes");
     let mut seen = BTreeSet::new();
@@ -92,7 +94,7 @@ fn steps_back(path: &str) -> bool {
 /// The names of the pod's volumes.
 pub(super) fn known<'a>(path: &Path<'_>, report: &Report<'a>) -> BTreeSet<&'a str> {
     let volumes = report.written(&path.field("volumes")).map(Node::items).unwrap_or_default();
-    volumes.iter().map(|volume| text(volume, "name")).collect()
+    order::set(volumes.iter().map(|volume| text(volume, "name")))
 }
 
 /// Mounts and devices of one container; `known` are the pod's volumes.
