@@ -51,7 +51,7 @@ pub fn field(path: &str, facts: &Facts<'_>) -> Result<String, String> {
         "metadata.name" => facts.pod.key.name.clone(),
         "metadata.namespace" => facts.pod.key.namespace.clone(),
         "metadata.uid" => facts.pod.uid.clone(),
-        "spec.hostname" => map::hostname(facts.pod),
+        "spec.hostname" => map::network::hostname(facts.pod),
         "spec.host" | "spec.nodeName" => facts.node_name.to_owned(),
         "spec.serviceAccountName" => facts.pod.spec.service_account_name.clone().unwrap_or_default(),
         "status.hostIP" => first(facts.host_ips),
@@ -66,6 +66,12 @@ pub fn field(path: &str, facts: &Facts<'_>) -> Result<String, String> {
 #[must_use]
 pub fn needs_pod_ip(path: &str) -> bool {
     matches!(path, "status.podIP" | "status.podIPs")
+}
+
+/// The field is an address of the node.
+#[must_use]
+pub fn needs_host_ip(path: &str) -> bool {
+    matches!(path, "status.hostIP" | "status.hostIPs")
 }
 
 /// `metadata.labels['key']` -> `metadata.labels` and `key`.

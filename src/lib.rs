@@ -17,6 +17,7 @@ pub mod limits;
 pub mod logging;
 pub mod manifest;
 pub mod merge;
+pub mod network;
 pub mod object;
 pub mod plan;
 pub mod pod;
