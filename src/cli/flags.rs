@@ -22,6 +22,10 @@ pub enum Verb {
     Logs,
     /// Runs a command in a container.
     Exec,
+    /// Adds a container to a running pod.
+    Debug,
+    /// Tells what a field of a pod means.
+    Explain,
     /// Pulls images.
     Pull,
     /// Loads image archives.
@@ -44,6 +48,8 @@ impl Verb {
         Verb::Describe,
         Verb::Logs,
         Verb::Exec,
+        Verb::Debug,
+        Verb::Explain,
         Verb::Pull,
         Verb::Load,
         Verb::Version,
@@ -63,6 +69,8 @@ impl Verb {
             Verb::Describe => "describe",
             Verb::Logs => "logs",
             Verb::Exec => "exec",
+            Verb::Debug => "debug",
+            Verb::Explain => "explain",
             Verb::Pull => "pull",
             Verb::Load => "load",
             Verb::Version => "version",
@@ -85,6 +93,10 @@ impl Verb {
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
+            Verb::Debug => {
+                "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [-c NAME] [-- COMMAND [ARGUMENT...]]"
+            }
+            Verb::Explain => "explain [--recursive] FIELD",
             Verb::Pull => "pull [FLAG...] IMAGE...",
             Verb::Load => "load [FLAG...] FILE|-...",
             Verb::Version => "version",
@@ -105,6 +117,8 @@ impl Verb {
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
+            Verb::Debug => "Add a container to a running pod, to look into it",
+            Verb::Explain => "Tell what a field of a pod means, and what podkeeper does with it",
             Verb::Pull => "Have Docker pull images, with the credentials of this node",
             Verb::Load => "Load image archives into Docker",
             Verb::Version => "Print the version",
@@ -223,6 +237,9 @@ pub enum Id {
     Since,
     Stdin,
     Tty,
+    Image,
+    Target,
+    Recursive,
 }
 
 /// What follows a flag.
@@ -258,11 +275,12 @@ pub struct Flag {
 const IMAGES: &[Verb] = &[Verb::Run, Verb::Pull, Verb::Load];
 const RUN: &[Verb] = &[Verb::Run];
 const RUN_CHECK: &[Verb] = &[Verb::Run, Verb::Check];
-const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
+const COMMANDS: &[Verb] = &[Verb::Exec, Verb::Debug];
 const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
-const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec];
+const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec, Verb::Debug];
 const ALMOST_ALL: &[Verb] =
-    &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+    &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
 
 const fn flag(
     id: Id,
@@ -396,10 +414,16 @@ pub const FLAGS: &[Flag] = &[
          "Only the last N lines; -1 for all"),
     flag(Id::Since, ("since", None), Value("DURATION"), "0s", (Section::Pods, &[Verb::Logs]),
          "Only lines that are newer than this"),
-    flag(Id::Stdin, ("stdin", Some('i')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+    flag(Id::Stdin, ("stdin", Some('i')), Switch, "false", (Section::Pods, COMMANDS),
          "Pass standard input to the command"),
-    flag(Id::Tty, ("tty", Some('t')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+    flag(Id::Tty, ("tty", Some('t')), Switch, "false", (Section::Pods, COMMANDS),
          "Give the command a terminal"),
+    flag(Id::Image, ("image", None), Value("IMAGE"), "", (Section::Pods, &[Verb::Debug]),
+         "Image of the container that is added"),
+    flag(Id::Target, ("target", None), Value("CONTAINER"), "", (Section::Pods, &[Verb::Debug]),
+         "Container of the pod whose processes the added one sees"),
+    flag(Id::Recursive, ("recursive", None), Switch, "false", (Section::Pods, &[Verb::Explain]),
+         "Show the fields below the fields as well"),
 ];
 
 /// The flags a subcommand knows, in the table's order.

@@ -103,6 +103,9 @@ pub struct Options {
     pub since: Duration,
     pub stdin: bool,
     pub tty: bool,
+    pub image: Option<String>,
+    pub target: Option<String>,
+    pub recursive: bool,
 }
 
 impl Options {
@@ -168,6 +171,9 @@ impl Options {
             since: Duration::ZERO,
             stdin: false,
             tty: false,
+            image: None,
+            target: None,
+            recursive: false,
         };
         for flag in flags::FLAGS.iter().filter(|f| !f.default.is_empty()) {
             let done = options.set(flag.id, OsStr::new(flag.default));
@@ -290,6 +296,9 @@ impl Options {
             Id::Since => o.since = duration()?,
             Id::Stdin => o.stdin = switch()?,
             Id::Tty => o.tty = switch()?,
+            Id::Image => o.image = word()?,
+            Id::Target => o.target = word()?,
+            Id::Recursive => o.recursive = switch()?,
         }
         Ok(())
     }

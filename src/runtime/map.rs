@@ -5,6 +5,7 @@
 //! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
 //! make the create fail.
 
+pub mod ephemeral;
 pub mod network;
 
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub struct LogLimits {
 impl LogLimits {
     /// Docker's words for it. Bytes without a unit: Docker's `m` is no Mi. The driver is named, for the
     /// engine's default may be one that keeps nothing that can be read.
-    fn config(self) -> LogConfig {
+    pub fn config(self) -> LogConfig {
         let options = self.max_bytes.map(|bytes| {
             [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
                 .map(|(key, value)| (key.to_owned(), value))
@@ -104,6 +105,8 @@ pub fn container(
             let spec = pod.init_containers().get(at.index)?;
             (init_kind(spec), spec)
         }
+        // Those are made by `podkeeper debug`.
+        ContainerKind::Ephemeral => return None,
     };
     let joined = format!("container:{sandbox_id}");
     let mut host = HostConfig {
@@ -155,6 +158,7 @@ pub fn kind_word(kind: ContainerKind) -> &'static str {
         ContainerKind::Init => "init",
         ContainerKind::Sidecar => "sidecar",
         ContainerKind::Regular => "regular",
+        ContainerKind::Ephemeral => "ephemeral",
     }
 }
 
