@@ -42,6 +42,9 @@ const fn refused(field: &'static str, harmless: &'static [&'static str], why: &'
 }
 
 const NO: &[&str] = &["false"];
+const PLAIN: &[&str] = &["\"Plaintext\""];
+const HTTP_1: &str = "requests are made in HTTP/1.1";
+const NO_TLS: &str = "gRPC is spoken without TLS";
 const ONE_NODE: &str = "there is one node and no scheduler";
 const NO_VOLUMES: &str = "there are no volumes yet";
 const NO_SECURITY: &str = "this protection is not applied yet";
@@ -131,12 +134,18 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].imagePullPolicy"),
     yes("spec.containers[*].lifecycle"),
     yes("spec.containers[*].lifecycle.postStart"),
+    refused("spec.containers[*].lifecycle.postStart.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].lifecycle.preStop"),
+    refused("spec.containers[*].lifecycle.preStop.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].lifecycle.stopSignal"),
     yes("spec.containers[*].livenessProbe"),
+    refused("spec.containers[*].livenessProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].livenessProbe.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].name"),
     yes("spec.containers[*].ports"),
     yes("spec.containers[*].readinessProbe"),
+    refused("spec.containers[*].readinessProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].readinessProbe.httpGet.protocol", &[], HTTP_1),
     ignored("spec.containers[*].resizePolicy", &[], "a container is not resized while it runs"),
     yes("spec.containers[*].resources"),
     refused("spec.containers[*].resources.claims", &[], "there are no devices"),
@@ -164,6 +173,8 @@ const TABLE: &[Row] = &[
     refused("spec.containers[*].securityContext.seccompProfile", &[], NO_SECURITY),
     refused("spec.containers[*].securityContext.windowsOptions", &[], "this node runs Linux"),
     yes("spec.containers[*].startupProbe"),
+    refused("spec.containers[*].startupProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].startupProbe.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].stdin"),
     yes("spec.containers[*].stdinOnce"),
     yes("spec.containers[*].terminationMessagePath"),
