@@ -28,6 +28,11 @@ pub(crate) fn of_pod() -> Vec<Shape> {
     all
 }
 
+/// A path as the rows of `support` have it: init containers share those of containers.
+pub(crate) fn as_row(path: &str) -> String {
+    path.replacen("spec.initContainers[*]", "spec.containers[*]", 1)
+}
+
 /// The fields right below a path.
 pub(crate) fn fields<'a>(all: &'a [Shape], parent: &str) -> impl Iterator<Item = &'a Shape> {
     let parent = format!("{parent}.");
