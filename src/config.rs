@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::network::NetworkConfig;
 use crate::pod::Source;
 use crate::policy::Policy;
 use crate::runtime::map::LogLimits;
@@ -63,6 +64,9 @@ pub struct Config {
     pub pod_logs_dir: PathBuf,
     /// `--container-log-max-size`, `--container-log-max-files`.
     pub log_limits: LogLimits,
+    /// `--docker-network`, `--docker-network-cidr`, `--cluster-dns`, `--cluster-domain`, `--resolv-conf`,
+    /// `--node-ip`.
+    pub network: NetworkConfig,
 }
 
 impl Config {

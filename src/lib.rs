@@ -4,9 +4,11 @@
 //! may use the types of what stands left of it, and never calls to its left.
 
 pub mod after;
+pub mod allocatable;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod downward;
 pub mod drain;
 pub mod duration;
 pub mod events;
@@ -16,6 +18,7 @@ pub mod limits;
 pub mod logging;
 pub mod manifest;
 pub mod merge;
+pub mod network;
 pub mod object;
 pub mod order;
 pub mod plan;

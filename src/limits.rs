@@ -216,6 +216,11 @@ pub const TERMINATION_LOG: usize = 2048;
 /// Lines of the log that stand in for a message.
 pub const TERMINATION_LOG_LINES: u32 = 80;
 
+// --- Network -------------------------------------------------------------------------------------
+
+/// Bytes of a file of the node (its hosts, its resolver settings) that are read.
+pub const NODE_FILE: u64 = 1024 * 1024;
+
 // --- Back-off ------------------------------------------------------------------------------------
 
 /// Crash-loop and image-pull back-off: first delay (spec/03 section 5).

@@ -199,12 +199,13 @@ mod tests {
             "{containers: [{name: a, command: [sh, $(P)], args: [$(P)], env: [
               {name: P, valueFrom: {secretKeyRef: {name: s, key: password}}}]}]}",
         );
-        let expanded = crate::runtime::env::expand(&pod.spec.containers[0], "default", &objects).unwrap();
+        let expanded =
+            crate::runtime::env::expand(&pod.spec.containers[0], "default", &objects, None).unwrap();
         assert!(expanded.env.concat().contains(CANARY));
         let config = crate::runtime::map::tests::config();
         let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
         let printed = format!("{objects:?} {expanded:?}");
-        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", expanded, &config).unwrap();
+        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", expanded, &[], &config).unwrap();
         let labels = format!("{:?}", body.labels);
         let call = crate::runtime::Call::Create { name, body: Box::new(body) };
         let request = crate::runtime::request::Request::call(&call);

@@ -112,6 +112,8 @@ pub enum ContainerKind {
     Sidecar,
     /// `spec.containers`.
     Regular,
+    /// Added to a running pod by `podkeeper debug`: in no manifest, and never started again.
+    Ephemeral,
 }
 
 /// Pod or container restart policy (`spec.restartPolicy`); unknown values count as `Always`.

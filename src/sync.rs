@@ -10,6 +10,7 @@ use std::{fmt, io};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::allocatable;
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::drain::{self, Drain};
@@ -17,12 +18,14 @@ use crate::events::Events;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
+use crate::network::files::NodeFiles;
 use crate::pod::{PodKey, Source};
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::object;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
+use crate::runtime::network::PodNetwork;
 use crate::runtime::sandbox_image;
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
@@ -77,7 +80,11 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let settings = Arc::new(settings(&config, &root_dir, clock));
     let builtin = settings.builtin_sandbox;
     let (prepared, connected) = (pulls.clone(), preload.clone());
+    let wanted = config.network.docker_network.clone();
+    let network = Arc::new(PodNetwork::new(docker.clone(), wanted, root_dir.clone()));
+    let pods_network = Arc::clone(&network);
     let on_connect = move || {
+        pods_network.ensure();
         if builtin {
             prepared.prepare_sandbox_image();
         }
@@ -116,7 +123,10 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
     let gate = Gate::default();
-    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, logs, reports: events_in };
+    let files = NodeFiles::new(config.root_dir.clone(), config.network.clone(), termination.clone());
+    let reports = events_in;
+    let tools =
+        Tools { settings, docker, clock, pulls, prober, termination, files, network, gate, logs, reports };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),
@@ -159,7 +169,10 @@ fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
             infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
             node_memory: sys::total_memory(),
             logs: config.log_limits,
+            node_name: config.node_name.clone(),
+            network: config.network.clone(),
         },
+        allocatable: allocatable::capacity(&config.root_dir),
         boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
     }

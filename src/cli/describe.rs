@@ -92,6 +92,10 @@ fn describe(file: &StatusFile, pod: &Pod, happened: &Events, now: Timestamp) -> 
     }
     let statuses = status.container_statuses.as_deref().unwrap_or_default();
     containers::describe(&mut page, "Containers", &spec.containers, statuses, pod);
+    let added = status.ephemeral_container_statuses.as_deref().unwrap_or_default();
+    if !added.is_empty() {
+        containers::ephemeral(&mut page, added);
+    }
     if let Some(conditions) = status.conditions.as_deref().filter(|c| !c.is_empty()) {
         page.0.push_str("Conditions:\n  Type\tStatus\n");
         for c in conditions {

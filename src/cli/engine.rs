@@ -26,8 +26,8 @@ pub struct LogsRequest {
     pub since: Duration,
     /// Time before each line.
     pub timestamps: bool,
-    /// The log is not framed.
-    pub tty: bool,
+    /// The log is not framed; `None` when only Docker knows.
+    pub tty: Option<bool>,
 }
 
 /// Docker, for the command line.
@@ -105,7 +105,14 @@ impl Engine for Docker {
             since: since(request.since, System::start().now().wall),
             timestamps: request.timestamps,
         };
-        copy(&mut Docker::logs(self, id, &options, request.tty)?, out, err)
+        let tty = match request.tty {
+            Some(tty) => tty,
+            None => match self.call(&Call::Inspect { id: id.to_owned() })? {
+                Reply::Container(detail) => detail.tty,
+                other => return Err(surprise("inspect", &other).into()),
+            },
+        };
+        copy(&mut Docker::logs(self, id, &options, tty)?, out, err)
     }
 
     fn exec(
@@ -147,7 +154,11 @@ fn since(ago: Duration, now: Timestamp) -> Option<String> {
 }
 
 /// Copies both streams until their end. Each piece goes out at once: somebody may be watching.
-fn copy(output: &mut OutputStream, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Broken> {
+pub(super) fn copy(
+    output: &mut OutputStream,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Broken> {
     loop {
         let (to, bytes): (&mut dyn Write, _) = match output.next(&Wait::default())? {
             Output::End => return Ok(()),
@@ -160,7 +171,7 @@ fn copy(output: &mut OutputStream, out: &mut dyn Write, err: &mut dyn Write) -> 
 }
 
 /// Passes `from` on until its end, or until the command no longer reads.
-fn pump(from: &mut dyn Read, mut to: InputStream) {
+pub(super) fn pump(from: &mut dyn Read, mut to: InputStream) {
     let mut buffer = [0u8; limits::HTTP_READ];
     loop {
         match from.read(&mut buffer) {

@@ -22,6 +22,10 @@ pub enum Verb {
     Logs,
     /// Runs a command in a container.
     Exec,
+    /// Adds a container to a running pod.
+    Debug,
+    /// Tells what a field of a pod means.
+    Explain,
     /// Pulls images.
     Pull,
     /// Loads image archives.
@@ -44,6 +48,8 @@ impl Verb {
         Verb::Describe,
         Verb::Logs,
         Verb::Exec,
+        Verb::Debug,
+        Verb::Explain,
         Verb::Pull,
         Verb::Load,
         Verb::Version,
@@ -63,6 +69,8 @@ impl Verb {
             Verb::Describe => "describe",
             Verb::Logs => "logs",
             Verb::Exec => "exec",
+            Verb::Debug => "debug",
+            Verb::Explain => "explain",
             Verb::Pull => "pull",
             Verb::Load => "load",
             Verb::Version => "version",
@@ -85,6 +93,10 @@ impl Verb {
             Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
+            Verb::Debug => {
+                "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [-c NAME] [-- COMMAND [ARGUMENT...]]"
+            }
+            Verb::Explain => "explain [--recursive] FIELD",
             Verb::Pull => "pull [FLAG...] IMAGE...",
             Verb::Load => "load [FLAG...] FILE|-...",
             Verb::Version => "version",
@@ -105,6 +117,8 @@ impl Verb {
             Verb::Describe => "Show one pod in full, with what is wrong with it",
             Verb::Logs => "Print the output of a container",
             Verb::Exec => "Run a command in a container",
+            Verb::Debug => "Add a container to a running pod, to look into it",
+            Verb::Explain => "Tell what a field of a pod means, and what podkeeper does with it",
             Verb::Pull => "Have Docker pull images, with the credentials of this node",
             Verb::Load => "Load image archives into Docker",
             Verb::Version => "Print the version",
@@ -183,8 +197,14 @@ pub enum Id {
     SyncFrequency,
     HostnameOverride,
     NodeLabels,
+    NodeIp,
+    ClusterDns,
+    ClusterDomain,
+    ResolvConf,
     DockerEndpoint,
     PodInfraContainerImage,
+    DockerNetwork,
+    DockerNetworkCidr,
     ImagePullProgressDeadline,
     SerializeImagePulls,
     MaxParallelImagePulls,
@@ -217,6 +237,9 @@ pub enum Id {
     Since,
     Stdin,
     Tty,
+    Image,
+    Target,
+    Recursive,
 }
 
 /// What follows a flag.
@@ -252,11 +275,12 @@ pub struct Flag {
 const IMAGES: &[Verb] = &[Verb::Run, Verb::Pull, Verb::Load];
 const RUN: &[Verb] = &[Verb::Run];
 const RUN_CHECK: &[Verb] = &[Verb::Run, Verb::Check];
-const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+const PODS: &[Verb] = &[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
+const COMMANDS: &[Verb] = &[Verb::Exec, Verb::Debug];
 const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
-const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec];
+const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec, Verb::Debug];
 const ALMOST_ALL: &[Verb] =
-    &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec];
+    &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
 
 const fn flag(
     id: Id,
@@ -308,10 +332,22 @@ pub const FLAGS: &[Flag] = &[
          "Name of this node; the host's own name when not given"),
     flag(Id::NodeLabels, ("node-labels", None), Value("K=V,..."), "", (Section::Node, RUN),
          "Labels of this node, for the nodeSelector of pods"),
+    flag(Id::NodeIp, ("node-ip", None), Value("IP[,IP]"), "", (Section::Node, RUN),
+         "Addresses of this node, IPv4 and IPv6; those of the default routes when not given"),
+    flag(Id::ClusterDns, ("cluster-dns", None), Value("IP,..."), "", (Section::Node, RUN),
+         "Name servers of pods with dnsPolicy ClusterFirst; the node's own when not given"),
+    flag(Id::ClusterDomain, ("cluster-domain", None), Value("DOMAIN"), "", (Section::Node, RUN),
+         "Domain of the cluster, for search lists and full host names"),
+    flag(Id::ResolvConf, ("resolv-conf", None), Value("FILE"), "/etc/resolv.conf", (Section::Node, RUN),
+         "Resolver settings that pods start from; empty for a resolver at 127.0.0.1"),
     flag(Id::DockerEndpoint, ("docker-endpoint", None), Value("URL"), "unix:///var/run/docker.sock", (Section::Docker, IMAGES),
          "Docker's socket; fake:// is a Docker in memory, for load tests"),
     flag(Id::PodInfraContainerImage, ("pod-infra-container-image", None), Value("IMAGE"), "", (Section::Docker, RUN),
          "Image of the pods' sandbox; one built into podkeeper when not given"),
+    flag(Id::DockerNetwork, ("docker-network", None), Value("NAME"), "", (Section::Docker, RUN),
+         "Docker network of the pods, made when missing: there they find each other by name"),
+    flag(Id::DockerNetworkCidr, ("docker-network-cidr", None), Value("CIDR,..."), "", (Section::Docker, RUN),
+         "Subnets that network is made with, IPv4 and IPv6; Docker's choice when not given"),
     flag(Id::ImagePullProgressDeadline, ("image-pull-progress-deadline", None), Value("DURATION"), "1m", (Section::Docker, IMAGES),
          "A pull without progress for so long is given up"),
     flag(Id::SerializeImagePulls, ("serialize-image-pulls", None), Switch, "", (Section::Docker, RUN),
@@ -378,10 +414,16 @@ pub const FLAGS: &[Flag] = &[
          "Only the last N lines; -1 for all"),
     flag(Id::Since, ("since", None), Value("DURATION"), "0s", (Section::Pods, &[Verb::Logs]),
          "Only lines that are newer than this"),
-    flag(Id::Stdin, ("stdin", Some('i')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+    flag(Id::Stdin, ("stdin", Some('i')), Switch, "false", (Section::Pods, COMMANDS),
          "Pass standard input to the command"),
-    flag(Id::Tty, ("tty", Some('t')), Switch, "false", (Section::Pods, &[Verb::Exec]),
+    flag(Id::Tty, ("tty", Some('t')), Switch, "false", (Section::Pods, COMMANDS),
          "Give the command a terminal"),
+    flag(Id::Image, ("image", None), Value("IMAGE"), "", (Section::Pods, &[Verb::Debug]),
+         "Image of the container that is added"),
+    flag(Id::Target, ("target", None), Value("CONTAINER"), "", (Section::Pods, &[Verb::Debug]),
+         "Container of the pod whose processes the added one sees"),
+    flag(Id::Recursive, ("recursive", None), Switch, "false", (Section::Pods, &[Verb::Explain]),
+         "Show the fields below the fields as well"),
 ];
 
 /// The flags a subcommand knows, in the table's order.

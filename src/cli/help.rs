@@ -54,7 +54,7 @@ fn subcommand(out: &mut String, verb: Verb) {
             "\nThe daemon need not run. An archive is what 'docker save' writes, alone or packed by gzip or zstd\n\
              (standard input: not by zstd).\n"
         }
-        Verb::Get | Verb::Describe | Verb::Logs | Verb::Exec => {
+        Verb::Get | Verb::Describe | Verb::Logs | Verb::Exec | Verb::Debug => {
             "\nA pod's NAME may be given with or without the node's suffix (web, web-node1).\n"
         }
         Verb::Forget => {
@@ -64,6 +64,7 @@ fn subcommand(out: &mut String, verb: Verb) {
             "\nPods of the lowest priority (spec.priority) stop first. Exit code 5: not all stopped in time; they\n\
              are being stopped all the same.\n"
         }
+        Verb::Explain => "\nA FIELD is a path from the pod: pod.spec.containers.livenessProbe.\n",
         Verb::Resume | Verb::Version | Verb::Help => "",
     });
 }

@@ -92,7 +92,7 @@ mod tests {
             tail: Some(5),
             since: Duration::from_secs(60),
             timestamps: true,
-            tty: false,
+            tty: Some(false),
         };
         assert_eq!(asked, expected);
         assert_eq!(check("logs web", Ok(()), Ok(())).tail, None);

@@ -3,12 +3,14 @@
 
 mod check;
 mod columns;
+mod debug;
 mod describe;
 mod drain;
 pub mod engine;
 mod events;
 mod exec;
 pub mod exit;
+mod explain;
 pub mod flags;
 mod forget;
 mod get;
@@ -61,6 +63,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Describe(options, names) => describe::run(&options, &names),
         Command::Logs(options, pod) => logs::run(&options, &pod),
         Command::Exec(options, pod, command) => exec::run(&options, &pod, command),
+        Command::Debug(options, pod, command) => debug::run(&options, &pod, &command),
+        Command::Explain(options, field) => explain::run(&options, &field),
         Command::Pull(options, images) => images::pull(&options, &images),
         Command::Load(options, files) => images::load(&options, &files),
         Command::Version => print(&format!("podkeeper {VERSION}\n")),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,13 @@ pub struct Options {
     pub sync_frequency: Duration,
     pub hostname_override: Option<String>,
     pub node_labels: BTreeMap<String, String>,
+    pub node_ips: Vec<IpAddr>,
+    pub cluster_dns: Vec<IpAddr>,
+    pub cluster_domain: String,
+    /// `None` for a resolver on the node itself.
+    pub resolv_conf: Option<PathBuf>,
+    pub docker_network: Option<String>,
+    pub docker_network_cidrs: Vec<String>,
     pub docker: Endpoint,
     pub infra_image: Option<String>,
     pub pull_progress_deadline: Duration,
@@ -95,6 +103,9 @@ pub struct Options {
     pub since: Duration,
     pub stdin: bool,
     pub tty: bool,
+    pub image: Option<String>,
+    pub target: Option<String>,
+    pub recursive: bool,
 }
 
 impl Options {
@@ -123,6 +134,12 @@ impl Options {
             sync_frequency: Duration::ZERO,
             hostname_override: None,
             node_labels: BTreeMap::new(),
+            node_ips: Vec::new(),
+            cluster_dns: Vec::new(),
+            cluster_domain: String::new(),
+            resolv_conf: None,
+            docker_network: None,
+            docker_network_cidrs: Vec::new(),
             docker: Endpoint::Fake,
             infra_image: None,
             pull_progress_deadline: Duration::ZERO,
@@ -154,6 +171,9 @@ impl Options {
             since: Duration::ZERO,
             stdin: false,
             tty: false,
+            image: None,
+            target: None,
+            recursive: false,
         };
         for flag in flags::FLAGS.iter().filter(|f| !f.default.is_empty()) {
             let done = options.set(flag.id, OsStr::new(flag.default));
@@ -199,6 +219,16 @@ impl Options {
             Id::SyncFrequency => o.sync_frequency = duration()?,
             Id::HostnameOverride => o.hostname_override = word()?,
             Id::NodeLabels => value::labels(utf8()?, &mut o.node_labels)?,
+            Id::NodeIp => o.node_ips = value::node_ips(utf8()?)?,
+            Id::ClusterDns => o.cluster_dns.extend(value::addresses(utf8()?)?),
+            Id::ClusterDomain => o.cluster_domain = value::domain(utf8()?)?,
+            Id::ResolvConf => o.resolv_conf = Some(PathBuf::from(raw)).filter(|_| !raw.is_empty()),
+            Id::DockerNetwork => o.docker_network = value::network(utf8()?)?,
+            Id::DockerNetworkCidr => {
+                for word in words(utf8()?) {
+                    o.docker_network_cidrs.push(value::cidr(word)?);
+                }
+            }
             Id::DockerEndpoint => o.docker = endpoint(utf8()?)?,
             Id::PodInfraContainerImage => o.infra_image = word()?,
             Id::ImagePullProgressDeadline => o.pull_progress_deadline = duration()?,
@@ -266,6 +296,9 @@ impl Options {
             Id::Since => o.since = duration()?,
             Id::Stdin => o.stdin = switch()?,
             Id::Tty => o.tty = switch()?,
+            Id::Image => o.image = word()?,
+            Id::Target => o.target = word()?,
+            Id::Recursive => o.recursive = switch()?,
         }
         Ok(())
     }

@@ -38,6 +38,10 @@ pub enum Command {
     Logs(Box<Options>, String),
     /// `exec` in this pod, with a command of at least one word.
     Exec(Box<Options>, String, Vec<String>),
+    /// `debug` this pod, with a command of any length.
+    Debug(Box<Options>, String, Vec<String>),
+    /// `explain` this field.
+    Explain(Box<Options>, String),
     /// `pull`, with at least one image.
     Pull(Box<Options>, Vec<String>),
     /// `load`, with at least one file; `-` is standard input.
@@ -95,7 +99,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Usage
     // What stands behind `--` is the command of `exec`, whatever it looks like.
     let mut ours: Vec<OsString> = arguments.collect();
     let rest = match (verb, ours.iter().position(|a| a == "--")) {
-        (Verb::Exec, Some(at)) => Some(ours.split_off(at).split_off(1)),
+        (Verb::Exec | Verb::Debug, Some(at)) => Some(ours.split_off(at).split_off(1)),
         _ => None,
     };
     let Some((options, words)) = read(verb, ours)? else {
@@ -225,6 +229,22 @@ fn finish(
                 None => usage(verb, "you must specify at least one command for the container, after --"),
             }
         }
+        Verb::Debug => {
+            let pod = one_pod(verb, &words)?;
+            if options.image.is_none() {
+                return usage(verb, "you must specify --image");
+            }
+            if options.tty && !options.stdin {
+                return usage(verb, "-i/--stdin is required for containers with -t/--tty=true");
+            }
+            let command = texts(verb, command.unwrap_or_default())?;
+            Ok(Command::Debug(options, pod, command))
+        }
+        Verb::Explain => match texts(verb, words)?.as_slice() {
+            [field] => Ok(Command::Explain(options, field.clone())),
+            [] => usage(verb, "you must specify the field to be explained, such as pod.spec.containers"),
+            _ => usage(verb, "one field at a time"),
+        },
         Verb::Pull if words.is_empty() => usage(verb, "no image given"),
         Verb::Pull => Ok(Command::Pull(options, texts(verb, words)?)),
         Verb::Load if words.is_empty() => {

@@ -16,6 +16,7 @@ use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
+use crate::network::{DockerNetwork, NetworkConfig};
 use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
@@ -100,10 +101,26 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
         },
         image_preload_dir: options.image_preload_dir.as_deref().map(full).transpose()?,
         pod_logs_dir: options.pod_logs_dir.clone(),
+        network: network(options).map_err(refuse)?,
         log_limits: LogLimits {
             max_bytes: u64::try_from(options.container_log_max_size).ok(),
             max_files: u32::try_from(options.container_log_max_files).unwrap_or(u32::MAX),
         },
+    })
+}
+
+/// The flags about the network, together.
+fn network(options: &Options) -> Result<NetworkConfig, String> {
+    let cidrs = options.docker_network_cidrs.clone();
+    if options.docker_network.is_none() && !cidrs.is_empty() {
+        return Err("--docker-network-cidr is of a network that --docker-network names".to_owned());
+    }
+    Ok(NetworkConfig {
+        docker_network: options.docker_network.clone().map(|name| DockerNetwork { name, cidrs }),
+        cluster_dns: options.cluster_dns.clone(),
+        cluster_domain: options.cluster_domain.clone(),
+        resolv_conf: options.resolv_conf.clone(),
+        node_ips: options.node_ips.clone(),
     })
 }
 

@@ -16,7 +16,8 @@ pub struct Target {
     /// Docker's id.
     pub id: String,
     /// The container has a terminal of its own: its log is not framed.
-    pub tty: bool,
+    /// `None` when only Docker knows.
+    pub tty: Option<bool>,
     /// Something to tell the user first: `Defaulted container …`.
     pub note: Option<String>,
 }
@@ -27,7 +28,7 @@ pub struct Target {
 /// A message for the user.
 pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
     let (pod, container, note) = choose(file, options, name)?;
-    let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or(name), &container.name);
+    let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or(name), container.name);
     let status = status_of(pod, container_name);
     let id = if options.previous {
         let previous = status.and_then(|s| s.last_state.as_ref()).and_then(|s| s.terminated.as_ref());
@@ -45,7 +46,7 @@ pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
             }
         })?
     };
-    Ok(Target { id: docker_id(id)?, tty: container.tty.unwrap_or(false), note })
+    Ok(Target { id: docker_id(id)?, tty: container.tty, note })
 }
 
 /// The container in which `exec` runs a command.
@@ -58,10 +59,10 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     if matches!(phase, "Succeeded" | "Failed") {
         return Err(format!("cannot exec into a container in a completed pod; current phase is {phase}"));
     }
-    let status = status_of(pod, &container.name);
+    let status = status_of(pod, container.name);
     let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
     match status.and_then(|s| s.container_id.as_deref()) {
-        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty.unwrap_or(false), note }),
+        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty, note }),
         _ => {
             let full = pod.metadata.name.as_deref().unwrap_or(name);
             Err(format!("container \"{}\" in pod \"{full}\" is not running", container.name))
@@ -69,31 +70,78 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     }
 }
 
+/// A container that is meant.
+struct Chosen<'a> {
+    name: &'a str,
+    /// As [`Target::tty`].
+    tty: Option<bool>,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(container: &'a Container) -> Chosen<'a> {
+        Chosen { name: &container.name, tty: Some(container.tty.unwrap_or(false)) }
+    }
+}
+
+/// The pod of that name.
+///
+/// # Errors
+/// A message for the user.
+pub fn pod<'a>(file: &'a StatusFile, options: &Options, name: &str) -> Result<&'a Pod, String> {
+    let index = pods::find(file, &options.namespace, name);
+    let pod = index.and_then(|i| file.pods.get(i));
+    pod.ok_or_else(|| pods::not_found(file, &options.namespace, name))
+}
+
+/// Docker's id of a running container that `debug` is to look into.
+///
+/// # Errors
+/// A message for the user.
+pub fn running(pod: &Pod, wanted: &str) -> Result<String, String> {
+    let full = pod.metadata.name.as_deref().unwrap_or_default();
+    if !every(pod).any(|c| c.name == wanted) {
+        return Err(format!("container {wanted} is not valid for pod {full}"));
+    }
+    let status = status_of(pod, wanted).filter(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
+    match status.and_then(|s| s.container_id.as_deref()) {
+        Some(id) => docker_id(id),
+        None => Err(format!("container \"{wanted}\" in pod \"{full}\" is not running")),
+    }
+}
+
+/// A container of the pod has this name already.
+#[must_use]
+pub fn is_taken(pod: &Pod, name: &str) -> bool {
+    every(pod).any(|c| c.name == name) || ephemeral(pod).any(|s| s.name == name)
+}
+
 /// The pod and the container that is named, or the default one with a note when there was a choice.
 fn choose<'a>(
     file: &'a StatusFile,
     options: &Options,
     name: &str,
-) -> Result<(&'a Pod, &'a Container, Option<String>), String> {
-    let index = pods::find(file, &options.namespace, name);
-    let pod = index.and_then(|i| file.pods.get(i));
-    let pod = pod.ok_or_else(|| pods::not_found(file, &options.namespace, name))?;
+) -> Result<(&'a Pod, Chosen<'a>, Option<String>), String> {
+    let pod = pod(file, options, name)?;
     let full = pod.metadata.name.as_deref().unwrap_or(name);
     if let Some(wanted) = &options.container {
-        let container = every(pod).find(|c| c.name == *wanted);
-        let container = container.ok_or_else(|| format!("container {wanted} is not valid for pod {full}"))?;
-        return Ok((pod, container, None));
+        let of_spec = every(pod).find(|c| c.name == *wanted).map(Chosen::of);
+        let added =
+            || ephemeral(pod).find(|s| s.name == *wanted).map(|s| Chosen { name: &s.name, tty: None });
+        let chosen = of_spec.or_else(added);
+        let chosen = chosen.ok_or_else(|| format!("container {wanted} is not valid for pod {full}"))?;
+        return Ok((pod, chosen, None));
     }
     let annotated = pod.metadata.annotations.as_ref().and_then(|a| a.get(DEFAULT_CONTAINER));
     if let Some(container) = annotated.and_then(|wanted| every(pod).find(|c| c.name == *wanted)) {
-        return Ok((pod, container, None));
+        return Ok((pod, Chosen::of(container), None));
     }
     let first = regular(pod).next().ok_or_else(|| format!("pod {full} has no containers"))?;
     let mut names: Vec<String> = regular(pod).map(|c| c.name.clone()).collect();
     names.extend(init(pod).map(|c| format!("{} (init)", c.name)));
+    names.extend(ephemeral(pod).map(|s| format!("{} (ephem)", s.name)));
     let note = (names.len() > 1)
         .then(|| format!("Defaulted container \"{}\" out of: {}", first.name, names.join(", ")));
-    Ok((pod, first, note))
+    Ok((pod, Chosen::of(first), note))
 }
 
 fn regular(pod: &Pod) -> impl Iterator<Item = &Container> {
@@ -111,7 +159,13 @@ fn every(pod: &Pod) -> impl Iterator<Item = &Container> {
 fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let regular = status.container_statuses.iter().flatten();
-    regular.chain(status.init_container_statuses.iter().flatten()).find(|s| s.name == name)
+    let all = regular.chain(status.init_container_statuses.iter().flatten());
+    all.chain(ephemeral(pod)).find(|s| s.name == name)
+}
+
+/// Statuses of the containers that were added to the running pod.
+fn ephemeral(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    pod.status.iter().flat_map(|s| s.ephemeral_container_statuses.iter().flatten())
 }
 
 /// The container that runs, or the one that ran last (in back-off, that is the one with the log).

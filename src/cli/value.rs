@@ -2,6 +2,7 @@
 //! the kubelet and kubectl know.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::pod::Source;
 
@@ -73,6 +74,66 @@ pub fn is_dns_subdomain(name: &str) -> bool {
             && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     name.len() <= 253 && name.split('.').all(label)
+}
+
+/// Addresses with commas between.
+///
+/// # Errors
+/// A word that is none.
+pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+    let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
+    words.map(|word| word.parse().map_err(|_| format!("{word:?} is not an IP address"))).collect()
+}
+
+/// `--node-ip`: at most one address of each family.
+///
+/// # Errors
+/// Anything else.
+pub fn node_ips(text: &str) -> Result<Vec<IpAddr>, String> {
+    let list = addresses(text)?;
+    match list.as_slice() {
+        [] | [_] => Ok(list),
+        [a, b] if a.is_ipv4() != b.is_ipv4() => Ok(list),
+        _ => Err("must be one address, or one of IPv4 and one of IPv6".to_owned()),
+    }
+}
+
+/// A domain, without the dot at its end; empty for none.
+///
+/// # Errors
+/// It is not one.
+pub fn domain(text: &str) -> Result<String, String> {
+    let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
+    if name.is_empty() || is_dns_subdomain(&name) { Ok(name) } else { Err("is not a domain".to_owned()) }
+}
+
+/// Name of a Docker network; `None` for Docker's own bridge.
+///
+/// # Errors
+/// It is not one, or one that no pod can have for itself.
+pub fn network(text: &str) -> Result<Option<String>, String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match text {
+        "" | "bridge" | "default" => Ok(None),
+        "host" | "none" => Err("pods need a network that gives them addresses".to_owned()),
+        _ if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(good) => {
+            Ok(Some(text.to_owned()))
+        }
+        _ => Err("is not a name of a Docker network".to_owned()),
+    }
+}
+
+/// A subnet in CIDR notation.
+///
+/// # Errors
+/// It is none.
+pub fn cidr(text: &str) -> Result<String, String> {
+    let parts =
+        text.split_once('/').and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse::<u8>().ok()?)));
+    match parts {
+        Some((IpAddr::V4(_), 0..=32) | (IpAddr::V6(_), 0..=128)) => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is not a subnet, such as 10.88.0.0/16")),
+    }
 }
 
 /// `--host-network-sources`: `*`, or names of sources; empty for none.
@@ -149,6 +210,28 @@ mod tests {
         assert!(read("-a=b").is_err());
         assert!(read("A_/b=c").is_err());
         assert!(read("a=b c").is_err());
+    }
+
+    #[test]
+    fn addresses_and_networks() {
+        let ips =
+            |text: &str| node_ips(text).map(|list| list.iter().map(IpAddr::to_string).collect::<Vec<_>>());
+        assert_eq!(ips("192.0.2.1, fd00::1"), Ok(vec!["192.0.2.1".to_owned(), "fd00::1".to_owned()]));
+        assert_eq!(ips(""), Ok(vec![]));
+        assert!(ips("192.0.2.1,192.0.2.2").is_err() && ips("x").is_err() && ips("1.2.3.4,::1,::2").is_err());
+        assert_eq!(domain("Cluster.Local."), Ok("cluster.local".to_owned()));
+        assert_eq!(domain("."), Ok(String::new()));
+        assert!(domain("a b").is_err());
+        assert_eq!(network("pods"), Ok(Some("pods".to_owned())));
+        assert_eq!((network(""), network("bridge")), (Ok(None), Ok(None)));
+        for bad in ["host", "none", "container:x", "-a", "a/b"] {
+            assert!(network(bad).is_err(), "{bad}");
+        }
+        assert_eq!(cidr("10.0.0.0/8"), Ok("10.0.0.0/8".to_owned()));
+        assert_eq!(cidr("fd00::/64"), Ok("fd00::/64".to_owned()));
+        for bad in ["10.0.0.0", "10.0.0.0/33", "fd00::/129", "x/8"] {
+            assert!(cidr(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

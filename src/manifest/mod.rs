@@ -13,6 +13,8 @@ mod path;
 pub mod quantity;
 mod references;
 mod scalar;
+#[cfg(test)]
+pub(crate) mod shape;
 pub mod static_pod;
 pub mod support;
 mod types;

@@ -42,6 +42,9 @@ const fn refused(field: &'static str, harmless: &'static [&'static str], why: &'
 }
 
 const NO: &[&str] = &["false"];
+const PLAIN: &[&str] = &["\"Plaintext\""];
+const HTTP_1: &str = "requests are made in HTTP/1.1";
+const NO_TLS: &str = "gRPC is spoken without TLS";
 const ONE_NODE: &str = "there is one node and no scheduler";
 const NO_VOLUMES: &str = "there are no volumes yet";
 const NO_SECURITY: &str = "this protection is not applied yet";
@@ -79,18 +82,18 @@ const TABLE: &[Row] = &[
     ignored("spec.affinity", &[], ONE_NODE),
     ignored("spec.automountServiceAccountToken", NO, NO_CLUSTER),
     yes("spec.containers"),
-    refused("spec.dnsConfig", &[], "containers get the host's resolver settings"),
-    ignored("spec.dnsPolicy", &["\"ClusterFirst\"", "\"Default\""], "containers get the host's resolver settings"),
+    yes("spec.dnsConfig"),
+    yes("spec.dnsPolicy"),
     ignored("spec.enableServiceLinks", NO, NO_CLUSTER),
     refused("spec.ephemeralContainers", &[], "they cannot be in a manifest"),
     ignored("spec.evictionResponders", &[], NO_CLUSTER),
-    refused("spec.hostAliases", &[], "/etc/hosts is not managed yet"),
+    yes("spec.hostAliases"),
     yes("spec.hostIPC"),
     yes("spec.hostNetwork"),
     yes("spec.hostPID"),
     refused("spec.hostUsers", &["true"], "user namespaces are not set up"),
     yes("spec.hostname"),
-    refused("spec.hostnameOverride", &[], "the host name comes from spec.hostname"),
+    yes("spec.hostnameOverride"),
     yes("spec.imagePullSecrets"),
     yes("spec.initContainers"),
     yes("spec.nodeName"),
@@ -111,9 +114,9 @@ const TABLE: &[Row] = &[
     refused("spec.securityContext", &[], NO_SECURITY),
     refused("spec.serviceAccount", &[], NO_CLUSTER),
     refused("spec.serviceAccountName", &[], NO_CLUSTER),
-    refused("spec.setHostnameAsFQDN", NO, "there is no cluster domain"),
+    yes("spec.setHostnameAsFQDN"),
     yes("spec.shareProcessNamespace"),
-    refused("spec.subdomain", &[], "there is no cluster domain"),
+    yes("spec.subdomain"),
     yes("spec.terminationGracePeriodSeconds"),
     ignored("spec.tolerations", &[], "the node has no taints"),
     ignored("spec.topologySpreadConstraints", &[], ONE_NODE),
@@ -122,21 +125,27 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].command"),
     yes("spec.containers[*].env"),
     yes("spec.containers[*].env[*].valueFrom.configMapKeyRef"),
-    refused("spec.containers[*].env[*].valueFrom.fieldRef", &[], "fields of the pod are not filled in yet"),
+    yes("spec.containers[*].env[*].valueFrom.fieldRef"),
     refused("spec.containers[*].env[*].valueFrom.fileKeyRef", &[], NO_VOLUMES),
-    refused("spec.containers[*].env[*].valueFrom.resourceFieldRef", &[], "resources are not filled in yet"),
+    yes("spec.containers[*].env[*].valueFrom.resourceFieldRef"),
     yes("spec.containers[*].env[*].valueFrom.secretKeyRef"),
     yes("spec.containers[*].envFrom"),
     yes("spec.containers[*].image"),
     yes("spec.containers[*].imagePullPolicy"),
     yes("spec.containers[*].lifecycle"),
     yes("spec.containers[*].lifecycle.postStart"),
+    refused("spec.containers[*].lifecycle.postStart.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].lifecycle.preStop"),
+    refused("spec.containers[*].lifecycle.preStop.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].lifecycle.stopSignal"),
     yes("spec.containers[*].livenessProbe"),
+    refused("spec.containers[*].livenessProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].livenessProbe.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].name"),
     yes("spec.containers[*].ports"),
     yes("spec.containers[*].readinessProbe"),
+    refused("spec.containers[*].readinessProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].readinessProbe.httpGet.protocol", &[], HTTP_1),
     ignored("spec.containers[*].resizePolicy", &[], "a container is not resized while it runs"),
     yes("spec.containers[*].resources"),
     refused("spec.containers[*].resources.claims", &[], "there are no devices"),
@@ -164,6 +173,8 @@ const TABLE: &[Row] = &[
     refused("spec.containers[*].securityContext.seccompProfile", &[], NO_SECURITY),
     refused("spec.containers[*].securityContext.windowsOptions", &[], "this node runs Linux"),
     yes("spec.containers[*].startupProbe"),
+    refused("spec.containers[*].startupProbe.grpc.mode", PLAIN, NO_TLS),
+    refused("spec.containers[*].startupProbe.httpGet.protocol", &[], HTTP_1),
     yes("spec.containers[*].stdin"),
     yes("spec.containers[*].stdinOnce"),
     yes("spec.containers[*].terminationMessagePath"),
@@ -293,57 +304,56 @@ fn asks(node: &Node, row: &Row) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use k8s_openapi::api::core::v1 as api;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-    use serde::de::{Deserialize, Deserializer, Error, Visitor, value};
-
     use super::*;
-
-    /// Learns the names of a struct's fields from how it asks to be decoded.
-    struct FieldNames<'a>(&'a mut Vec<&'static str>);
-
-    impl<'de> Deserializer<'de> for FieldNames<'_> {
-        type Error = value::Error;
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
-            Err(Error::custom("not a struct"))
-        }
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _: &'static str,
-            fields: &'static [&'static str],
-            _: V,
-        ) -> Result<V::Value, Self::Error> {
-            self.0.extend(fields);
-            Err(Error::custom("names known"))
-        }
-        serde::forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
-            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-
-    fn fields<'de, T: Deserialize<'de>>() -> BTreeSet<&'static str> {
-        let mut names = Vec::new();
-        assert!(T::deserialize(FieldNames(&mut names)).is_err());
-        names.into_iter().collect()
-    }
+    use crate::manifest::shape::{self, Shape};
 
     /// The API's fields and the table's rows are the same, so that a new field of the API is decided on.
     #[test]
     fn every_field_is_in_the_table_once() {
-        for (parent, fields) in [
-            ("metadata", fields::<ObjectMeta>()),
-            ("spec", fields::<api::PodSpec>()),
-            ("spec.containers[*]", fields::<api::Container>()),
-            ("spec.containers[*].env[*].valueFrom", fields::<api::EnvVarSource>()),
-            ("spec.containers[*].lifecycle", fields::<api::Lifecycle>()),
-            ("spec.containers[*].securityContext", fields::<api::SecurityContext>()),
+        let shapes = shape::of_pod();
+        for parent in [
+            "metadata",
+            "spec",
+            "spec.containers[*]",
+            "spec.containers[*].env[*].valueFrom",
+            "spec.containers[*].lifecycle",
+            "spec.containers[*].securityContext",
         ] {
+            let fields: BTreeSet<&str> = shape::fields(&shapes, parent).map(|shape| shape.name).collect();
             let rows: Vec<&str> = names_below(parent).collect();
             assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), fields, "{parent}");
         }
         let all: BTreeSet<&str> = TABLE.iter().map(|r| r.field).collect();
         assert_eq!(all.len(), TABLE.len());
+    }
+
+    /// Every field of a pod, however deep, with what is done with it. A field that a new version of the API
+    /// brings shows here, and has to be decided on: it is carried out, or it gets a row.
+    #[test]
+    fn every_field_of_a_pod_is_decided_on() {
+        let shapes = shape::of_pod();
+        let mut text = String::new();
+        for Shape { path, kind, .. } in &shapes {
+            let written = shape::as_row(path);
+            let rows: Vec<&Row> = parents(&written).filter_map(super::row).collect();
+            let says_no = |row: &&&Row| row.support != Support::Supported;
+            let decided = rows.iter().find(says_no).or(rows.last());
+            let decided = decided.unwrap_or_else(|| panic!("{path} is decided on nowhere"));
+            let what = match decided.support {
+                Support::Supported => "supported".to_owned(),
+                Support::Ignored(why) => format!("ignored: {why}"),
+                Support::Refused(why) => format!("refused: {why}"),
+            };
+            text.push_str(&format!("{path} <{kind}> {what}\n"));
+        }
+        assert!(shapes.len() > 500, "{}", shapes.len());
+        crate::cli::golden("support.txt", &text);
+    }
+
+    /// A path's beginnings and itself, as rows are written.
+    fn parents(path: &str) -> impl Iterator<Item = &str> {
+        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+        ends.map(|end| path[..end].trim_end_matches("[*]"))
     }
 
     /// A row whose parents are not all supported would never be reached.

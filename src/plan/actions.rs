@@ -128,7 +128,8 @@ pub struct PodActions {
 /// What spec/03 says of one pass is said here of what is observed now, since the plan is made again after
 /// each step. Where the kubelet would run a container once more only because it still holds the verdict of
 /// the pass before (container-level policy `Never` in a sandbox that is replaced), never means never.
-/// Ephemeral containers and in-place resize do not exist here.
+/// Ephemeral containers are not the plan's: they live as long as the sandbox that they joined. In-place resize
+/// does not exist here.
 #[must_use]
 pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes, _now: Mono) -> PodActions {
     match sandbox_change(pod, observed) {
@@ -143,6 +144,7 @@ pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
     match start.kind {
         ContainerKind::Regular => pod.spec.containers.get(start.index),
         ContainerKind::Init | ContainerKind::Sidecar => pod.init_containers().get(start.index),
+        ContainerKind::Ephemeral => None,
     }
 }
 
@@ -310,6 +312,9 @@ fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut
     for owned in observed.all.iter().filter(|c| c.uid == pod.uid && c.state.is_running()) {
         let Some(name) = owned.container_name().filter(|_| !known.contains(&owned.id)) else { continue };
         let joined = owned.sandbox_id() == Some(current.id.as_str());
+        if joined && owned.is_kind(ContainerKind::Ephemeral) {
+            continue;
+        }
         let (what, reason) = match pod.container(name) {
             None => ("is not in the pod's spec", KillReason::Changed),
             Some((kind, _)) if has_newer(pod, observed, kind, owned) => {
@@ -330,7 +335,7 @@ fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut
 fn has_newer(pod: &DesiredPod, observed: &Observed, kind: ContainerKind, owned: &Owned) -> bool {
     let instances = observed.instances(&pod.uid, owned.container_name().unwrap_or_default());
     let newest = match kind {
-        ContainerKind::Regular => instances.first(),
+        ContainerKind::Regular | ContainerKind::Ephemeral => instances.first(),
         ContainerKind::Init | ContainerKind::Sidecar => {
             instances.iter().find(|c| c.sandbox_id() == owned.sandbox_id())
         }

@@ -20,7 +20,7 @@ fn turn(owned: &Owned) -> Turn {
     match &owned.role {
         Role::Sandbox { .. } => Turn::Sandbox,
         Role::Container { kind: ContainerKind::Sidecar, index, .. } => Turn::Sidecar(Reverse(*index)),
-        Role::Container { kind: ContainerKind::Regular | ContainerKind::Init, .. } => Turn::Containers,
+        Role::Container { .. } => Turn::Containers,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
 ///
 /// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
-/// one of all while it is made and not yet started; the newest sandbox. Plain init containers of earlier
+/// one of all while it is made and not yet started; the newest sandbox, with its ephemeral containers. Plain init containers of earlier
 /// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
 /// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
 #[must_use]
@@ -45,6 +45,9 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
             by_name.entry(name).or_default().push(owned);
         }
     }
+    let ephemeral = observed.all.iter().filter(|c| c.is_kind(ContainerKind::Ephemeral) && c.uid == pod.uid);
+    let here = |c: &&Owned| current.is_some() && c.sandbox_id() == current;
+    keep.extend(ephemeral.filter(here).map(|c| c.id.as_str()));
     for (name, mut instances) in by_name {
         let Some((kind, container)) = pod.container(name) else { continue };
         order::sort_by(&mut instances, |a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));

@@ -191,7 +191,7 @@ fn command(words: &[String], container: &Container) -> Vec<String> {
     let env = container.env.iter().flatten().filter(here).cloned().collect();
     let asked = Container { env: Some(env), command: Some(words.to_vec()), ..Container::default() };
     // Without objects to look up nothing can be missing.
-    env::expand(&asked, "", &Objects::new()).ok().and_then(|e| e.command).unwrap_or_default()
+    env::expand(&asked, "", &Objects::new(), None).ok().and_then(|e| e.command).unwrap_or_default()
 }
 
 fn http_get(get: &HTTPGetAction, ports: &[ContainerPort]) -> HttpGet {

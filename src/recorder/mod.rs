@@ -15,7 +15,7 @@ use std::fmt;
 use crate::limits;
 use crate::object::{Content, Objects};
 use crate::order;
-use crate::pod::PodKey;
+use crate::pod::{ContainerKind, PodKey};
 
 pub use ring::Ring;
 pub use words::Words;
@@ -49,11 +49,54 @@ impl Weight {
     }
 }
 
+/// Lists of containers in a pod's spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum List {
+    /// `initContainers`, sidecars too.
+    Init,
+    /// `containers`.
+    Regular,
+    /// `ephemeralContainers`.
+    Ephemeral,
+}
+
+impl List {
+    /// Where containers of this kind stand.
+    #[must_use]
+    pub fn of(kind: ContainerKind) -> List {
+        match kind {
+            ContainerKind::Init | ContainerKind::Sidecar => List::Init,
+            ContainerKind::Regular => List::Regular,
+            ContainerKind::Ephemeral => List::Ephemeral,
+        }
+    }
+
+    /// The API's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            List::Init => "initContainers",
+            List::Regular => "containers",
+            List::Ephemeral => "ephemeralContainers",
+        }
+    }
+
+    /// The reverse; anything else is taken for the ordinary list.
+    #[must_use]
+    pub fn parse(text: &str) -> List {
+        match text {
+            "initContainers" => List::Init,
+            "ephemeralContainers" => List::Ephemeral,
+            _ => List::Regular,
+        }
+    }
+}
+
 /// The container that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// It stands among `initContainers`, sidecars too.
-    pub init: bool,
+    /// The list that it stands in.
+    pub list: List,
     /// Its name in the pod.
     pub name: String,
 }
@@ -61,7 +104,7 @@ pub struct Subject {
 impl fmt::Display for Subject {
     /// `involvedObject.fieldPath`: `spec.containers{web}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = if self.init { "initContainers" } else { "containers" };
+        let list = self.list.as_str();
         write!(f, "spec.{list}{{{}}}", self.name)
     }
 }

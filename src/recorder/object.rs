@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::ring::Kept;
-use super::{PodEvent, Subject, Weight};
+use super::{List, PodEvent, Subject, Weight};
 use crate::limits;
 use crate::pod::PodKey;
 
@@ -118,7 +118,7 @@ impl EventObject {
             "" => None,
             path => {
                 let (list, name) = path.strip_prefix("spec.")?.strip_suffix('}')?.split_once('{')?;
-                Some(Subject { init: list == "initContainers", name: name.to_owned() })
+                Some(Subject { list: List::parse(list), name: name.to_owned() })
             }
         };
         let pod = PodKey { namespace: of.namespace, name: of.name };

@@ -15,7 +15,7 @@ fn at(seconds: u64) -> Now {
 
 fn event(uid: &str, container: &str, words: Words) -> PodEvent {
     let pod = PodKey { namespace: "default".into(), name: "web-node1".into() };
-    let subject = (!container.is_empty()).then(|| Subject { init: false, name: container.into() });
+    let subject = (!container.is_empty()).then(|| Subject { list: List::Regular, name: container.into() });
     PodEvent::new(pod, uid.into(), subject, words)
 }
 
@@ -122,7 +122,7 @@ fn what_is_written_is_read_and_restored() {
     ring.add(event("u1", "web", words::started()), &at(0));
     ring.add(event("u1", "", words::sandbox_changed()), &at(1));
     let mut init = event("u1", "setup", words::error("no"));
-    init.subject = Some(Subject { init: true, name: "setup".into() });
+    init.subject = Some(Subject { list: List::Init, name: "setup".into() });
     ring.add(init.clone(), &at(2));
     ring.add(init, &at(9));
     let bytes = object::render("node1", &ring.all());

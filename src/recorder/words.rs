@@ -164,6 +164,20 @@ pub fn sandbox_failed(why: &str) -> Words {
     warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))
 }
 
+/// Part of a pod's resolver settings had to be left out; `what` is the kubelet's sentence.
+#[must_use]
+pub fn dns_config(what: String) -> Words {
+    warning("DNSConfigForming", what)
+}
+
+/// Cluster DNS is asked for, and there is none.
+#[must_use]
+pub fn missing_cluster_dns() -> Words {
+    let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+                   \"ClusterFirst\" policy. Falling back to \"Default\" policy.";
+    warning("MissingClusterDNS", message)
+}
+
 /// What a probe brought, in the words of `probe::outcome`.
 #[must_use]
 pub fn probe(reason: &'static str, text: String) -> Words {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::network::Wanted;
 use crate::termination::LogFile;
 
 /// Body of an exec create.
@@ -65,6 +66,12 @@ pub struct CreateBody {
     /// Must be there before the create: whoever sends it makes it, or takes its mount out. Not sent.
     #[serde(skip)]
     pub termination_file: Option<LogFile>,
+    /// What the network needs before the create. Not sent.
+    #[serde(skip)]
+    pub network: Option<Box<Wanted>>,
+    /// Names on a network; joined at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networking_config: Option<NetworkingConfig>,
 }
 
 impl fmt::Debug for CreateBody {
@@ -102,6 +109,12 @@ pub struct HostConfig {
     pub uts_mode: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub port_bindings: BTreeMap<String, Vec<PortBinding>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns_search: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns_options: Vec<String>,
     pub restart_policy: RestartPolicyBody,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
@@ -125,6 +138,58 @@ pub struct HostConfig {
     pub log_config: Option<LogConfig>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
+}
+
+/// Body of a network create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkBody {
+    /// Name.
+    pub name: String,
+    /// Refuse a second one of the same name; Docker alone would make it.
+    pub check_duplicate: bool,
+    /// `bridge`.
+    pub driver: &'static str,
+    /// It has IPv6 addresses too.
+    #[serde(rename = "EnableIPv6")]
+    pub enable_ipv6: bool,
+    /// Subnets; Docker's choice when absent.
+    #[serde(rename = "IPAM", skip_serializing_if = "Option::is_none")]
+    pub ipam: Option<Ipam>,
+    /// Whose it is.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Subnets of a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Ipam {
+    /// One entry each.
+    pub config: Vec<Subnet>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Subnet {
+    /// In CIDR notation.
+    pub subnet: String,
+}
+
+/// How a container takes part in networks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkingConfig {
+    /// By the network's name.
+    pub endpoints_config: BTreeMap<String, Endpoint>,
+}
+
+/// Its place in one network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Endpoint {
+    /// Names by which others on that network find it.
+    pub aliases: Vec<String>,
 }
 
 /// A file or directory of the host in the container. Its source must exist: Docker makes nothing here,

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, EnvVarSource};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 
+use crate::downward::{self, Facts};
 use crate::limits;
 use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 use crate::order;
@@ -40,7 +41,7 @@ impl fmt::Debug for Expanded {
 
 /// What the kubelet's makeEnvironmentVariables makes of `envFrom`, then `env`: of equal names the later
 /// one wins, and a variable sees only those before it. Command and arguments see them all. `namespace` is
-/// the pod's.
+/// the pod's; without `facts` a field of it is left out.
 ///
 /// `envFrom` takes any key as a name: every key the API allows is a good name since upstream relaxed its
 /// rule (KEP-4369), so that none is left out.
@@ -48,9 +49,14 @@ impl fmt::Debug for Expanded {
 /// # Errors
 /// An object or key that is not optional is not there, or its value cannot be a variable. In the kubelet's
 /// words, for reason `CreateContainerConfigError`.
-pub fn expand(container: &Container, namespace: &str, objects: &Objects) -> Result<Expanded, String> {
+pub fn expand(
+    container: &Container,
+    namespace: &str,
+    objects: &Objects,
+    facts: Option<&Facts<'_>>,
+) -> Result<Expanded, String> {
     let mut budget = Budget { left: limits::EXPANSION_BYTES, cut: false };
-    let mut lookup = Lookup { namespace, objects, left: limits::ENVIRONMENT_BYTES };
+    let mut lookup = Lookup { namespace, objects, facts, left: limits::ENVIRONMENT_BYTES };
     let mut known = Known::default();
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
@@ -69,7 +75,7 @@ pub fn expand(container: &Container, namespace: &str, objects: &Objects) -> Resu
     for var in container.env.iter().flatten() {
         let value = match &var.value_from {
             None => substitute(var.value.as_deref().unwrap_or(""), &known, &mut budget),
-            Some(from) => match lookup.key(from)? {
+            Some(from) => match lookup.value(from, var, container)? {
                 Some(value) => value,
                 None => continue,
             },
@@ -83,6 +89,16 @@ pub fn expand(container: &Container, namespace: &str, objects: &Objects) -> Resu
     let command = list(container.command.as_deref());
     let args = list(container.args.as_deref());
     Ok(Expanded { env: known.entries(), command, args, cut: budget.cut })
+}
+
+/// Which addresses the environment tells: of the pod, and of the node.
+#[must_use]
+pub fn tells_addresses(container: &Container) -> (bool, bool) {
+    let fields = container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()?.field_ref.as_ref());
+    fields.fold((false, false), |(pod, node), field| {
+        let path = field.field_path.as_str();
+        (pod || downward::needs_pod_ip(path), node || downward::needs_host_ip(path))
+    })
 }
 
 /// Variables so far.
@@ -111,6 +127,7 @@ impl<'a> Known<'a> {
 struct Lookup<'a> {
     namespace: &'a str,
     objects: &'a Objects,
+    facts: Option<&'a Facts<'a>>,
     /// Bytes that may still be taken.
     left: usize,
 }
@@ -131,6 +148,25 @@ impl<'a> Lookup<'a> {
     }
 
     /// The value that `valueFrom` names. `None`: it is not there, and need not be.
+    fn value(
+        &mut self,
+        from: &EnvVarSource,
+        var: &EnvVar,
+        container: &Container,
+    ) -> Result<Option<String>, String> {
+        let Some(facts) = self.facts else { return self.key(from) };
+        let value = match (&from.field_ref, &from.resource_field_ref) {
+            (Some(field), _) => downward::field(&field.field_path, facts)?,
+            (None, Some(resource)) => downward::resource(resource, facts, &container.name)?,
+            (None, None) => return self.key(from),
+        };
+        if value.contains('\0') {
+            return Err(format!("variable {} cannot be set: its value holds a NUL byte", var.name));
+        }
+        self.take(var.name.len().saturating_add(value.len()))?;
+        Ok(Some(value))
+    }
+
     fn key(&mut self, from: &EnvVarSource) -> Result<Option<String>, String> {
         let (kind, name, key, optional) = match (&from.config_map_key_ref, &from.secret_key_ref) {
             (Some(it), _) => (ObjectKind::ConfigMap, &it.name, &it.key, it.optional),
@@ -155,11 +191,15 @@ impl<'a> Lookup<'a> {
         if text.contains('\0') {
             return unfit("it holds a NUL byte");
         }
-        let Some(left) = self.left.checked_sub(key.len().saturating_add(text.len())) else {
-            return Err(format!("the environment is larger than {} bytes", limits::ENVIRONMENT_BYTES));
-        };
-        self.left = left;
+        self.take(key.len().saturating_add(text.len()))?;
         Ok(text.to_owned())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left
+            .ok_or_else(|| format!("the environment is larger than {} bytes", limits::ENVIRONMENT_BYTES))?;
+        Ok(())
     }
 }
 
@@ -247,13 +287,12 @@ mod looked_up;
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::EnvVar;
     use proptest::prelude::*;
 
     use super::*;
 
     fn expand(container: &Container) -> Expanded {
-        super::expand(container, "default", &Objects::new()).unwrap()
+        super::expand(container, "default", &Objects::new(), None).unwrap()
     }
 
     fn container(env: &[(&str, &str)], command: &[&str], args: &[&str]) -> Container {

@@ -2,27 +2,26 @@
 //! image is looked up, nothing is created, nothing fails. What cannot be mapped was refused or reported
 //! by `manifest/`; a field that is not named here is not set, and Docker's default holds.
 //!
-//! Hostname and ports go on the sandbox only: on a container that joins its network they make the create
-//! fail.
+//! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
+//! make the create fail.
+
+pub mod ephemeral;
+pub mod network;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort};
+use k8s_openapi::api::core::v1::Container;
 
 use crate::json;
 use crate::manifest::hash;
+use crate::network::{NetworkConfig, files};
 use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
-use crate::runtime::{
-    CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Mount, PortBinding, labels, names, resources,
-};
+use crate::runtime::{CreateBody, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources};
 use crate::termination::{self, LogFile};
-
-/// Longest host name, bytes.
-const HOSTNAME_BYTES: usize = 63;
 
 /// What the mapping needs to know of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +36,10 @@ pub struct MapConfig {
     pub node_memory: i64,
     /// How Docker rotates logs.
     pub logs: LogLimits,
+    /// Name of the node.
+    pub node_name: String,
+    /// The node's network.
+    pub network: NetworkConfig,
 }
 
 /// How much of a container's output is kept. What a container was made with holds as long as it lives: other
@@ -52,7 +55,7 @@ pub struct LogLimits {
 impl LogLimits {
     /// Docker's words for it. Bytes without a unit: Docker's `m` is no Mi. The driver is named, for the
     /// engine's default may be one that keeps nothing that can be read.
-    fn config(self) -> LogConfig {
+    pub fn config(self) -> LogConfig {
         let options = self.max_bytes.map(|bytes| {
             [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
                 .map(|(key, value)| (key.to_owned(), value))
@@ -64,10 +67,7 @@ impl LogLimits {
 /// Docker name and create body of a pod's sandbox.
 #[must_use]
 pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, CreateBody) {
-    let host_network = pod.host_network();
-    let port_bindings = port_bindings(pod);
     let mut host = HostConfig {
-        network_mode: if host_network { "host".into() } else { String::new() },
         ipc_mode: if flag(pod.spec.host_ipc) { "host".into() } else { "shareable".into() },
         pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
         security_opt: vec!["no-new-privileges".into()],
@@ -76,22 +76,20 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         ..HostConfig::default()
     };
     resources::apply_sandbox(&mut host, config.oom_floor);
-    let exposed_ports = order::map(port_bindings.keys().map(|key| (key.clone(), Empty {})));
-    host.port_bindings = port_bindings;
-    let body = CreateBody {
+    let mut body = CreateBody {
         image: config.infra_image.clone(),
-        hostname: (!host_network).then(|| hostname(pod)),
-        exposed_ports,
         labels: sandbox_labels(pod, attempt, config),
         healthcheck: Some(no_healthcheck()),
         host_config: host,
         ..CreateBody::default()
     };
+    network::sandbox(&mut body, pod, &config.network, &config.node_name);
     (names::sandbox(&pod.key, &pod.uid, attempt), body)
 }
 
 /// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
-/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it.
+/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it, `ips` what is known of
+/// the pod's addresses.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
@@ -99,6 +97,7 @@ pub fn container(
     attempt: u32,
     sandbox_id: &str,
     expanded: Expanded,
+    ips: &[String],
     config: &MapConfig,
 ) -> Option<(String, CreateBody)> {
     let (kind, spec) = match at.kind {
@@ -107,6 +106,8 @@ pub fn container(
             let spec = pod.init_containers().get(at.index)?;
             (init_kind(spec), spec)
         }
+        // Those are made by `podkeeper debug`.
+        ContainerKind::Ephemeral => return None,
     };
     let joined = format!("container:{sandbox_id}");
     let mut host = HostConfig {
@@ -129,7 +130,7 @@ pub fn container(
     });
     let termination_file = termination_mount.is_some().then_some(termination_file);
     host.mounts.extend(termination_mount);
-    let body = CreateBody {
+    let mut body = CreateBody {
         image: image(spec).into(),
         entrypoint: expanded.command,
         cmd: expanded.args,
@@ -145,6 +146,9 @@ pub fn container(
         termination_file,
         ..CreateBody::default()
     };
+    let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, files::HOSTS);
+    let hosts_path = hosts_path.to_string_lossy().into_owned();
+    network::container(&mut body, pod, spec, ips, &config.network, hosts_path);
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
 }
 
@@ -155,23 +159,8 @@ pub fn kind_word(kind: ContainerKind) -> &'static str {
         ContainerKind::Init => "init",
         ContainerKind::Sidecar => "sidecar",
         ContainerKind::Regular => "regular",
+        ContainerKind::Ephemeral => "ephemeral",
     }
-}
-
-/// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut
-/// to 63 bytes without a trailing `-` or `.` (spec/10 section 8).
-#[must_use]
-pub fn hostname(pod: &DesiredPod) -> String {
-    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-    let mut name = given(&pod.spec.hostname_override)
-        .or_else(|| given(&pod.spec.hostname))
-        .unwrap_or_else(|| pod.key.name.clone());
-    if name.len() > HOSTNAME_BYTES {
-        let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-        name.truncate(end);
-        name.truncate(name.trim_end_matches(['-', '.']).len());
-    }
-    name
 }
 
 fn flag(value: Option<bool>) -> bool {
@@ -199,38 +188,6 @@ fn pid_mode(pod: &DesiredPod, joined: &str) -> String {
 /// The image's own health check would wake the node for an answer nobody reads.
 fn no_healthcheck() -> Healthcheck {
     Healthcheck { test: vec!["NONE".into()] }
-}
-
-/// Host ports of everything that lives as long as the pod: regular containers and sidecars. None under
-/// host network, where a container's port is the host's already.
-fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
-    let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
-    if pod.host_network() {
-        return found;
-    }
-    let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
-    for port in lasting.flat_map(|(_, container)| container.ports.iter().flatten()) {
-        let Some(host_port) = port.host_port.filter(|&host_port| host_port != 0) else { continue };
-        let binding = PortBinding {
-            host_ip: port.host_ip.clone().unwrap_or_default(),
-            host_port: host_port.to_string(),
-        };
-        let bindings = found.entry(port_key(port)).or_default();
-        if !bindings.contains(&binding) {
-            bindings.push(binding);
-        }
-    }
-    found
-}
-
-/// `80/tcp`; a protocol that Docker does not know falls to tcp.
-fn port_key(port: &ContainerPort) -> String {
-    let protocol = match port.protocol.as_deref() {
-        Some("UDP") => "udp",
-        Some("SCTP") => "sctp",
-        _ => "tcp",
-    };
-    format!("{}/{protocol}", port.container_port)
 }
 
 /// The pod's own labels and annotations, and ours over them.

@@ -21,6 +21,7 @@ pub mod labels;
 mod lines;
 pub mod map;
 pub mod names;
+pub mod network;
 pub mod observe;
 mod pull;
 pub mod refusal;

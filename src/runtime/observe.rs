@@ -205,7 +205,8 @@ fn decimal(text: &str) -> Option<u32> {
 /// `sidecar.1`.
 fn kind(text: &str) -> Option<(ContainerKind, u32)> {
     let (word, index) = text.split_once('.')?;
-    let kinds = [ContainerKind::Init, ContainerKind::Sidecar, ContainerKind::Regular];
+    let kinds =
+        [ContainerKind::Init, ContainerKind::Sidecar, ContainerKind::Regular, ContainerKind::Ephemeral];
     let kind = kinds.into_iter().find(|kind| map::kind_word(*kind) == word)?;
     Some((kind, decimal(index)?))
 }

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::refusal::refusal;
 use super::types::{
-    Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info, Reply,
+    Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info,
+    NetworkDetail, Reply,
 };
 use crate::clock::Timestamp;
 use crate::order;
@@ -38,6 +39,8 @@ pub enum Form {
     Images,
     /// [`Reply::Info`].
     Info,
+    /// [`Reply::Network`].
+    Network,
     /// [`Reply::Output`].
     Output,
     /// [`Reply::Json`].
@@ -55,6 +58,7 @@ impl Form {
             | Call::Rename { .. }
             | Call::Resize { .. }
             | Call::ExecResize { .. }
+            | Call::NetworkCreate { .. }
             | Call::ImageTag { .. } => Form::Done,
             Call::Version | Call::ImageRemove { .. } | Call::ImageHistory { .. } => Form::Json,
             Call::List { .. } => Form::Containers,
@@ -66,6 +70,7 @@ impl Form {
             Call::ImageList => Form::Images,
             Call::Info => Form::Info,
             Call::LogTail { .. } => Form::Output,
+            Call::NetworkInspect { .. } => Form::Network,
         }
     }
 }
@@ -106,7 +111,17 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
         Form::Images => Reply::Images(each(body, image).map_err(|e| bad(&e))?),
         Form::Info => Reply::Info(info(&value()?)),
+        Form::Network => Reply::Network(network(&value()?)),
     })
+}
+
+fn network(value: &Value) -> NetworkDetail {
+    let configs = value.pointer("/IPAM/Config").and_then(Value::as_array);
+    let subnets = configs.into_iter().flatten().filter_map(|each| each.get("Subnet")?.as_str());
+    NetworkDetail {
+        name: value.get("Name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        subnets: subnets.map(str::to_owned).collect(),
+    }
 }
 
 /// The exit code in the answer to a wait.

@@ -134,6 +134,8 @@ impl Request {
                 format!("/images/{}/tag?repo={}&tag={}", encode_name(image), encode(repo), encode(tag)),
             ),
             Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
+            Call::NetworkInspect { name } => Request::new("GET", format!("/networks/{}", encode(name))),
+            Call::NetworkCreate { body } => Request::new("POST", "/networks/create").json(body),
             Call::ImageHistory { image } => {
                 Request::new("GET", format!("/images/{}/history", encode_name(image)))
             }

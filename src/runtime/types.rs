@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
-use crate::runtime::body::{CreateBody, ExecBody};
+use crate::runtime::body::{CreateBody, ExecBody, NetworkBody};
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
 /// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
@@ -122,6 +122,16 @@ pub enum Call {
         /// Reference or id.
         image: String,
     },
+    /// `GET /networks/{name}`.
+    NetworkInspect {
+        /// Name or id.
+        name: String,
+    },
+    /// `POST /networks/create`.
+    NetworkCreate {
+        /// The body.
+        body: NetworkBody,
+    },
 }
 
 /// The answer to a [`Call`] that Docker carried out.
@@ -155,6 +165,8 @@ pub enum Reply {
     Images(Vec<ImageDetail>),
     /// Answer to [`Call::Info`].
     Info(Info),
+    /// Answer to [`Call::NetworkInspect`].
+    Network(NetworkDetail),
     /// Answer to [`Call::LogTail`]: framed, or raw for a container with a terminal.
     Output(Vec<u8>),
     /// Answers that are only shown: version, history, what an image removal untagged.
@@ -352,6 +364,15 @@ pub struct ImageDetail {
     pub user: String,
     /// `Config.StopSignal` (inspect only).
     pub stop_signal: Option<String>,
+}
+
+/// What a network inspect tells, reduced.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NetworkDetail {
+    /// Name.
+    pub name: String,
+    /// Subnets, in CIDR notation.
+    pub subnets: Vec<String>,
 }
 
 /// What `/info` tells, reduced.

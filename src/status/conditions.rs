@@ -131,7 +131,7 @@ fn containers_ready(input: &Input<'_>, status: &PodStatus) -> Word {
         let statuses = match kind {
             ContainerKind::Init => continue,
             ContainerKind::Sidecar => status.init_container_statuses.as_ref(),
-            ContainerKind::Regular => status.container_statuses.as_ref(),
+            ContainerKind::Regular | ContainerKind::Ephemeral => status.container_statuses.as_ref(),
         };
         lacking.look(&container.name, find(statuses, &container.name), is_ready);
     }
@@ -180,7 +180,7 @@ fn initialized(input: &Input<'_>, before: &[PodCondition], status: &PodStatus) -
         let good = match kind {
             ContainerKind::Init => is_ready,
             ContainerKind::Sidecar => is_started,
-            ContainerKind::Regular => continue,
+            ContainerKind::Regular | ContainerKind::Ephemeral => continue,
         };
         lacking.look(&container.name, find(init, &container.name), good);
     }

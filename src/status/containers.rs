@@ -31,7 +31,7 @@ pub(super) fn statuses(
     let (mut init, mut regular) = (Vec::new(), Vec::new());
     for (kind, container) in input.pod.containers() {
         let (list, before) = match kind {
-            ContainerKind::Regular => (&mut regular, &old.container_statuses),
+            ContainerKind::Regular | ContainerKind::Ephemeral => (&mut regular, &old.container_statuses),
             ContainerKind::Init | ContainerKind::Sidecar => (&mut init, &old.init_container_statuses),
         };
         let before = before.iter().flatten().find(|s| s.name == container.name);
@@ -39,6 +39,20 @@ pub(super) fn statuses(
     }
     order::sort_by(&mut regular, |a, b| a.name.cmp(&b.name));
     (init, regular)
+}
+
+/// Statuses of the ephemeral containers of the newest sandbox, by name. None of them stands in the spec.
+pub(super) fn ephemeral(input: &Input<'_>) -> Vec<ContainerStatus> {
+    let uid = &input.pod.uid;
+    let sandboxes = input.observed.sandboxes(uid);
+    let Some(current) = sandboxes.first().map(|sandbox| sandbox.id.as_str()) else { return Vec::new() };
+    let all = input.observed.all.iter().filter(|c| c.uid == *uid && c.sandbox_id() == Some(current));
+    let added = all.filter(|c| c.is_kind(ContainerKind::Ephemeral));
+    let mut list: Vec<ContainerStatus> = added
+        .map(|c| ContainerStatus { image: c.image.clone(), ..from_instances(input, c, None, None) })
+        .collect();
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    list
 }
 
 fn status(
@@ -198,7 +212,7 @@ fn probe_results(
         ContainerKind::Init => {
             state.and_then(|s| s.terminated.as_ref()).is_some_and(|end| end.exit_code == 0)
         }
-        ContainerKind::Sidecar | ContainerKind::Regular => {
+        ContainerKind::Sidecar | ContainerKind::Regular | ContainerKind::Ephemeral => {
             started && passed(&container.readiness_probe, &input.probes.readiness)
         }
     };

@@ -66,6 +66,7 @@ fn actions_json(pod: &DesiredPod, seen: &Observed, actions: &PodActions) -> Valu
     };
     let place = |kind: ContainerKind, index: usize, name: &str| match kind {
         ContainerKind::Regular => format!("containers[{index}] {name}"),
+        ContainerKind::Ephemeral => unreachable!("the plan starts none"),
         ContainerKind::Init => format!("initContainers[{index}] {name}"),
         ContainerKind::Sidecar => format!("initContainers[{index}] {name} (sidecar)"),
     };

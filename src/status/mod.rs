@@ -98,6 +98,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
         phase: Some(phase),
         init_container_statuses: Some(init).filter(|list| !list.is_empty()),
         container_statuses: Some(regular).filter(|list| !list.is_empty()),
+        ephemeral_container_statuses: Some(containers::ephemeral(input)).filter(|list| !list.is_empty()),
         pod_ip: ips.first().map(|ip| ip.ip.clone()),
         pod_ips: Some(ips).filter(|list| !list.is_empty()),
         ..frame(pod, old, start_time(pod, input))
@@ -211,7 +212,7 @@ fn is_illegal(
             ContainerKind::Sidecar => return false,
             ContainerKind::Init if pod.restart_policy() != RestartPolicy::Never => return false,
             ContainerKind::Init => init,
-            ContainerKind::Regular => regular,
+            ContainerKind::Regular | ContainerKind::Ephemeral => regular,
         };
         let on_failure = pod.restart_policy() == RestartPolicy::OnFailure && code != 0;
         let may = on_failure || restarts(pod, container, code);

@@ -106,7 +106,9 @@ pub(super) fn phase(
         match kind {
             ContainerKind::Init => counts.init(pod, container, seen(init, &container.name)),
             ContainerKind::Sidecar => counts.sidecar(seen(init, &container.name)),
-            ContainerKind::Regular => counts.regular(pod, container, seen(regular, &container.name)),
+            ContainerKind::Regular | ContainerKind::Ephemeral => {
+                counts.regular(pod, container, seen(regular, &container.name))
+            }
         }
     }
     if counts.failed_init {

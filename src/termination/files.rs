@@ -21,6 +21,9 @@ use crate::limits;
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
+/// Files of a pod that a sweep removes besides.
+const POD_FILES: &[&str] = &[crate::network::files::HOSTS, crate::network::files::RESOLVER];
+
 /// All termination files of one node. Clones share what is in use.
 #[derive(Debug, Clone)]
 pub struct Files {
@@ -123,6 +126,43 @@ impl Files {
         }
     }
 
+    /// Opens a pod's own file for reading and writing, made if it is not there yet; `ROOT/pods/<uid>/<name>`.
+    ///
+    /// # Errors
+    /// The disk is full or read-only, or something else stands in its place.
+    pub fn pod_file(&self, uid: &str, name: &str) -> io::Result<File> {
+        if !super::is_one_name(uid) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut in_use = self.in_use();
+        let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        for part in ["pods", uid] {
+            match mkdirat(&at, part, Mode::from_raw_mode(0o750)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            at = openat(&at, part, DIRECTORY, Mode::empty())?;
+        }
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let made = openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
+        if FileType::from_raw_mode(fstat(&made)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        // Whatever the umask is.
+        fchmod(&made, Mode::from_raw_mode(0o644))?;
+        in_use.insert(uid.to_owned());
+        Ok(File::from(made))
+    }
+
+    /// Removes files of a pod that is gone, and its directory if nothing else is in it.
+    pub fn forget_pod(&self, uid: &str, files: &[&str]) {
+        let mut in_use = self.in_use();
+        if let Ok(pods) = rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
+            remove_pod_files(&pods, uid, files);
+        }
+        in_use.remove(uid);
+    }
+
     fn sweep_pod(&self, pods: &OwnedFd, uid: &str) {
         let below = |at: BorrowedFd<'_>, name: &str| openat(at, name, DIRECTORY, Mode::empty()).ok();
         let Some(pod) = below(pods.as_fd(), uid) else { return };
@@ -137,7 +177,7 @@ impl Files {
             }
             _ = unlinkat(&pod, "containers", AtFlags::REMOVEDIR);
         }
-        _ = unlinkat(pods, uid, AtFlags::REMOVEDIR);
+        remove_pod_files(pods, uid, POD_FILES);
     }
 
     /// The directory that an instance's file is in; `None` when it cannot have one.
@@ -174,6 +214,16 @@ impl Files {
     fn in_use(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes files of a pod, and its directory if nothing else is in it.
+fn remove_pod_files(pods: &OwnedFd, uid: &str, files: &[&str]) {
+    if let Ok(pod) = openat(pods, uid, DIRECTORY, Mode::empty()) {
+        for file in files {
+            _ = unlinkat(&pod, *file, AtFlags::empty());
+        }
+    }
+    _ = unlinkat(pods, uid, AtFlags::REMOVEDIR);
 }
 
 fn is_file_name(name: &str) -> bool {

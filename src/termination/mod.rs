@@ -48,6 +48,11 @@ impl Way {
     }
 }
 
+/// The text can be one name in a path.
+pub(crate) fn is_one_name(part: &str) -> bool {
+    !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
+}
+
 /// The file of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogFile {
@@ -64,11 +69,9 @@ impl LogFile {
     /// anything, and a UID is whatever a manifest gives.
     #[must_use]
     pub fn parts(&self) -> Option<[String; 5]> {
-        let fine =
-            |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255;
         let name = format!("{:08x}", self.attempt);
         let words = ["pods", &self.uid, "containers", &self.container, &name].map(str::to_owned);
-        words.iter().all(|word| fine(word)).then_some(words)
+        words.iter().all(|word| is_one_name(word)).then_some(words)
     }
 
     /// Its place on the host.

@@ -17,6 +17,7 @@ use super::hooks::Hooks;
 use super::job::{Ask, Ensured, Job, Retry, Stop};
 use super::mailbox::{Inbox, StopOrder};
 use super::messages::Message;
+use super::network::Network;
 use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
 use super::state::{State, Trigger};
@@ -89,6 +90,7 @@ pub struct Machine {
     pub(super) asked: Asked,
     pub(super) hooks: Hooks,
     pub(super) deadline: Deadline,
+    pub(super) network: Network,
     pub(super) messages: BTreeMap<String, Message>,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
@@ -148,6 +150,7 @@ impl Machine {
             asked: Asked::default(),
             hooks: Hooks::default(),
             deadline: Deadline::default(),
+            network: Network::default(),
             messages: BTreeMap::new(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
@@ -217,6 +220,7 @@ impl Machine {
         self.tend_hooks(now);
         self.act(now);
         self.tend_messages();
+        self.tend_files();
         self.publish(now);
         self.tell_logs();
         self.watch(now);
@@ -512,6 +516,7 @@ impl Machine {
             self.hooks.size(),
             self.digest_asked.len(),
             self.reported_seen.len(),
+            self.network_size(),
         ]
         .iter()
         .sum()

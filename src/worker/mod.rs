@@ -18,6 +18,7 @@ pub mod thread;
 mod images;
 mod look;
 mod messages;
+mod network;
 mod probes;
 mod replies;
 mod start;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use crate::allocatable::Allocatable;
 use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
+use crate::network::hosts::HostsFile;
 use crate::pod::DesiredPod;
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
@@ -31,6 +33,8 @@ pub struct Settings {
     pub boot: Boot,
     /// The sandbox image is the built-in one: loaded, not pulled.
     pub builtin_sandbox: bool,
+    /// What the node can give, for environments that tell it.
+    pub allocatable: Allocatable,
 }
 
 /// An image a pod needs.
@@ -85,6 +89,14 @@ pub enum Output {
     },
     /// This file is of no more use.
     ForgetMessage(LogFile),
+    /// Look the node's addresses up, and hand them in with [`super::Machine::addresses`].
+    AskAddresses,
+    /// The pod's hosts file has to say this before the next call.
+    Hosts(HostsFile),
+    /// The pod with this UID is gone, and so are its files on the node.
+    ForgetPod(String),
+    /// See to it that the network of the pods is there.
+    Network,
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
     /// Something happened to the pod.

@@ -311,6 +311,9 @@ impl Machine {
             self.start_problem(name, error);
             return;
         }
+        if name.is_none() {
+            self.network_may_be_gone(error);
+        }
         self.cannot_run.insert(id.to_owned(), error.to_string());
         if let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) {
             container.state = RunState::Exited(cannot_run(error.to_string(), now.mono));

@@ -11,12 +11,14 @@ use super::images::NEVER_PULL;
 use super::job::{Ask, Ensured, Job, Place, Retry};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
+use super::network::Environment;
 use super::output::{Output, PullRequest};
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::image::failure;
 use crate::limits;
 use crate::manifest::hash::container_hash;
+use crate::network::hosts::HostsFile;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
@@ -61,7 +63,7 @@ impl Machine {
             SandboxAction::Keep { id, running } => {
                 self.stopping = None;
                 if !running {
-                    self.start(&id, now);
+                    self.start(&id, None, now);
                 }
                 for kill in &actions.kill {
                     let grace = super::probes::grace_of(pod, kill);
@@ -108,6 +110,9 @@ impl Machine {
             return;
         }
         // Attempts only grow, also past what an earlier life left behind.
+        if self.name_is_too_long(pod) {
+            return;
+        }
         let left = self.all_seen().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
         if let Some(wait) = self.sandbox_wait(now) {
@@ -153,8 +158,8 @@ impl Machine {
         }
     }
 
-    /// Starts one made container, unless that is under way.
-    fn start(&mut self, id: &str, now: &Now) {
+    /// Starts one made container, unless that is under way; first its hosts file is brought up to date.
+    fn start(&mut self, id: &str, hosts: Option<HostsFile>, now: &Now) {
         let until = self.start_retry.get(id).map_or(Mono::default(), |r| r.until);
         if now.mono < until {
             self.wake_at(until);
@@ -163,6 +168,7 @@ impl Machine {
         if self.busy(id) || self.is_full() {
             return;
         }
+        self.out.extend(hosts.map(Output::Hosts));
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
     }
 
@@ -189,8 +195,8 @@ impl Machine {
         }
         if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
             let id = made.id.clone();
-            if up {
-                self.start(&id, now);
+            if up && self.network_is_known(pod, sandbox) {
+                self.start(&id, self.hosts(pod, container, sandbox), now);
             }
             return true;
         }
@@ -215,10 +221,14 @@ impl Machine {
         if !self.image_ready(pod, container, attempt, now) {
             return false;
         }
-        let expanded = match env::expand(container, &pod.key.namespace, &self.objects) {
-            Ok(expanded) => expanded,
-            Err(why) => {
-                // Nothing is tried again by time: other objects bring the next turn.
+        let expanded = match self.environment(pod, container, sandbox, up) {
+            Environment::Ready(expanded) => expanded,
+            Environment::Later => return true,
+            Environment::Wrong(why) => {
+                // Other objects bring the next turn, and other addresses of the node are looked for.
+                if env::tells_addresses(container) != (false, false) {
+                    self.retry_later(name, now);
+                }
                 self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
                 return false;
             }
@@ -226,8 +236,10 @@ impl Machine {
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
-        let made = map::container(pod, at, attempt, sandbox, expanded, &self.settings.map);
+        let made =
+            map::container(pod, at, attempt, sandbox, expanded, self.pod_ips(sandbox), &self.settings.map);
         let Some((docker_name, body)) = made else { return true };
+        self.has_files(&pod.uid);
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
             name: name.to_owned(),

@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::output::Output;
 use crate::plan::{Owned, Role};
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::recorder::{self, PodEvent, Subject, Words};
+use crate::recorder::{self, List, PodEvent, Subject, Words};
 use crate::status::WaitingReason;
 
 impl Machine {
@@ -20,7 +20,7 @@ impl Machine {
         let subject = container.map(|name| {
             let kind =
                 pod.and_then(|pod| pod.container(name)).map_or(ContainerKind::Regular, |(kind, _)| kind);
-            Subject { init: kind != ContainerKind::Regular, name: name.to_owned() }
+            Subject { list: List::of(kind), name: name.to_owned() }
         });
         self.put_event(uid, subject, words);
     }
@@ -29,7 +29,7 @@ impl Machine {
     /// Of a sandbox nothing is told.
     pub(super) fn tell_of(&mut self, owned: &Owned, words: Words) {
         let Role::Container { name, kind, .. } = &owned.role else { return };
-        let subject = Subject { init: *kind != ContainerKind::Regular, name: name.clone() };
+        let subject = Subject { list: List::of(*kind), name: name.clone() };
         self.put_event(owned.uid.clone(), Some(subject), words);
     }
 

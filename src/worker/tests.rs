@@ -11,6 +11,7 @@ mod fresh;
 mod images;
 mod mailbox;
 mod messages;
+mod network;
 mod objects;
 mod probes;
 mod races;

@@ -20,13 +20,16 @@ use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
+use crate::network::files::NodeFiles;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
+use crate::recorder::PodEvent;
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, CreateBody, DockerError, Reply};
+use crate::runtime::network::PodNetwork;
+use crate::runtime::{Call, CreateBody, DockerError, Reply, labels};
 use crate::termination::files::Files;
 use crate::turn::Event;
 
@@ -100,6 +103,10 @@ pub struct Tools {
     pub prober: Prober,
     /// Where containers leave their last words.
     pub termination: Files,
+    /// Hosts and resolver files, and the node's addresses.
+    pub files: NodeFiles,
+    /// The network of the pods.
+    pub network: Arc<PodNetwork>,
     /// Starts, all pods together.
     pub gate: Gate,
     /// Where logs are found by name.
@@ -131,6 +138,7 @@ impl Worker {
             calls: Vec::new(),
             queued: VecDeque::new(),
             read: Vec::new(),
+            addresses: None,
             logs: ContainerLogs::new(),
         };
         let thread = thread::Builder::new()
@@ -177,6 +185,8 @@ struct Body {
     queued: VecDeque<(Token, Call)>,
     /// Last words of containers, by id, for the machine.
     read: Vec<(String, Result<String, String>)>,
+    /// The node's, for the machine.
+    addresses: Option<Vec<String>>,
     /// Whose links were made.
     logs: ContainerLogs,
 }
@@ -215,6 +225,9 @@ impl Body {
             for (token, answer) in self.answers() {
                 self.machine.reply(token, answer, &now);
             }
+            if let Some(addresses) = self.addresses.take() {
+                self.machine.addresses(addresses);
+            }
             for (id, read) in std::mem::take(&mut self.read) {
                 self.machine.message_read(&id, read);
             }
@@ -227,7 +240,8 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            if self.read.is_empty() && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            let asked = !self.read.is_empty() || self.addresses.is_some();
+            if !asked && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
@@ -242,6 +256,13 @@ impl Body {
             },
             Output::Call(token, Call::Create { name, mut body }) => {
                 self.make_termination_file(&mut body);
+                let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
+                for words in self.tools.files.prepare(&mut body) {
+                    let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
+                    if self.tools.reports.send(Event::Happened(event)).is_err() {
+                        return false;
+                    }
+                }
                 self.begin(token, &Call::Create { name, body }, None);
             }
             Output::Call(token, call) => self.begin(token, &call, None),
@@ -250,6 +271,10 @@ impl Body {
                 self.read.push((id, read));
             }
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
+            Output::AskAddresses => self.addresses = Some(self.tools.files.addresses()),
+            Output::Hosts(hosts) => _ = self.tools.files.write_hosts(&hosts),
+            Output::ForgetPod(uid) => self.tools.files.forget(&uid),
+            Output::Network => PodNetwork::ensure_soon(&self.tools.network),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
             Output::Missing(image) => self.tools.pulls.missing(&image),
             Output::Watch(watch) => {

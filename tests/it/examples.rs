@@ -163,6 +163,12 @@ fn examples() -> Vec<Example> {
     files.into_iter().map(Example::read).collect()
 }
 
+/// The Docker network that `--docker-network` names: podkeeper makes it, and leaves it.
+fn network_of(flags: &[String]) -> Option<String> {
+    let at = flags.iter().position(|flag| flag == "--docker-network")?;
+    flags.get(at + 1).cloned()
+}
+
 /// Everything that an example says of itself holds on the real engine.
 #[test]
 fn examples_do_what_they_say() {
@@ -172,6 +178,7 @@ fn examples_do_what_they_say() {
     }
     let mut broken = Vec::new();
     for (flags, examples) in by_flags {
+        let network = network_of(&flags);
         let node = Node::with(Options { flags, ..Options::default() });
         // A few at a time: a busy machine is no fault of an example.
         for some in examples.chunks(8) {
@@ -195,6 +202,8 @@ fn examples_do_what_they_say() {
                 node.remove(&format!("{}.yaml", example.name()));
             }
         }
+        drop(node);
+        network.iter().for_each(|name| super::harness::remove_network(name));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }

@@ -450,6 +450,14 @@ impl Node {
     }
 }
 
+/// Removes a Docker network that a node made; it is used by nobody any more.
+pub fn remove_network(name: &str) {
+    use std::io::{Read as _, Write as _};
+    let Ok(mut socket) = std::os::unix::net::UnixStream::connect("/var/run/docker.sock") else { return };
+    let _ = write!(socket, "DELETE /networks/{name} HTTP/1.0\r\nHost: docker\r\n\r\n");
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.borrow_mut().take() {

@@ -50,6 +50,16 @@ pub(super) fn describe(
     }
 }
 
+/// Those that were added to the running pod: what they were made of stands in their status alone.
+pub(super) fn ephemeral(page: &mut Page, statuses: &[ContainerStatus]) {
+    page.line(0, "Ephemeral Containers:");
+    for status in statuses {
+        let (name, image) = (status.name.clone(), Some(status.image.clone()));
+        basics(page, &Container { name, image, ..Container::default() }, Some(status));
+        states(page, status);
+    }
+}
+
 fn basics(page: &mut Page, container: &Container, status: Option<&ContainerStatus>) {
     page.line(1, &format!("{}:", container.name));
     if let Some(status) = status {

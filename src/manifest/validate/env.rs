@@ -1,11 +1,13 @@
 //! Environment variables: names, and exactly one source of a value.
 
-use k8s_openapi::api::core::v1::{Container, EnvVar};
+use k8s_openapi::api::core::v1::{Container, EnvVar, ObjectFieldSelector, ResourceFieldSelector};
 
 use super::super::node::Node;
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
+use super::super::quantity;
 use super::{names, needed};
+use crate::downward;
 
 /// Field paths of the downward API.
 const FIELDS: &[&str] = &[
@@ -80,15 +82,75 @@ fn value_from(env: &EnvVar, path: &Path<'_>, report: &mut Report<'_>) {
         key_ref(&it.name, &it.key, &path.field("secretKeyRef"), report);
     }
     if let Some(field) = &from.field_ref {
-        let path = path.field("fieldRef");
-        let path = path.field("fieldPath");
-        let keyed = ["metadata.annotations['", "metadata.labels['"]
-            .into_iter()
-            .any(|start| field.field_path.starts_with(start) && field.field_path.ends_with("']"));
-        if field.field_path.is_empty() {
-            report.error(&path, required(""));
-        } else if !keyed && !FIELDS.contains(&field.field_path.as_str()) {
-            report.error(&path, unsupported(&field.field_path, FIELDS));
-        }
+        field_ref(field, FIELDS, &path.field("fieldRef"), report);
+    }
+    if let Some(resource) = &from.resource_field_ref {
+        resource_field_ref(resource, &path.field("resourceFieldRef"), report);
     }
 }
+
+/// `validateObjectFieldSelector`; `allowed`: paths without a subscript.
+pub(super) fn field_ref(
+    field: &ObjectFieldSelector,
+    allowed: &[&str],
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
+    let version = field.api_version.as_deref().unwrap_or_default();
+    if !matches!(version, "" | "v1") {
+        let detail = format!("error converting fieldPath: unsupported pod version: {version}");
+        report.error(&path.field("fieldPath"), invalid(&field.field_path, &detail));
+        return;
+    }
+    let text = field.field_path.as_str();
+    match downward::subscript(text) {
+        _ if text.is_empty() => report.error(&path.field("fieldPath"), required("")),
+        Some(("metadata.annotations", key)) => {
+            super::accepted(&key.to_lowercase(), names::qualified, path, report);
+        }
+        Some(("metadata.labels", key)) => super::accepted(key, names::qualified, path, report),
+        Some((map, _)) => report.error(path, invalid(map, "does not support subscript")),
+        None if !allowed.contains(&text) => {
+            report.error(&path.field("fieldPath"), unsupported(text, allowed));
+        }
+        None => {}
+    }
+}
+
+/// `validateContainerResourceFieldSelector`, without what only a volume needs.
+pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>, report: &mut Report<'_>) {
+    let name = field.resource.as_str();
+    let resource = name.strip_prefix("limits.").or_else(|| name.strip_prefix("requests."));
+    let huge = resource.is_some_and(|resource| resource.starts_with("hugepages-"));
+    if name.is_empty() {
+        report.error(&path.field("resource"), required(""));
+    } else if !huge && !RESOURCES.contains(&name) {
+        report.error(&path.field("resource"), unsupported(name, RESOURCES));
+    }
+    let Some(divisor) = field.divisor.as_ref().map(|q| q.0.as_str()) else { return };
+    let (allowed, what) = match resource {
+        Some("cpu") => (CPU_DIVISORS, "cpu"),
+        Some("memory") => (DIVISORS, "memory"),
+        Some("ephemeral-storage") => (DIVISORS, "local ephemeral storage"),
+        Some(_) if huge => (DIVISORS, "hugepages"),
+        _ => return,
+    };
+    if !matches!(quantity::milli(divisor), Ok(0)) && !allowed.contains(&divisor) {
+        let list = allowed.join(", ").replace("1m, 1", "1m and 1");
+        let detail = format!("only divisor's values {list} are supported with the {what} resource");
+        report.error(&path.field("divisor"), invalid(name, &detail));
+    }
+}
+
+/// Resources of a container that may be told.
+const RESOURCES: &[&str] = &[
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+const CPU_DIVISORS: &[&str] = &["1m", "1"];
+const DIVISORS: &[&str] =
+    &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];

@@ -2,13 +2,15 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 
-use super::super::path::{Path, Report, forbidden, invalid, required, too_many};
+use super::super::path::{Path, Report, forbidden, invalid, required, too_long, too_many};
 use super::{accepted, accepted_if_set, names, one_of};
 
 /// Limits of resolv.conf (`pkg/apis/core/validation`).
 const NAMESERVERS: usize = 3;
 const SEARCHES: usize = 32;
 const SEARCH_BYTES: usize = 2048;
+/// Longest host name that the kernel keeps.
+const KERNEL_NAME_BYTES: usize = 64;
 
 pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     accepted_if_set(spec.hostname.as_deref(), names::label, &path.field("hostname"), report);
@@ -16,6 +18,15 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let over = path.field("hostnameOverride");
     if spec.hostname_override.is_some() && spec.host_network == Some(true) {
         report.error(&over, forbidden("may not be specified when `hostNetwork` is true"));
+    }
+    if let Some(name) = spec.hostname_override.as_deref() {
+        accepted(name, names::subdomain, &over, report);
+        if name.len() > KERNEL_NAME_BYTES {
+            report.error(&over, too_long(KERNEL_NAME_BYTES));
+        }
+        if spec.set_hostname_as_fqdn == Some(true) {
+            report.error(&over, forbidden("may not be specified when `setHostnameAsFQDN` is true"));
+        }
     }
     let aliases = path.field("hostAliases");
     for (i, alias) in spec.host_aliases.iter().flatten().enumerate() {

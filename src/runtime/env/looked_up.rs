@@ -25,7 +25,7 @@ fn objects() -> Arc<Objects> {
 /// The environment of a container with these fields, or why it waits.
 fn env(fields: &str) -> Result<Vec<String>, String> {
     let pod = testing::pod(&format!("{{containers: [{{name: app, {fields}}}]}}"));
-    expand(&pod.spec.containers[0], "default", &objects()).map(|expanded| {
+    expand(&pod.spec.containers[0], "default", &objects(), None).map(|expanded| {
         let words = expanded.command.into_iter().chain(expanded.args).flatten().map(|w| format!("> {w}"));
         expanded.env.into_iter().chain(words).collect()
     })
@@ -160,7 +160,7 @@ fn a_big_object_cannot_be_multiplied_without_bound() {
     };
     for (n, fits) in [(15, true), (16, false), (1000, false)] {
         let pod = testing::pod(&format!("{{containers: [{{name: app, envFrom: [{}]}}]}}", refs(n)));
-        let expanded = expand(&pod.spec.containers[0], "default", &objects);
+        let expanded = expand(&pod.spec.containers[0], "default", &objects, None);
         assert_eq!(expanded.is_ok(), fits, "{n}");
     }
 }

@@ -53,6 +53,7 @@ impl State {
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
             Call::ExecCreate { id, body } => self.exec_create(id, body, now),
             Call::ExecInspect { .. } | Call::ExecResize { .. } => self.exec_call(call),
+            Call::NetworkInspect { .. } | Call::NetworkCreate { .. } => self.network_call(call),
             Call::ImageInspect { .. }
             | Call::ImageList
             | Call::ImageTag { .. }
@@ -163,6 +164,7 @@ impl State {
     }
 
     fn can_start(&self, c: &Container) -> Result<Behaviour, DockerError> {
+        self.network_is_there(c)?;
         let host = &c.body.host_config;
         if let Some(of) = Container::joined(&host.network_mode) {
             let donor = self.get(of).ok_or_else(|| no_container("", of))?;

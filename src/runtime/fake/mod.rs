@@ -13,6 +13,7 @@ pub mod faults;
 mod feeds;
 pub mod hooks;
 pub mod images;
+mod networks;
 pub mod state;
 #[cfg(test)]
 mod tests;

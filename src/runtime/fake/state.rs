@@ -12,7 +12,9 @@ use super::hooks::Field;
 use super::images::{Image, Pull};
 use crate::clock::{Mono, Now, Timestamp};
 use crate::limits::FAKE_EXECS;
-use crate::runtime::{Call, CreateBody, DockerError, DockerState, Refusal, RefusalKind, Reply, labels};
+use crate::runtime::{
+    Call, CreateBody, DockerError, DockerState, NetworkDetail, Refusal, RefusalKind, Reply, labels,
+};
 
 /// Exit code of a process killed by KILL or by the OOM killer.
 pub(super) const KILLED: i64 = 137;
@@ -109,6 +111,7 @@ pub struct State {
     pub faults: FaultPlan,
     pub(super) containers: Vec<Container>,
     pub(super) images: Vec<Image>,
+    pub(super) networks: Vec<NetworkDetail>,
     pub(super) pulls: BTreeMap<String, Pull>,
     pub(super) execs: VecDeque<Exec>,
     /// Names that nobody can list, by the id of their holder.
@@ -134,6 +137,7 @@ impl State {
             faults: FaultPlan::none(),
             containers: Vec::new(),
             images: Vec::new(),
+            networks: Vec::new(),
             pulls: BTreeMap::new(),
             execs: VecDeque::new(),
             ghosts: BTreeMap::new(),

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::*;
+use crate::allocatable::Allocatable;
+use crate::downward::Facts;
 use crate::manifest::{self, Context};
 use crate::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
@@ -32,6 +34,8 @@ pub(crate) fn config() -> MapConfig {
         infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
         node_memory: 1 << 30,
         logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        node_name: "node1".into(),
+        network: Default::default(),
     }
 }
 
@@ -55,8 +59,16 @@ fn container_with(
     config: &MapConfig,
 ) -> Option<(String, CreateBody)> {
     let spec = crate::plan::actions::container_of(pod, at)?;
-    let expanded = env::expand(spec, &pod.key.namespace, objects).unwrap();
-    super::container(pod, at, attempt, sandbox_id, expanded, config)
+    let ips = ["10.0.0.2".to_owned(), "fd00::2".to_owned()];
+    let facts = Facts {
+        pod,
+        node_name: &config.node_name,
+        host_ips: &["192.0.2.2".to_owned()],
+        pod_ips: &ips,
+        allocatable: &Allocatable { milli_cpu: 4000, memory: 1 << 30, ephemeral_storage: 1 << 33 },
+    };
+    let expanded = env::expand(spec, &pod.key.namespace, objects, Some(&facts)).unwrap();
+    super::container(pod, at, attempt, sandbox_id, expanded, &ips, config)
 }
 
 /// The local objects of a golden case: `<case>.objects.yaml`, if there is one.
@@ -128,7 +140,7 @@ fn hostnames() {
     let check = |name: &str, spec: &str, expected: &str| {
         let spec = format!(r#"{{"containers":[]{spec}}}"#);
         let pod = pod(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{spec}}}"#));
-        assert_eq!(hostname(&pod), expected);
+        assert_eq!(network::hostname(&pod), expected);
         assert_eq!(sandbox(&pod, 0, &config()).1.hostname.as_deref(), Some(expected));
     };
     check("web", "", "web");

@@ -47,6 +47,7 @@ pub(super) fn config() -> Config {
         pull_pace: Default::default(),
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
+        network: Default::default(),
         log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }

@@ -4,6 +4,7 @@ use super::rig::{Hurt, Rig, app, ms, no_space, pod, refusal, s, stop, timeout};
 use crate::plan::ProbeVerdict;
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind};
+use crate::recorder::List;
 use crate::runtime::RefusalKind;
 use crate::runtime::fake::{Behaviour, Pull};
 
@@ -108,7 +109,7 @@ fn containers_of_one_image_are_told_each() {
     let of = |name: &str| told.iter().filter(|l| l.contains(&format!(" {name}: "))).count();
     assert_eq!((of("side"), of("app")), (4, 3), "{told:?}");
     assert!(told.contains(&"N Pulled app: Container image \"web:1\" already present on machine".to_owned()));
-    assert!(rig.ring.all().iter().any(|k| k.event.subject.as_ref().is_some_and(|s| s.init)));
+    assert!(rig.ring.all().iter().any(|k| k.event.subject.as_ref().is_some_and(|s| s.list == List::Init)));
 }
 
 #[test]

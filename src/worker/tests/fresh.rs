@@ -10,15 +10,16 @@ fn one_container_takes_these_calls_and_no_others() {
     rig.pass(s(3600));
     let calls: Vec<String> =
         rig.calls.iter().map(|(at, words)| format!("{} {words}", at.0.as_millis())).collect();
-    // No list: the sync loop knows that there is nothing. The container is made while the sandbox starts.
+    // No list: the sync loop knows that there is nothing. The container is made while the sandbox starts, and
+    // starts when the addresses of its hosts file are known.
     let expected = [
         "0 create POD#0",
         "2 start POD#0",
         "2 create app#0",
         "103 inspect POD#0",
-        "103 start app#0",
-        "204 inspect app#0",
-        "206 image",
+        "105 start app#0",
+        "206 inspect app#0",
+        "208 image",
     ];
     assert_eq!(calls, expected);
     assert_eq!(rig.status(), "Running, app: running");
@@ -49,7 +50,7 @@ fn containers_of_one_pod_overlap() {
     rig.pass(s(60));
     for name in ["a", "b", "c"] {
         assert_eq!(rig.times(&format!("create {name}#0")), [2], "{name}");
-        assert_eq!(rig.times(&format!("start {name}#0")), [103], "{name}");
+        assert_eq!(rig.times(&format!("start {name}#0")), [105], "{name}");
     }
 }
 

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::clock::{Boot, Mono, Now, Timestamp};
+use crate::network::hosts::HostsFile;
 use crate::object::Objects;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, PodKey};
@@ -70,6 +71,14 @@ pub(super) struct Rig {
     pub(super) last_words: BTreeMap<String, Result<String, String>>,
     /// Files that are of no more use.
     pub(super) forgotten: Vec<String>,
+    /// The node's addresses.
+    pub(super) addresses: Vec<String>,
+    /// Every hosts file that was asked for.
+    pub(super) hosts: Vec<HostsFile>,
+    /// UIDs whose files are of no more use.
+    pub(super) files_forgotten: Vec<String>,
+    /// How often the network was asked for.
+    pub(super) networks_asked: u32,
     /// Events reach the machine.
     pub(super) events: bool,
     /// What the machine last asked to be woken at.
@@ -133,9 +142,11 @@ fn settings() -> Arc<Settings> {
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
         logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        node_name: "node".into(),
+        network: Default::default(),
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
-    Arc::new(Settings { map, boot, builtin_sandbox: true })
+    Arc::new(Settings { map, boot, builtin_sandbox: true, allocatable: Default::default() })
 }
 
 fn key() -> PodKey {
@@ -167,6 +178,10 @@ impl Rig {
             reports: Vec::new(),
             last_words: BTreeMap::new(),
             forgotten: Vec::new(),
+            addresses: vec!["192.0.2.2".into()],
+            hosts: Vec::new(),
+            files_forgotten: Vec::new(),
+            networks_asked: 0,
             events: true,
             wake: None,
             wall_offset: 0,
@@ -408,6 +423,13 @@ impl Rig {
                 Output::ForgetMessage(file) => {
                     self.forgotten.push(format!("{}#{}", file.container, file.attempt));
                 }
+                Output::AskAddresses => {
+                    self.machine.addresses(self.addresses.clone());
+                    self.later(Duration::ZERO, Coming::Read);
+                }
+                Output::Hosts(hosts) => self.hosts.push(hosts),
+                Output::ForgetPod(uid) => self.files_forgotten.push(uid),
+                Output::Network => self.networks_asked += 1,
                 Output::Logs(logs) => self.logs.push(logs),
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {

@@ -196,6 +196,7 @@ pub fn config() -> Config {
         pull_pace: Default::default(),
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
+        network: Default::default(),
         log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
     }
 }
@@ -263,9 +264,12 @@ impl World {
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
                 logs: podkeeper::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+                node_name: "node".into(),
+                network: podkeeper::network::NetworkConfig::default(),
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
+            allocatable: podkeeper::allocatable::Allocatable::default(),
         });
         let mut config = config();
         config.manifest_url = self.hub.as_ref().map(|_| sources::settings());
@@ -444,7 +448,14 @@ impl World {
                     }
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
-                Output::ForgetMessage(_) => {}
+                Output::ForgetMessage(_) | Output::Hosts(_) | Output::ForgetPod(_) | Output::Network => {}
+                Output::AskAddresses => {
+                    let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
+                    if let Some(worker) = worker {
+                        worker.machine.addresses(vec!["192.0.2.2".to_owned()]);
+                    }
+                    self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
+                }
                 Output::Logs(_) => {}
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),

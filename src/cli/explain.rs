@@ -1,0 +1,226 @@
+//! `explain`: what a field of a pod means and what podkeeper does with it, offline, in kubectl's form. The
+//! meanings are `explain.txt`'s, what is done is `manifest::support`'s. Pure but for the printing.
+
+use std::fmt::Write as _;
+
+use super::exit::Exit;
+use super::parse::Options;
+use super::{fail, print};
+use crate::manifest::support::{self, Support};
+
+/// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
+const TYPES: &str = include_str!("explain.txt");
+/// A type that stands for another one in a path.
+const ALSO: &[(&str, &str)] = &[("EphemeralContainer", "Container")];
+
+/// One field of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Field {
+    name: &'static str,
+    /// With `[]` or `map[string]` before it.
+    kind: &'static str,
+    meaning: &'static str,
+}
+
+/// The fields of a type, if it is told of.
+fn fields(kind: &str) -> impl Iterator<Item = Field> + use<> {
+    let bare = kind.trim_start_matches("[]");
+    let kind = ALSO.iter().find(|(from, _)| *from == bare).map_or(bare, |(_, to)| to).to_owned();
+    let mut lines = TYPES.lines();
+    let found = lines.any(|line| line.strip_prefix("= ") == Some(&kind));
+    lines.take_while(move |line| found && !line.starts_with("= ")).filter_map(|line| {
+        let (name, rest) = line.split_once(' ')?;
+        let (kind, meaning) = rest.split_once(' ')?;
+        Some(Field { name, kind, meaning })
+    })
+}
+
+/// Prints one field.
+pub fn run(options: &Options, path: &str) -> Exit {
+    match explain(path, options.recursive) {
+        Ok(text) => print(&text),
+        Err(message) => fail(&message),
+    }
+}
+
+/// The page of one field: `pod.spec.containers.env`; list marks may stand or not.
+fn explain(path: &str, recursive: bool) -> Result<String, String> {
+    let mut words = path.split('.').map(|word| word.trim_end_matches("[*]").trim_end_matches("[]"));
+    match words.next() {
+        Some("pod" | "pods" | "po") => {}
+        _ => return Err(format!("{path:?} does not begin with a kind that podkeeper explains: pod")),
+    }
+    let mut at = Field { name: "", kind: "Pod", meaning: "Containers that live together on one node." };
+    let mut row = String::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if at.kind == "map[string]string" || at.kind == "map[string]Quantity" {
+            return Err(format!("field {word:?} does not exist: the keys of {} are free", at.name));
+        }
+        let next = fields(at.kind).find(|field| field.name == word);
+        row = below(&row, at.kind, word);
+        at = next.ok_or_else(|| format!("field {word:?} does not exist"))?;
+    }
+    let mut out = "KIND:       Pod\nVERSION:    v1\n\n".to_owned();
+    if !at.name.is_empty() {
+        _ = writeln!(out, "FIELD: {} <{}>\n", at.name, at.kind);
+        _ = writeln!(out, "SUPPORT:\n    {}\n", support_of(&row));
+    }
+    out.push_str("DESCRIPTION:\n");
+    wrapped(&mut out, 4, at.meaning);
+    let mut first = true;
+    let mut list = |out: &mut String| {
+        if std::mem::take(&mut first) {
+            out.push_str("\nFIELDS:\n");
+        }
+    };
+    for field in fields(at.kind) {
+        list(&mut out);
+        let own = below(&row, at.kind, field.name);
+        if recursive {
+            tree(&mut out, 2, field, &own, 0);
+            continue;
+        }
+        _ = writeln!(out, "  {}\t<{}>{}", field.name, field.kind, mark(&own));
+        wrapped(&mut out, 4, field.meaning);
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// A field and those below it; no path of a pod is deeper than a few.
+fn tree(out: &mut String, indent: usize, field: Field, row: &str, depth: usize) {
+    _ = writeln!(out, "{:indent$}{}\t<{}>{}", "", field.name, field.kind, mark(row));
+    if depth > 12 || !matches!(decided(row), None | Some(Support::Supported)) {
+        return;
+    }
+    for part in fields(field.kind) {
+        tree(out, indent.saturating_add(2), part, &below(row, field.kind, part.name), depth + 1);
+    }
+}
+
+/// The path of a field as `support` has it. Init containers share the rows of containers.
+fn below(row: &str, kind: &str, name: &str) -> String {
+    let name = if row == "spec" && name == "initContainers" { "containers" } else { name };
+    match (row, kind.starts_with("[]")) {
+        ("", _) => name.to_owned(),
+        (_, true) => format!("{row}[*].{name}"),
+        (_, false) => format!("{row}.{name}"),
+    }
+}
+
+/// What is done with a field: of the first part of its path that is not carried out, or of itself.
+fn decided(row: &str) -> Option<Support> {
+    let ends = row.match_indices('.').map(|(at, _)| at).chain([row.len()]);
+    let rows = ends.filter_map(|end| support::row(row.get(..end)?.trim_end_matches("[*]")));
+    let mut last = None;
+    for row in rows {
+        last = Some(row.support);
+        if row.support != Support::Supported {
+            break;
+        }
+    }
+    last
+}
+
+fn support_of(row: &str) -> String {
+    match decided(row) {
+        Some(Support::Ignored(why)) => format!("ignored: {why}"),
+        Some(Support::Refused(why)) => format!("refused, the pod is not started: {why}"),
+        Some(Support::Supported) | None => "supported".to_owned(),
+    }
+}
+
+/// What stands behind a field that is not carried out.
+fn mark(row: &str) -> &'static str {
+    match decided(row) {
+        Some(Support::Ignored(_)) => " -ignored-",
+        Some(Support::Refused(_)) => " -refused-",
+        Some(Support::Supported) | None => "",
+    }
+}
+
+/// Text in lines of at most 76 characters behind the indent.
+fn wrapped(out: &mut String, indent: usize, text: &str) {
+    let mut width = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length <= 76 {
+            out.push(' ');
+            width += 1 + length;
+            out.push_str(word);
+            continue;
+        }
+        if width > 0 {
+            out.push('\n');
+        }
+        out.push_str(&" ".repeat(indent));
+        out.push_str(word);
+        width = length;
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::manifest::shape;
+
+    /// Every type that is told of has exactly the API's fields, with their types; and whatever podkeeper
+    /// carries out is told of.
+    #[test]
+    fn the_meanings_are_those_of_the_api() {
+        let shapes = shape::of_pod();
+        let mut types: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+        for shape in &shapes {
+            types.entry(shape.owner).or_default().insert(shape.name, &shape.kind);
+        }
+        let told = TYPES.lines().filter_map(|line| line.strip_prefix("= "));
+        for name in told.filter(|name| *name != "Pod") {
+            let told: BTreeMap<&str, &str> = fields(name).map(|f| (f.name, f.kind)).collect();
+            assert_eq!(Some(&told), types.get(name), "{name}");
+        }
+        for shape in &shapes {
+            let row = shape::as_row(&shape.path);
+            let supported = matches!(decided(&row), Some(Support::Supported));
+            if supported && !shape.path.starts_with("status") {
+                assert!(fields(shape.owner).any(|f| f.name == shape.name), "{} is not told of", shape.path);
+            }
+        }
+    }
+
+    #[test]
+    fn each_meaning_is_a_sentence() {
+        for line in TYPES.lines().filter(|line| !line.starts_with("= ")) {
+            assert!(line.ends_with('.') && line.split(' ').count() >= 3, "{line}");
+        }
+    }
+
+    #[test]
+    fn pages() {
+        let mut all = String::new();
+        for (path, recursive) in [
+            ("pod", false),
+            ("pod.spec.containers.livenessProbe", false),
+            ("pod.spec.initContainers[*].env.valueFrom", false),
+            ("pod.spec.affinity", false),
+            ("pods.spec.dnsConfig", true),
+            ("pod.spec.containers.resources.limits", false),
+        ] {
+            _ = writeln!(all, "$ explain {path} {recursive}\n{}", explain(path, recursive).unwrap());
+        }
+        super::super::golden("cli/explain.txt", &all);
+        for (path, why) in [
+            (
+                "deployment.spec",
+                "\"deployment.spec\" does not begin with a kind that podkeeper explains: pod",
+            ),
+            ("pod.spec.nope", "field \"nope\" does not exist"),
+            ("pod.metadata.labels.x", "field \"x\" does not exist: the keys of labels are free"),
+        ] {
+            assert_eq!(explain(path, false), Err(why.to_owned()));
+        }
+        assert!(explain("pod", true).unwrap().lines().count() > 300);
+    }
+}

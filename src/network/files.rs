@@ -1,0 +1,168 @@
+//! The rim of this room: files of pods below `ROOT/pods/<uid>`, and what is read of the node.
+//!
+//! Files are changed in place, for they are mounted into containers: another one in their place would not be
+//! seen there. Nothing is written that says the same already.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::hosts::{self, HostsFile};
+use super::resolver::{self, Resolver};
+use super::{NetworkConfig, Wanted, address};
+use crate::limits;
+use crate::recorder::{Words, words};
+use crate::runtime::{CreateBody, HostConfig, Mount};
+use crate::termination::files::Files;
+
+/// Name of a pod's hosts file.
+pub const HOSTS: &str = "etc-hosts";
+/// Name of a pod's resolver file.
+pub const RESOLVER: &str = "resolv.conf";
+/// Where that appears in a container.
+const RESOLVER_TARGET: &str = "/etc/resolv.conf";
+/// The node's own, and Docker's starting point.
+const NODE_RESOLVER: &str = "/etc/resolv.conf";
+/// What systemd-resolved leaves in the file above: a server that only the node itself can ask.
+const STUB: &str = "127.0.0.53";
+/// The servers behind it.
+const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
+
+/// Files of the pods of one node. Clones share what was said.
+#[derive(Debug, Clone)]
+pub struct NodeFiles {
+    root: PathBuf,
+    config: NetworkConfig,
+    files: Files,
+    /// That there is no cluster DNS has been said.
+    said: Arc<AtomicBool>,
+}
+
+impl NodeFiles {
+    /// Those below this root directory.
+    #[must_use]
+    pub fn new(root: PathBuf, config: NetworkConfig, files: Files) -> NodeFiles {
+        NodeFiles { root, config, files, said: Arc::default() }
+    }
+
+    /// Does what a body wants, just before it is sent. What cannot be had is left out of it, with a line in
+    /// the log: a container without a managed file is better than none. Answers what the pod is to be told.
+    pub fn prepare(&self, body: &mut CreateBody) -> Vec<Words> {
+        let Some(wanted) = body.network.take() else { return Vec::new() };
+        if let Some(hosts) = &wanted.hosts
+            && !self.write_hosts(hosts)
+        {
+            body.host_config.mounts.retain(|mount| mount.target != hosts::TARGET);
+        }
+        self.resolver(&wanted, &mut body.host_config)
+    }
+
+    fn resolver(&self, wanted: &Wanted, host_config: &mut HostConfig) -> Vec<Words> {
+        let formed = resolver::form(&wanted.resolver, &self.node_resolver(), &self.config);
+        if !wanted.sandbox {
+            let engine = Resolver::parse(&text(Path::new(NODE_RESOLVER)));
+            if !wanted.names && !formed.resolver.docker_can(&engine) {
+                let uid = &wanted.resolver.uid;
+                if self.write(uid, RESOLVER, &formed.resolver.text()) {
+                    host_config.mounts.push(self.mount(uid, RESOLVER, RESOLVER_TARGET));
+                }
+            }
+            return Vec::new();
+        }
+        let Resolver { servers, searches, options } = formed.resolver;
+        host_config.dns = servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
+        // Without any Docker would take the node's; so it takes none.
+        host_config.dns_search = if searches.is_empty() { vec![".".to_owned()] } else { searches };
+        host_config.dns_options = options;
+        let mut told: Vec<Words> = formed.omitted.into_iter().map(words::dns_config).collect();
+        if let Some(explicit) = formed.missing_cluster_dns {
+            if !self.said.swap(true, Ordering::Relaxed) {
+                log::info!(
+                    "there is no --cluster-dns: pods with dnsPolicy ClusterFirst get the node's resolver"
+                );
+            }
+            told.extend(explicit.then(words::missing_cluster_dns));
+        }
+        told
+    }
+
+    /// The file named by `--resolv-conf`; empty when it cannot be read.
+    fn node_resolver(&self) -> Resolver {
+        let Some(path) = &self.config.resolv_conf else {
+            return Resolver { servers: vec!["127.0.0.1".to_owned()], ..Resolver::default() };
+        };
+        let own = Resolver::parse(&text(path));
+        let stub = path == Path::new(NODE_RESOLVER) && own.servers == [STUB];
+        match stub.then(|| Resolver::parse(&text(Path::new(BEHIND_STUB)))) {
+            Some(behind) if !behind.servers.is_empty() => behind,
+            _ => own,
+        }
+    }
+
+    /// Writes a pod's hosts file. False: it could not be.
+    pub fn write_hosts(&self, hosts: &HostsFile) -> bool {
+        if hosts.of_node {
+            let own = text(Path::new(hosts::TARGET));
+            return self.write(&hosts.uid, HOSTS, &format!("{}{own}{}", hosts::OF_NODE, hosts.text));
+        }
+        self.write(&hosts.uid, HOSTS, &hosts.text)
+    }
+
+    fn write(&self, uid: &str, name: &str, content: &str) -> bool {
+        let done = self.files.pod_file(uid, name).and_then(|mut file| update(&mut file, content));
+        if let Err(error) = &done {
+            let path = path(&self.root, uid, name);
+            log::warn!("{} cannot be written: {error}; containers are made without it", path.display());
+        }
+        done.is_ok()
+    }
+
+    fn mount(&self, uid: &str, name: &str, target: &str) -> Mount {
+        let source = path(&self.root, uid, name).to_string_lossy().into_owned();
+        Mount { kind: "bind", source, target: target.to_owned() }
+    }
+
+    /// The pod is gone, and so are its files.
+    pub fn forget(&self, uid: &str) {
+        self.files.forget_pod(uid, &[HOSTS, RESOLVER]);
+    }
+
+    /// Addresses of the node, as they are now.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        address::of_node(&self.config.node_ips)
+    }
+}
+
+/// Where a pod's file is.
+#[must_use]
+pub fn path(root: &Path, uid: &str, name: &str) -> PathBuf {
+    root.join("pods").join(uid).join(name)
+}
+
+fn update(file: &mut File, content: &str) -> io::Result<()> {
+    let mut old = Vec::new();
+    let most = u64::try_from(content.len()).unwrap_or(u64::MAX).saturating_add(1);
+    io::Read::by_ref(file).take(most).read_to_end(&mut old)?;
+    if old == content.as_bytes() {
+        return Ok(());
+    }
+    file.set_len(0)?;
+    io::Seek::rewind(file)?;
+    file.write_all(content.as_bytes())
+}
+
+/// A file of the node; empty when there is none.
+fn text(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limits::NODE_FILE).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => {
+            log::debug!("{}: {error}", path.display());
+            String::new()
+        }
+    }
+}

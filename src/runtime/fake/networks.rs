@@ -1,0 +1,44 @@
+//! Networks of the in-memory engine: names, and the subnets they were made with. Pure.
+
+use super::calls::Answer;
+use super::state::{Container, State, no};
+use crate::runtime::{Call, DockerError, NetworkDetail, RefusalKind as Kind, Reply};
+
+impl State {
+    /// A network call.
+    pub(super) fn network_call(&mut self, call: &Call) -> Answer {
+        match call {
+            Call::NetworkInspect { name } => {
+                let found = self.networks.iter().find(|n| n.name == *name);
+                found.map(|n| Reply::Network(n.clone())).ok_or_else(|| not_found(name))
+            }
+            Call::NetworkCreate { body } if self.networks.iter().any(|n| n.name == body.name) => {
+                Err(no(Kind::Conflict, 409, format!("network with name {} already exists", body.name)))
+            }
+            Call::NetworkCreate { body } => {
+                let subnets = body.ipam.iter().flat_map(|ipam| &ipam.config).map(|c| c.subnet.clone());
+                self.networks.push(NetworkDetail { name: body.name.clone(), subnets: subnets.collect() });
+                Ok(Reply::Done)
+            }
+            _ => Err(no(Kind::NotFound, 404, "page not found".to_owned())),
+        }
+    }
+
+    /// Somebody takes a network away.
+    pub fn remove_network(&mut self, name: &str) {
+        self.networks.retain(|n| n.name != name);
+    }
+
+    /// The network that a container starts in is there.
+    pub(super) fn network_is_there(&self, container: &Container) -> Result<(), DockerError> {
+        let mode = container.body.host_config.network_mode.as_str();
+        let known = matches!(mode, "" | "default" | "bridge" | "host" | "none")
+            || Container::joined(mode).is_some()
+            || self.networks.iter().any(|n| n.name == mode);
+        if known { Ok(()) } else { Err(not_found(mode)) }
+    }
+}
+
+fn not_found(name: &str) -> DockerError {
+    no(Kind::NotFound, 404, format!("network {name} not found"))
+}

@@ -1,0 +1,236 @@
+//! Names, ports and the Docker network of a pod (spec/10 sections 6 and 8). Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort};
+
+use crate::network::hosts;
+use crate::network::resolver::Asked;
+use crate::network::{DockerNetwork, NetworkConfig, Wanted};
+use crate::pod::{ContainerKind, DesiredPod, Source};
+use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
+
+/// Longest host name, bytes.
+const HOSTNAME_BYTES: usize = 63;
+/// Longest name that the kernel keeps, bytes.
+const KERNEL_NAME_BYTES: usize = 64;
+
+/// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut
+/// to 63 bytes without a trailing `-` or `.` (spec/10 section 8).
+#[must_use]
+pub fn hostname(pod: &DesiredPod) -> String {
+    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+    if let Some(name) = given(&pod.spec.hostname_override) {
+        return name;
+    }
+    let mut name = given(&pod.spec.hostname).unwrap_or_else(|| pod.key.name.clone());
+    if name.len() > HOSTNAME_BYTES {
+        let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+        name.truncate(end);
+        name.truncate(name.trim_end_matches(['-', '.']).len());
+    }
+    name
+}
+
+/// The host name and the domain of a pod; no domain without a subdomain (`GeneratePodHostNameAndDomain`).
+#[must_use]
+pub fn host_and_domain(pod: &DesiredPod, config: &NetworkConfig) -> (String, String) {
+    let subdomain = pod.spec.subdomain.as_deref().unwrap_or_default();
+    let overridden = pod.spec.hostname_override.as_deref().is_some_and(|name| !name.is_empty());
+    if subdomain.is_empty() || overridden {
+        return (hostname(pod), String::new());
+    }
+    let namespace = &pod.key.namespace;
+    let domain = match config.cluster_domain.as_str() {
+        "" => format!("{subdomain}.{namespace}.svc"),
+        cluster => format!("{subdomain}.{namespace}.svc.{cluster}"),
+    };
+    (hostname(pod), domain)
+}
+
+/// What `uname -n` says in a pod with its own network (`GetNodenameForKernel`).
+///
+/// # Errors
+/// The full name is wanted and too long; the kubelet's sentence.
+pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, String> {
+    let (host, domain) = host_and_domain(pod, config);
+    if !pod.spec.set_hostname_as_fqdn.unwrap_or(false) || domain.is_empty() {
+        return Ok(host);
+    }
+    let full = format!("{host}.{domain}");
+    let (most, have) = (KERNEL_NAME_BYTES, full.len());
+    if have > most {
+        return Err(format!(
+            "failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long ({most} characters is the max, {have} characters requested)"
+        ));
+    }
+    Ok(full)
+}
+
+/// What a sandbox has of the network.
+pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) {
+    let own = !pod.host_network();
+    let network = config.docker_network.as_ref().filter(|_| own);
+    body.host_config.network_mode = match network {
+        Some(network) => network.name.clone(),
+        None if own => String::new(),
+        None => "host".to_owned(),
+    };
+    body.networking_config = network.map(|network| names(network, pod, config, node));
+    // One that is too long keeps the sandbox from being asked for.
+    body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| hostname(pod)));
+    let bindings = port_bindings(pod);
+    body.exposed_ports = bindings.keys().map(|key| (key.clone(), Empty {})).collect();
+    body.host_config.port_bindings = bindings;
+    body.network = Some(Box::new(Wanted {
+        resolver: Asked::of(pod),
+        hosts: None,
+        sandbox: true,
+        names: network.is_some(),
+    }));
+}
+
+/// What a container that joins the sandbox has of it. `hosts_path`: where the pod's file is on the node.
+pub(super) fn container(
+    body: &mut CreateBody,
+    pod: &DesiredPod,
+    container: &Container,
+    ips: &[String],
+    config: &NetworkConfig,
+    hosts_path: String,
+) {
+    let managed = hosts::is_managed(container);
+    if managed {
+        let target = hosts::TARGET.to_owned();
+        body.host_config.mounts.push(Mount { kind: "bind", source: hosts_path, target });
+    }
+    body.network = Some(Box::new(Wanted {
+        resolver: Asked::of(pod),
+        hosts: managed.then(|| hosts_file(pod, ips, config)),
+        sandbox: false,
+        names: config.docker_network.is_some() && !pod.host_network(),
+    }));
+}
+
+/// The pod's hosts file, with these addresses.
+#[must_use]
+pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> hosts::HostsFile {
+    let (host, domain) = host_and_domain(pod, config);
+    hosts::file(pod, ips, &host, &domain)
+}
+
+/// By which names other pods on a network of Docker's find this one: its name as the manifest has it, its
+/// name on the node, its host name, each also with the namespace, and what a cluster's DNS would know.
+fn names(network: &DockerNetwork, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> NetworkingConfig {
+    let full = pod.key.name.as_str();
+    let (host, domain) = host_and_domain(pod, config);
+    let mut aliases: Vec<String> = Vec::new();
+    for name in [written_name(pod, node), full, &host] {
+        for alias in [name.to_owned(), format!("{name}.{}", pod.key.namespace)] {
+            if !aliases.contains(&alias) {
+                aliases.push(alias);
+            }
+        }
+    }
+    if let Some((subdomain, _)) = domain.split_once('.') {
+        aliases.push(format!("{host}.{subdomain}"));
+        aliases.push(format!("{host}.{subdomain}.{}", pod.key.namespace));
+        aliases.push(format!("{host}.{domain}"));
+    }
+    NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
+}
+
+/// Without the suffix that pods of files and URLs get on their node.
+fn written_name<'a>(pod: &'a DesiredPod, node: &str) -> &'a str {
+    let name = pod.key.name.as_str();
+    let short = name.strip_suffix(node).and_then(|name| name.strip_suffix('-'));
+    short.filter(|name| pod.source != Source::Api && !name.is_empty()).unwrap_or(name)
+}
+
+/// Host ports of everything that lives as long as the pod: regular containers and sidecars. None under
+/// host network, where a container's port is the host's already.
+fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
+    let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
+    if pod.host_network() {
+        return found;
+    }
+    let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
+    for port in lasting.flat_map(|(_, container)| container.ports.iter().flatten()) {
+        let Some(host_port) = port.host_port.filter(|&host_port| host_port != 0) else { continue };
+        let binding = PortBinding {
+            host_ip: port.host_ip.clone().unwrap_or_default(),
+            host_port: host_port.to_string(),
+        };
+        let bindings = found.entry(port_key(port)).or_default();
+        if !bindings.contains(&binding) {
+            bindings.push(binding);
+        }
+    }
+    found
+}
+
+/// `80/tcp`; a protocol that Docker does not know falls to tcp.
+fn port_key(port: &ContainerPort) -> String {
+    let protocol = match port.protocol.as_deref() {
+        Some("UDP") => "udp",
+        Some("SCTP") => "sctp",
+        _ => "tcp",
+    };
+    format!("{}/{protocol}", port.container_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::testing;
+
+    fn config(domain: &str) -> NetworkConfig {
+        let network = DockerNetwork { name: "pods".into(), cidrs: Vec::new() };
+        NetworkConfig {
+            docker_network: Some(network),
+            cluster_domain: domain.into(),
+            ..NetworkConfig::default()
+        }
+    }
+
+    #[test]
+    fn full_names() {
+        let check = |spec: &str, domain: &str, expected: Result<&str, &str>| {
+            let pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            let name = kernel_name(&pod, &config(domain));
+            assert_eq!(name.as_deref().map_err(String::as_str), expected, "{spec}");
+        };
+        check("", "x.y", Ok("web-node"));
+        check("subdomain: s", "x.y", Ok("web-node"));
+        check("setHostnameAsFQDN: true", "x.y", Ok("web-node"));
+        check("subdomain: s, setHostnameAsFQDN: true", "x.y", Ok("web-node.s.default.svc.x.y"));
+        check("subdomain: s, setHostnameAsFQDN: true", "", Ok("web-node.s.default.svc"));
+        check("subdomain: s, setHostnameAsFQDN: true, hostname: h", "x", Ok("h.s.default.svc.x"));
+        check("subdomain: s, hostnameOverride: o.p, hostname: h", "x", Ok("o.p"));
+        let long = "x".repeat(60);
+        check(
+            "subdomain: s, setHostnameAsFQDN: true",
+            &long,
+            Err(&format!(
+                "failed to construct FQDN from pod hostname and cluster domain, FQDN web-node.s.default.svc.{long} is too long (64 characters is the max, 83 characters requested)"
+            )),
+        );
+    }
+
+    #[test]
+    fn a_pod_has_several_names_on_a_network() {
+        let network = DockerNetwork { name: "pods".into(), cidrs: Vec::new() };
+        let of = |spec: &str, node: &str| {
+            let pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            let names = names(&network, &pod, &config("x"), node).endpoints_config;
+            names["pods"].aliases.join(" ")
+        };
+        assert_eq!(of("", "node"), "web web.default web-node web-node.default");
+        assert_eq!(of("", "other"), "web-node web-node.default");
+        assert_eq!(of("", "web-node"), "web-node web-node.default");
+        assert_eq!(
+            of("hostname: h, subdomain: s", "node"),
+            "web web.default web-node web-node.default h h.default h.s h.s.default h.s.default.svc.x"
+        );
+    }
+}
