@@ -30,6 +30,7 @@ pub mod source;
 pub mod status;
 pub mod sync;
 pub mod sys;
+pub mod sysctl;
 pub mod termination;
 pub mod turn;
 pub mod worker;

@@ -165,6 +165,9 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 /// program in all.
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 
+/// Largest seccomp profile, bytes.
+pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
+
 // --- Workers -------------------------------------------------------------------------------------
 
 /// Stack of a pod worker, bytes.

@@ -44,7 +44,6 @@ const fn refused(field: &'static str, harmless: &'static [&'static str], why: &'
 const NO: &[&str] = &["false"];
 const ONE_NODE: &str = "there is one node and no scheduler";
 const NO_VOLUMES: &str = "there are no volumes yet";
-const NO_SECURITY: &str = "this protection is not applied yet";
 const NO_CLUSTER: &str = "there is no cluster";
 
 /// Every field of metadata, pod and container, once.
@@ -108,7 +107,10 @@ const TABLE: &[Row] = &[
     ignored("spec.schedulerName", &["\"default-scheduler\""], ONE_NODE),
     refused("spec.schedulingGates", &[], ONE_NODE),
     ignored("spec.schedulingGroup", &[], ONE_NODE),
-    refused("spec.securityContext", &[], NO_SECURITY),
+    yes("spec.securityContext"),
+    ignored("spec.securityContext.seLinuxChangePolicy", &[], "volumes are not relabelled"),
+    refused("spec.securityContext.supplementalGroupsPolicy", &["\"Merge\""], "Docker always adds the image's groups"),
+    refused("spec.securityContext.windowsOptions", &[], "this node runs Linux"),
     refused("spec.serviceAccount", &[], NO_CLUSTER),
     refused("spec.serviceAccountName", &[], NO_CLUSTER),
     refused("spec.setHostnameAsFQDN", NO, "there is no cluster domain"),
@@ -151,17 +153,17 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].restartPolicy"),
     yes("spec.containers[*].restartPolicyRules"),
     yes("spec.containers[*].securityContext"),
-    refused("spec.containers[*].securityContext.allowPrivilegeEscalation", &["true"], NO_SECURITY),
-    refused("spec.containers[*].securityContext.appArmorProfile", &[], NO_SECURITY),
-    refused("spec.containers[*].securityContext.capabilities", &[], NO_SECURITY),
+    yes("spec.containers[*].securityContext.allowPrivilegeEscalation"),
+    yes("spec.containers[*].securityContext.appArmorProfile"),
+    yes("spec.containers[*].securityContext.capabilities"),
     yes("spec.containers[*].securityContext.privileged"),
-    refused("spec.containers[*].securityContext.procMount", &["\"Default\""], NO_SECURITY),
-    refused("spec.containers[*].securityContext.readOnlyRootFilesystem", NO, NO_SECURITY),
-    refused("spec.containers[*].securityContext.runAsGroup", &[], NO_SECURITY),
-    refused("spec.containers[*].securityContext.runAsNonRoot", NO, NO_SECURITY),
-    refused("spec.containers[*].securityContext.runAsUser", &[], NO_SECURITY),
-    refused("spec.containers[*].securityContext.seLinuxOptions", &[], NO_SECURITY),
-    refused("spec.containers[*].securityContext.seccompProfile", &[], NO_SECURITY),
+    yes("spec.containers[*].securityContext.procMount"),
+    yes("spec.containers[*].securityContext.readOnlyRootFilesystem"),
+    yes("spec.containers[*].securityContext.runAsGroup"),
+    yes("spec.containers[*].securityContext.runAsNonRoot"),
+    yes("spec.containers[*].securityContext.runAsUser"),
+    yes("spec.containers[*].securityContext.seLinuxOptions"),
+    yes("spec.containers[*].securityContext.seccompProfile"),
     refused("spec.containers[*].securityContext.windowsOptions", &[], "this node runs Linux"),
     yes("spec.containers[*].startupProbe"),
     yes("spec.containers[*].stdin"),

@@ -65,6 +65,10 @@ pub struct CreateBody {
     /// Must be there before the create: whoever sends it makes it, or takes its mount out. Not sent.
     #[serde(skip)]
     pub termination_file: Option<LogFile>,
+    /// Name of a seccomp profile below the root directory: whoever sends this puts its content into
+    /// `security_opt`, or sends nothing. Not sent.
+    #[serde(skip)]
+    pub seccomp_file: Option<String>,
 }
 
 impl fmt::Debug for CreateBody {
@@ -107,6 +111,27 @@ pub struct HostConfig {
     pub privileged: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_opt: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_add: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_add: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_drop: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub readonly_rootfs: bool,
+    /// Empty is nothing masked, and not the same as absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readonly_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub device_requests: Vec<DeviceRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids_limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_score_adj: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +164,51 @@ pub struct Mount {
     pub source: String,
     /// Absolute path in the container.
     pub target: String,
+}
+
+/// A device of the host in the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Device {
+    /// Absolute path on the host.
+    pub path_on_host: String,
+    /// Absolute path in the container.
+    pub path_in_container: String,
+    /// Some of `r`, `w`, `m`.
+    pub cgroup_permissions: String,
+}
+
+/// Devices that a driver of the engine hands out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeviceRequest {
+    /// `nvidia`.
+    pub driver: &'static str,
+    /// How many.
+    pub count: i64,
+    /// Each an alternative of capabilities that are needed together.
+    pub capabilities: Vec<Vec<&'static str>>,
+}
+
+/// What may be changed of a container that runs: the body of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Resources {
+    /// Weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_shares: Option<i64>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_period: Option<i64>,
+    /// Microseconds in each period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<i64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<i64>,
+    /// Bytes, memory included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_swap: Option<i64>,
 }
 
 /// Docker's restart policy: podkeeper is the only restarter (invariant 9), so this is always `no`.

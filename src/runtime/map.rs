@@ -5,6 +5,8 @@
 //! Hostname and ports go on the sandbox only: on a container that joins its network they make the create
 //! fail.
 
+pub mod security;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -77,7 +79,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
     resources::apply_sandbox(&mut host, config.oom_floor);
     let exposed_ports = port_bindings.keys().map(|key| (key.clone(), Empty {})).collect();
     host.port_bindings = port_bindings;
-    let body = CreateBody {
+    let mut body = CreateBody {
         image: config.infra_image.clone(),
         hostname: (!host_network).then(|| hostname(pod)),
         exposed_ports,
@@ -86,6 +88,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         host_config: host,
         ..CreateBody::default()
     };
+    security::apply_sandbox(&mut body, pod);
     (names::sandbox(&pod.key, &pod.uid, attempt), body)
 }
 
@@ -128,7 +131,7 @@ pub fn container(
     });
     let termination_file = termination_mount.is_some().then_some(termination_file);
     host.mounts.extend(termination_mount);
-    let body = CreateBody {
+    let mut body = CreateBody {
         image: image(spec).into(),
         entrypoint: expanded.command,
         cmd: expanded.args,
@@ -144,6 +147,7 @@ pub fn container(
         termination_file,
         ..CreateBody::default()
     };
+    security::apply(&mut body, pod, spec);
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
 }
 

@@ -178,6 +178,14 @@ pub enum DockerError {
     Refused(Refusal),
 }
 
+impl Refusal {
+    /// Nothing was sent, for this reason.
+    #[must_use]
+    pub fn not_sent(message: String) -> DockerError {
+        DockerError::Refused(Refusal { kind: RefusalKind::NotSent, status: 0, message })
+    }
+}
+
 /// Docker's no, with the meanings that podkeeper acts upon (spec/10 section 14, lessons 14 and 15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -220,6 +228,8 @@ pub enum RefusalKind {
     CannotRun,
     /// A host port is taken (500).
     PortInUse,
+    /// podkeeper itself: something of the node that the request needs is not there, and nothing was sent.
+    NotSent,
     /// 500 and the rest.
     Server,
 }

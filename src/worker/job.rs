@@ -55,6 +55,12 @@ pub(super) enum Job {
     ImageInspect {
         image_id: String,
     },
+    /// Whom an image runs as, for one attempt of this container.
+    ImageUser {
+        container: String,
+        image: String,
+        attempt: u32,
+    },
 }
 
 /// Which object a name conflict is about.

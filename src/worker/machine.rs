@@ -70,6 +70,8 @@ pub struct Machine {
     pub(super) ensured: BTreeMap<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
+    /// By container: the user of its image, for this attempt.
+    pub(super) image_users: BTreeMap<String, (u32, String)>,
     /// The sandbox of which it was told that another one takes its place.
     pub(super) sandbox_told: Option<String>,
     /// The sandbox whose early death has been counted.
@@ -136,6 +138,7 @@ impl Machine {
             pull_failures: BTreeMap::new(),
             ensured: BTreeMap::new(),
             missing: BTreeSet::new(),
+            image_users: BTreeMap::new(),
             sandbox_told: None,
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
@@ -323,6 +326,7 @@ impl Machine {
         self.pull_failures.clear();
         self.ensured.clear();
         self.missing.clear();
+        self.image_users.clear();
         self.create_retry.clear();
         self.suffixed.clear();
         self.waiting.clear();
@@ -334,6 +338,7 @@ impl Machine {
         self.create_retry.clear();
         self.ensured.clear();
         self.missing.clear();
+        self.image_users.clear();
         let infra = self.settings.map.infra_image.clone();
         let images: BTreeSet<&str> = new.containers().filter_map(|(_, c)| c.image.as_deref()).collect();
         self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
@@ -499,6 +504,7 @@ impl Machine {
             self.pull_failures.len(),
             self.ensured.len(),
             self.missing.len(),
+            self.image_users.len(),
             self.create_retry.len(),
             self.start_retry.len(),
             self.late_starts.len(),

@@ -6,6 +6,7 @@
 mod deadline;
 pub mod gate;
 mod hooks;
+mod identity;
 mod job;
 mod logs;
 pub mod machine;
@@ -18,6 +19,7 @@ pub mod thread;
 mod images;
 mod look;
 mod messages;
+mod needs;
 mod probes;
 mod replies;
 mod start;

@@ -8,6 +8,7 @@ use super::job::{Job, Place, Retry};
 use super::look::{cannot_run, short};
 use super::machine::Machine;
 use super::output::Token;
+use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
 use crate::image::failure;
@@ -74,6 +75,9 @@ impl Machine {
             },
             Job::Rename { id, name } => self.renamed(&id, name, answer, now),
             Job::Log { id } => self.log_read(&id, answer),
+            Job::ImageUser { container, image, attempt } => {
+                self.image_user(container, &image, attempt, answer, now);
+            }
             Job::ImageInspect { image_id } => {
                 // Asked once for each image; without an answer again when a container of it is looked at.
                 match answer {
@@ -101,6 +105,7 @@ impl Machine {
             (
                 Job::Inspect { .. }
                 | Job::ImageInspect { .. }
+                | Job::ImageUser { .. }
                 | Job::Log { .. }
                 | Job::Rename { .. }
                 | Job::Remove { .. },
@@ -205,6 +210,7 @@ impl Machine {
                 self.create_retry.remove(container);
                 self.suffixed.remove(container);
                 self.missing.remove(container);
+                self.image_users.remove(container);
                 // A restart counts once its container is made; a create that failed was none.
                 let died = self.seen.newest(&pod.uid, container).and_then(|c| match &c.state {
                     RunState::Exited(exit) => Some(exit.seen),
@@ -249,7 +255,9 @@ impl Machine {
                         None => {
                             let message = format!("{error}; tried again in {} s", wait.as_secs());
                             let told = [words::error(&error.to_string())];
-                            self.failed(container, "CreateContainerError", &message, told);
+                            let ours = kind == Some(&RefusalKind::NotSent);
+                            let reason = if ours { CONFIG_ERROR } else { "CreateContainerError" };
+                            self.failed(container, reason, &message, told);
                         }
                     }
                 }

@@ -25,7 +25,7 @@ use crate::runtime::{Call, env, labels, map, names};
 use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
-const CONFIG_ERROR: &str = "CreateContainerConfigError";
+pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 impl Machine {
     /// One decision for a wanted pod.
@@ -223,11 +223,13 @@ impl Machine {
                 return false;
             }
         };
+        let Some(user) = self.user_of(pod, container, attempt) else { return false };
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
         let made = map::container(pod, at, attempt, sandbox, expanded, &self.settings.map);
-        let Some((docker_name, body)) = made else { return true };
+        let Some((docker_name, mut body)) = made else { return true };
+        body.user = user;
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
             name: name.to_owned(),

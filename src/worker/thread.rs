@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::gate::{Gate, Permit};
 use super::machine::Machine;
 use super::mailbox::{Inbox, Slot};
+use super::needs;
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::clock::{Clock, Mono, System};
@@ -132,6 +133,7 @@ impl Worker {
             queued: VecDeque::new(),
             read: Vec::new(),
             logs: ContainerLogs::new(),
+            refused: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name(thread_name(key))
@@ -179,6 +181,8 @@ struct Body {
     read: Vec<(String, Result<String, String>)>,
     /// Whose links were made.
     logs: ContainerLogs,
+    /// Creates that could not be sent.
+    refused: Vec<(Token, DockerError)>,
 }
 
 struct InFlight {
@@ -215,6 +219,9 @@ impl Body {
             for (token, answer) in self.answers() {
                 self.machine.reply(token, answer, &now);
             }
+            for (token, error) in std::mem::take(&mut self.refused) {
+                self.machine.reply(token, Err(error), &now);
+            }
             for (id, read) in std::mem::take(&mut self.read) {
                 self.machine.message_read(&id, read);
             }
@@ -227,7 +234,8 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            if self.read.is_empty() && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            let done = !self.read.is_empty() || !self.refused.is_empty();
+            if !done && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
@@ -241,6 +249,10 @@ impl Body {
                 None => self.queued.push_back((token, call)),
             },
             Output::Call(token, Call::Create { name, mut body }) => {
+                if let Err(error) = needs::complete(&mut body, Path::new(&self.tools.settings.map.root_dir)) {
+                    self.refused.push((token, error));
+                    return true;
+                }
                 self.make_termination_file(&mut body);
                 self.begin(token, &Call::Create { name, body }, None);
             }
