@@ -5,6 +5,7 @@
 
 pub mod after;
 pub mod allocatable;
+pub mod cgroup;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -25,6 +26,7 @@ pub mod policy;
 pub mod probe;
 pub mod qos;
 pub mod recorder;
+pub mod requests;
 pub mod runtime;
 pub mod source;
 pub mod status;

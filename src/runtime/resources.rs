@@ -8,7 +8,7 @@ use crate::qos::{self, Qos};
 use crate::runtime::HostConfig;
 
 /// Length of a CPU quota period, microseconds.
-const CPU_PERIOD: i64 = 100_000;
+pub const CPU_PERIOD: i64 = 100_000;
 /// Docker's and the kernel's smallest quota, microseconds.
 const CPU_QUOTA_MIN: i64 = 1000;
 /// The kernel's smallest weight, and that of a container that requests nothing.
@@ -39,9 +39,8 @@ pub fn apply(
     let cpu_limit = limit(container, "cpu");
     host.cpu_shares = Some(cpu_shares(request(container, "cpu")));
     if cpu_limit > 0 {
-        // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
         host.cpu_period = Some(CPU_PERIOD);
-        host.cpu_quota = Some(cpu_limit.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN));
+        host.cpu_quota = Some(cpu_quota(cpu_limit));
     }
     let memory = limit(container, "memory");
     if memory > 0 {
@@ -58,7 +57,16 @@ pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
     host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
 }
 
-fn cpu_shares(milli: i64) -> i64 {
+/// Microseconds of each period for so many thousandths of a CPU.
+#[must_use]
+pub fn cpu_quota(milli: i64) -> i64 {
+    // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
+    milli.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN)
+}
+
+/// Weight of so many thousandths of a CPU.
+#[must_use]
+pub fn cpu_shares(milli: i64) -> i64 {
     (milli.saturating_mul(1024) / 1000).clamp(CPU_SHARES_MIN, CPU_SHARES_MAX)
 }
 
