@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::node::Node;
 use crate::pod::Source;
 use crate::policy::Policy;
 use crate::runtime::map::LogLimits;
@@ -63,6 +64,8 @@ pub struct Config {
     pub pod_logs_dir: PathBuf,
     /// `--container-log-max-size`, `--container-log-max-files`.
     pub log_limits: LogLimits,
+    /// What this node has and gives to pods, `--kube-reserved`, `--max-pods`, `--device` and their like.
+    pub node: Arc<Node>,
 }
 
 impl Config {

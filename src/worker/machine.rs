@@ -12,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::cgroups::Known;
 use super::deadline::Deadline;
 use super::hooks::Hooks;
 use super::job::{Ask, Ensured, Job, Retry, Stop};
@@ -70,6 +71,8 @@ pub struct Machine {
     pub(super) ensured: BTreeMap<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
+    /// By UID.
+    pub(super) cgroups: BTreeMap<String, Known>,
     /// By container: the user of its image, for this attempt.
     pub(super) image_users: BTreeMap<String, (u32, String)>,
     /// The sandbox of which it was told that another one takes its place.
@@ -138,6 +141,7 @@ impl Machine {
             pull_failures: BTreeMap::new(),
             ensured: BTreeMap::new(),
             missing: BTreeSet::new(),
+            cgroups: BTreeMap::new(),
             image_users: BTreeMap::new(),
             sandbox_told: None,
             sandbox_counted: None,
@@ -218,6 +222,7 @@ impl Machine {
         self.wake = None;
         self.tend_hooks(now);
         self.act(now);
+        self.drop_cgroups();
         self.tend_messages();
         self.publish(now);
         self.tell_logs();
@@ -356,6 +361,8 @@ impl Machine {
             self.out.push(Output::Report(Report::Terminated));
         }
         self.remove_surplus(None, now);
+        // Before it is said that nothing is left: then a successor may make it anew.
+        self.drop_cgroups();
         let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
         if left == 0 && self.told_gone != Some(self.wishes) {
             self.told_gone = Some(self.wishes);
@@ -505,6 +512,7 @@ impl Machine {
             self.ensured.len(),
             self.missing.len(),
             self.image_users.len(),
+            self.cgroups.len(),
             self.create_retry.len(),
             self.start_retry.len(),
             self.late_starts.len(),

@@ -3,6 +3,7 @@
 //!
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
+mod cgroups;
 mod deadline;
 pub mod gate;
 mod hooks;

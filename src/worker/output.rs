@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use crate::cgroup::{Parents, PodCgroup};
 use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::pod::DesiredPod;
@@ -31,6 +32,10 @@ pub struct Settings {
     pub boot: Boot,
     /// The sandbox image is the built-in one: loaded, not pulled.
     pub builtin_sandbox: bool,
+    /// How cgroups of pods are named; empty when pods have none.
+    pub cgroups: Parents,
+    /// Most processes of a pod; `None` for no limit.
+    pub pod_pids: Option<i64>,
 }
 
 /// An image a pod needs.
@@ -87,6 +92,10 @@ pub enum Output {
     ForgetMessage(LogFile),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
+    /// The pod's cgroup is to be so, from before the next call on.
+    Cgroup(Box<PodCgroup>),
+    /// Nothing is left in the cgroup of this UID.
+    DropCgroup(String),
     /// Something happened to the pod.
     Event(PodEvent),
     /// From now on these logs, and no others, are to be found by name.

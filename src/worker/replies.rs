@@ -286,6 +286,7 @@ impl Machine {
                     }
                     None => {
                         self.sandbox_started.insert(id.to_owned(), now.mono);
+                        self.sandbox_has_cgroup(&told.uid);
                         // What waited for the sandbox.
                         self.waiting.retain(|_, why| why.reason != "ContainerCreating");
                     }

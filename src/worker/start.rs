@@ -46,6 +46,9 @@ impl Machine {
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        if !over && !past_deadline && actions.sandbox != SandboxAction::Finish {
+            self.tend_cgroup(pod, false);
+        }
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
@@ -116,6 +119,7 @@ impl Machine {
         }
         let (name, mut body) = map::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
+        self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
         let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
@@ -230,6 +234,7 @@ impl Machine {
         let made = map::container(pod, at, attempt, sandbox, expanded, &self.settings.map);
         let Some((docker_name, mut body)) = made else { return true };
         body.user = user;
+        self.place(&mut body, pod);
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
             name: name.to_owned(),

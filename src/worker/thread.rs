@@ -19,6 +19,7 @@ use super::mailbox::{Inbox, Slot};
 use super::needs;
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
+use crate::cgroup::Cgroups;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::pod::PodKey;
@@ -105,6 +106,8 @@ pub struct Tools {
     pub gate: Gate,
     /// Where logs are found by name.
     pub logs: Arc<PodLogs>,
+    /// Cgroups of pods.
+    pub cgroups: Cgroups,
     /// Into the main loop.
     pub reports: Sender<Event>,
 }
@@ -267,6 +270,16 @@ impl Body {
             Output::Watch(watch) => {
                 let mailbox = Arc::clone(&self.mailbox);
                 self.tools.prober.watch(&self.key, mailbox, watch);
+            }
+            Output::Cgroup(pod) => {
+                if let Err(error) = self.tools.cgroups.ensure(&pod) {
+                    log::warn!("pod {}: its cgroup is not as it should be: {error}", self.key);
+                }
+            }
+            Output::DropCgroup(uid) => {
+                if let Err(error) = self.tools.cgroups.remove(&uid) {
+                    log::warn!("pod {}: its cgroup stays until the next start: {error}", self.key);
+                }
             }
             Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
             Output::Logs(logs) => {

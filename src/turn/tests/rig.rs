@@ -48,6 +48,7 @@ pub(super) fn config() -> Config {
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
         log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        node: Default::default(),
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Rig {
     pub(super) watched: Vec<(Mono, Watch)>,
     /// Every set of logs that was told.
     pub(super) logs: Vec<ContainerLogs>,
+    /// Every cgroup that was told, and each UID whose cgroup was dropped.
+    pub(super) cgroups: Vec<Result<crate::cgroup::PodCgroup, String>>,
     pub(super) reports: Vec<Report>,
     /// What the files of containers say, by name.
     pub(super) last_words: BTreeMap<String, Result<String, String>>,
@@ -126,6 +128,11 @@ pub(super) fn stop(grace: Option<u32>) -> Wish {
     Wish::Stop(StopOrder { grace, why: "its manifest is gone" })
 }
 
+fn cgroups() -> crate::cgroup::Parents {
+    use crate::cgroup::{Driver, Naming, Parents};
+    Parents::fixed(Naming::new(Driver::Cgroupfs, ""))
+}
+
 fn settings() -> Arc<Settings> {
     let map = MapConfig {
         root_dir: ROOT.into(),
@@ -135,7 +142,7 @@ fn settings() -> Arc<Settings> {
         logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
-    Arc::new(Settings { map, boot, builtin_sandbox: true })
+    Arc::new(Settings { map, boot, builtin_sandbox: true, cgroups: cgroups(), pod_pids: None })
 }
 
 fn key() -> PodKey {
@@ -164,6 +171,7 @@ impl Rig {
             ring: Ring::default(),
             watched: Vec::new(),
             logs: Vec::new(),
+            cgroups: Vec::new(),
             reports: Vec::new(),
             last_words: BTreeMap::new(),
             forgotten: Vec::new(),
@@ -409,6 +417,8 @@ impl Rig {
                     self.forgotten.push(format!("{}#{}", file.container, file.attempt));
                 }
                 Output::Logs(logs) => self.logs.push(logs),
+                Output::Cgroup(pod) => self.cgroups.push(Ok(*pod)),
+                Output::DropCgroup(uid) => self.cgroups.push(Err(uid)),
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {
                     let level = event.weight.level();

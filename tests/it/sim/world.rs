@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
+use podkeeper::cgroup::{Driver, Naming, Parents};
 use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::drain::Drain;
@@ -61,6 +62,8 @@ pub struct World {
     pub counts: Counts,
     /// Starts of containers that Docker carried out for the daemon, by UID and name, and what it told of them.
     pub starts: BTreeMap<(String, String), u64>,
+    /// UIDs of pods that have a cgroup.
+    pub cgroups: BTreeSet<String>,
     pub told: BTreeMap<(String, String, String), u64>,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
@@ -197,6 +200,7 @@ pub fn config() -> Config {
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
         log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        node: Default::default(),
     }
 }
 
@@ -222,6 +226,7 @@ impl World {
             answers: Answers::default(),
             counts: Counts::default(),
             starts: BTreeMap::new(),
+            cgroups: BTreeSet::new(),
             told: BTreeMap::new(),
             engine_restarted: false,
             checked: 0,
@@ -266,6 +271,8 @@ impl World {
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
+            cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
+            pod_pids: None,
         });
         let mut config = config();
         config.manifest_url = self.hub.as_ref().map(|_| sources::settings());
@@ -446,6 +453,8 @@ impl World {
                 }
                 Output::ForgetMessage(_) => {}
                 Output::Logs(_) => {}
+                Output::Cgroup(pod) => _ = self.cgroups.insert(pod.uid),
+                Output::DropCgroup(uid) => _ = self.cgroups.remove(&uid),
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
