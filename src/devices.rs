@@ -43,7 +43,12 @@ impl Pools {
         }
         let unit: Unit = devices.split(',').map(|text| parse(text.trim())).collect::<Result<_, _>>()?;
         let name = format!("{DOMAIN}{name}");
-        let taken = self.0.values().flatten().flatten().any(|d| unit.iter().any(|u| u.path_on_host == d.path_on_host));
+        let taken = self
+            .0
+            .values()
+            .flatten()
+            .flatten()
+            .any(|d| unit.iter().any(|u| u.path_on_host == d.path_on_host));
         if taken {
             return Err("a device can be in one unit only".to_owned());
         }
@@ -217,7 +222,8 @@ mod tests {
     }
 
     fn written(devices: &[Device]) -> Vec<String> {
-        let text = |d: &Device| format!("{}:{}:{}", d.path_on_host, d.path_in_container, d.cgroup_permissions);
+        let text =
+            |d: &Device| format!("{}:{}:{}", d.path_on_host, d.path_in_container, d.cgroup_permissions);
         devices.iter().map(text).collect()
     }
 
@@ -275,7 +281,9 @@ mod tests {
             assert!(pools.clone().add(text).is_err_and(|why| why.contains(part)), "{text}");
         }
         let asks = |resource: &str, count: u32| {
-            format!(r#"{{"name":"a","image":"i","resources":{{"limits":{{"podkeeper.dev/{resource}":"{count}"}}}}}}"#)
+            format!(
+                r#"{{"name":"a","image":"i","resources":{{"limits":{{"podkeeper.dev/{resource}":"{count}"}}}}}}"#
+            )
         };
         let first = of("{}", &asks("serial", 1));
         let given = pools.assign(&first, None, std::iter::empty()).unwrap();
@@ -308,7 +316,9 @@ mod tests {
             pools.add(unit).unwrap();
         }
         let asks = |name: &str, more: &str| {
-            format!(r#"{{"name":"{name}","image":"i"{more},"resources":{{"limits":{{"podkeeper.dev/x":"1"}}}}}}"#)
+            format!(
+                r#"{{"name":"{name}","image":"i"{more},"resources":{{"limits":{{"podkeeper.dev/x":"1"}}}}}}"#
+            )
         };
         let pod = pod(&format!(
             r#"{{"metadata":{{"name":"p"}},"spec":{{"initContainers":[{},{}],"containers":[{}]}}}}"#,

@@ -157,7 +157,8 @@ pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, amount) = part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=QUANTITY"))?;
         let value = if name == "cpu" { quantity::milli(amount) } else { quantity::value(amount) };
-        let value = value.map_err(|e| format!("failed to parse quantity {amount:?} for {name:?} resource: {e}"))?;
+        let value =
+            value.map_err(|e| format!("failed to parse quantity {amount:?} for {name:?} resource: {e}"))?;
         if value < 0 {
             return Err(format!("resource quantity for {name:?} cannot be negative: {amount}"));
         }
@@ -178,11 +179,14 @@ mod tests {
 
     #[test]
     fn reservations() {
-        let check = |text: &str, expected: Result<(i64, i64, i64), &str>| match (parse_reserved(text), expected) {
-            (Ok(r), Ok(expected)) => assert_eq!((r.milli_cpu, r.memory, r.ephemeral_storage), expected, "{text}"),
-            (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
-            (got, _) => panic!("{text}: {got:?}"),
-        };
+        let check =
+            |text: &str, expected: Result<(i64, i64, i64), &str>| match (parse_reserved(text), expected) {
+                (Ok(r), Ok(expected)) => {
+                    assert_eq!((r.milli_cpu, r.memory, r.ephemeral_storage), expected, "{text}")
+                }
+                (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+                (got, _) => panic!("{text}: {got:?}"),
+            };
         check("", Ok((0, 0, 0)));
         check("cpu=500m,memory=256Mi,ephemeral-storage=1Gi", Ok((500, 256 << 20, 1 << 30)));
         check("cpu", Err("\"cpu\" is not NAME=QUANTITY"));

@@ -53,7 +53,8 @@ pub fn names(spec: &PodSpec) -> impl Iterator<Item = &str> {
 fn pod_level<'a>(spec: &'a PodSpec, resource: &str) -> Option<&'a ResourceRequirements> {
     let pooled = matches!(resource, "cpu" | "memory") || resource.starts_with(HUGE_PAGES);
     let pod = spec.resources.as_ref().filter(|_| pooled)?;
-    let says = |list: &Option<BTreeMap<String, Quantity>>| list.as_ref().is_some_and(|l| l.contains_key(resource));
+    let says =
+        |list: &Option<BTreeMap<String, Quantity>>| list.as_ref().is_some_and(|l| l.contains_key(resource));
     (says(&pod.requests) || says(&pod.limits)).then_some(pod)
 }
 
@@ -85,7 +86,8 @@ mod tests {
             assert_eq!((request(&spec, "cpu"), limit(&spec, "cpu")), (requests, limits), "{spec:?}");
         };
         let c = |request: &str, limit: &str| {
-            let limit = if limit.is_empty() { String::new() } else { format!(r#","limits":{{"cpu":"{limit}"}}"#) };
+            let limit =
+                if limit.is_empty() { String::new() } else { format!(r#","limits":{{"cpu":"{limit}"}}"#) };
             format!(r#"{{"name":"c","resources":{{"requests":{{"cpu":"{request}"}}{limit}}}}}"#)
         };
         let sidecar = |request: &str, limit: &str| {
@@ -96,7 +98,12 @@ mod tests {
         check(&format!(r#"{{"containers":[{},{}]}}"#, c("1", "2"), c("500m", "")), 1500, None);
         // The largest init container counts, not their sum; with the sidecars before it.
         check(
-            &format!(r#"{{"initContainers":[{},{}],"containers":[{}]}}"#, c("3", "3"), c("2", "2"), c("1", "1")),
+            &format!(
+                r#"{{"initContainers":[{},{}],"containers":[{}]}}"#,
+                c("3", "3"),
+                c("2", "2"),
+                c("1", "1")
+            ),
             3000,
             Some(3000),
         );

@@ -10,8 +10,8 @@ use std::{fmt, io};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::clock::{Clock, System};
 use crate::cgroup::{self, Cgroups, Parents};
+use crate::clock::{Clock, System};
 use crate::config::{Config, Endpoint};
 use crate::drain::{self, Drain};
 use crate::events::Events;
@@ -23,9 +23,9 @@ use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::object;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, Reply};
 use crate::runtime::map::MapConfig;
 use crate::runtime::sandbox_image;
+use crate::runtime::{Call, Reply};
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::http::HttpSource;
@@ -128,7 +128,18 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
     let gate = Gate::default();
-    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, logs, cgroups, reports: events_in };
+    let tools = Tools {
+        settings,
+        docker,
+        clock,
+        pulls,
+        prober,
+        termination,
+        gate,
+        logs,
+        cgroups,
+        reports: events_in,
+    };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),

@@ -101,7 +101,8 @@ fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            let pages: i64 = std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
+            let pages: i64 =
+                std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
             let size = match kib {
                 kib if kib % (1 << 20) == 0 => format!("{}Gi", kib >> 20),
                 kib if kib % (1 << 10) == 0 => format!("{}Mi", kib >> 10),
@@ -170,7 +171,9 @@ mod tests {
         assert!(machine.capacity.ephemeral_storage > 0);
         assert!(!machine.kernel.is_empty());
         let dir = std::env::temp_dir().join(format!("podkeeper-hugepages-{}", std::process::id()));
-        for (name, pages) in [("hugepages-2048kB", "3\n"), ("hugepages-1048576kB", "0\n"), ("hugepages-64kB", "1\n")] {
+        for (name, pages) in
+            [("hugepages-2048kB", "3\n"), ("hugepages-1048576kB", "0\n"), ("hugepages-64kB", "1\n")]
+        {
             std::fs::create_dir_all(dir.join(name)).unwrap();
             std::fs::write(dir.join(name).join("nr_hugepages"), pages).unwrap();
         }

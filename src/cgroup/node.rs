@@ -80,7 +80,9 @@ impl Cgroups {
                 _ = self.tree.set(Some(tree));
             }
             Err(error) => {
-                log::warn!("cgroups of pods cannot be made: {error}; {without} (--cgroups-per-qos=false says so)");
+                log::warn!(
+                    "cgroups of pods cannot be made: {error}; {without} (--cgroups-per-qos=false says so)"
+                );
                 _ = self.tree.set(None);
             }
         }

@@ -56,7 +56,9 @@ impl Tree {
                 match fs::create_dir(&at) {
                     Ok(()) => {}
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", at.display()))),
+                    Err(error) => {
+                        return Err(io::Error::new(error.kind(), format!("{}: {error}", at.display())));
+                    }
                 }
             }
             if self.version == Version::V2 {

@@ -196,8 +196,14 @@ mod tests {
         assert_eq!((burstable.qos, burstable.values), (Qos::Burstable, expected));
         let nothing = of(r#"{"containers":[{"name":"a"}]}"#);
         assert_eq!((nothing.qos, nothing.values.cpu_shares), (Qos::BestEffort, 2));
-        assert_eq!(files(&nothing, Version::V1)[2..4], ["cpu cpu.cfs_quota_us=-1", "memory memory.limit_in_bytes=-1"]);
-        assert_eq!(files(&nothing, Version::V2)[..3], ["cpu cpu.weight=1", "cpu cpu.max=max 100000", "memory memory.max=max"]);
+        assert_eq!(
+            files(&nothing, Version::V1)[2..4],
+            ["cpu cpu.cfs_quota_us=-1", "memory memory.limit_in_bytes=-1"]
+        );
+        assert_eq!(
+            files(&nothing, Version::V2)[..3],
+            ["cpu cpu.weight=1", "cpu cpu.max=max 100000", "memory memory.max=max"]
+        );
     }
 
     #[test]
@@ -212,7 +218,8 @@ mod tests {
     #[test]
     fn room_for_both() {
         let small = of(r#"{"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"64Mi"}}}]}"#);
-        let large = of(r#"{"containers":[{"name":"a","resources":{"limits":{"cpu":"500m","memory":"1Gi"}}}]}"#);
+        let large =
+            of(r#"{"containers":[{"name":"a","resources":{"limits":{"cpu":"500m","memory":"1Gi"}}}]}"#);
         let both = small.clone().with_room_for(&large).values;
         assert_eq!((both.cpu_shares, both.cpu_quota, both.memory), (1024, Some(100_000), Some(1 << 30)));
         let open = of(r#"{"containers":[{"name":"a"}]}"#);
@@ -221,7 +228,9 @@ mod tests {
 
     #[test]
     fn weights_and_sizes() {
-        for (shares, expected) in [(0, 1), (2, 1), (102, 4), (1024, 39), (262_144, 10_000), (i64::MAX, 10_000)] {
+        for (shares, expected) in
+            [(0, 1), (2, 1), (102, 4), (1024, 39), (262_144, 10_000), (i64::MAX, 10_000)]
+        {
             assert_eq!(weight(shares), expected, "{shares}");
         }
         for (size, expected) in

@@ -358,7 +358,7 @@ pub const FLAGS: &[Flag] = &[
     flag(Id::AllowedUnsafeSysctls, ("allowed-unsafe-sysctls", None), Value("LIST"), "", (Section::Policy, RUN),
          "Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*"),
     flag(Id::AllowedDevices, ("allowed-devices", None), Value("PREFIX,..."), "", (Section::Policy, RUN),
-         "Beginnings of device paths that annotation podkeeper.dev/device may name; all with --allow-privileged"),
+         "Beginnings of device paths that pods may name; all with --allow-privileged"),
     flag(Id::PodSecurity, ("pod-security", None), Value("[SOURCE=]LEVEL[:VERSION],..."), "", (Section::Policy, RUN_CHECK),
          "Pod Security Standards: privileged, baseline or restricted; privileged when not given"),
     flag(Id::AllowedHostPaths, ("allowed-host-paths", None), Value("LIST"), "", (Section::Policy, RUN_CHECK),

@@ -11,13 +11,13 @@ use super::parse::strip_kind;
 use super::value;
 use crate::config::Endpoint;
 use crate::limits;
-use crate::node;
-use crate::sysctl;
 use crate::manifest::quantity;
+use crate::node;
 use crate::pod::Source;
 use crate::policy::{self, AllowedImage, AllowedPath, Policy};
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
+use crate::sysctl;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

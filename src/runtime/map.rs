@@ -13,12 +13,14 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 use serde::Serialize;
 
+use crate::devices;
 use crate::manifest::hash;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
 use crate::runtime::{
-    CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Mount, PortBinding, labels, names, resources,
+    CreateBody, DeviceRequest, Empty, Healthcheck, HostConfig, LogConfig, Mount, PortBinding, labels, names,
+    resources,
 };
 use crate::termination::{self, LogFile};
 
@@ -148,6 +150,12 @@ pub fn container(
         ..CreateBody::default()
     };
     security::apply(&mut body, pod, spec);
+    body.host_config.devices = devices::of_container(pod, spec);
+    let gpus = devices::gpus(spec);
+    if gpus > 0 {
+        let request = DeviceRequest { driver: "nvidia", count: gpus, capabilities: vec![vec!["gpu"]] };
+        body.host_config.device_requests.push(request);
+    }
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
 }
 

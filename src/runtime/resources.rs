@@ -1,10 +1,12 @@
 //! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (spec/10
-//! section 10). Pure. Pod-level resources (`spec.resources`) are not carried out: validation refuses them.
+//! section 10). Pure. Those of the pod as a whole are its cgroup's (`cgroup::values`); here they count only
+//! for what a container is worth to the OOM killer.
 
 use k8s_openapi::api::core::v1::Container;
 
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::qos::{self, Qos};
+use crate::requests;
 use crate::runtime::HostConfig;
 
 /// Length of a CPU quota period, microseconds.
@@ -81,10 +83,16 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
         Qos::BestEffort => return OOM_BEST_EFFORT,
         Qos::Burstable => {}
     }
-    let mut score = share(request(container, "memory"), node_memory);
+    // What the pod requests beyond its containers counts for each of them alike.
+    let spec = &pod.spec;
+    let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init).count();
+    let beyond =
+        requests::request(spec, "memory").saturating_sub(requests::containers_request(spec, "memory"));
+    let beyond = beyond.max(0) / i64::try_from(lasting.max(1)).unwrap_or(i64::MAX);
+    let of = |container: &Container| share(request(container, "memory").saturating_add(beyond), node_memory);
+    let mut score = of(container);
     if kind == ContainerKind::Sidecar {
-        let smallest = pod.spec.containers.iter().map(|c| request(c, "memory")).min().unwrap_or(0);
-        score = score.min(share(smallest, node_memory));
+        score = score.min(spec.containers.iter().map(of).max().unwrap_or(OOM_BEST_EFFORT));
     }
     score.clamp(OOM_BEST_EFFORT + OOM_GUARANTEED, OOM_BEST_EFFORT - 1)
 }

@@ -59,7 +59,8 @@ impl Machine {
         if self.cgroups.is_empty() || self.list_needed || self.any_in_flight(making) {
             return;
         }
-        let ended = self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        let ended =
+            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
         let wanted = match &self.state {
             State::Syncing(pod) if !ended => Some(pod.uid.clone()),
             _ => None,
