@@ -24,6 +24,7 @@ pub struct Sample {
     pub deleted: Option<i64>,
     pub grace: Option<i64>,
     pub written: Option<&'static str>,
+    pub shape: Option<&'static str>,
 }
 
 pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
@@ -39,6 +40,7 @@ pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
         deleted: None,
         grace: None,
         written: None,
+        shape: None,
     }
 }
 
@@ -61,6 +63,7 @@ impl Sample {
         };
         Arc::new(DesiredPod {
             written: self.written.map(str::to_owned),
+            shape: self.shape.map(str::to_owned),
             key: PodKey { namespace: "default".into(), name: full_name },
             uid: self.uid.clone(),
             source,
@@ -431,7 +434,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     let key = || PodKey { namespace: "default".into(), name: "web-node1".into() };
     let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), places };
+        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places };
         let found = BTreeMap::from([(key(), found)]);
         // Docker was listed first, and the URL read first: the same end.
         let mut first = merge();

@@ -166,6 +166,20 @@ pub struct Mount {
     pub target: String,
 }
 
+impl HostConfig {
+    /// Those of its fields that may be changed later.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources {
+            cpu_shares: self.cpu_shares,
+            cpu_period: self.cpu_period,
+            cpu_quota: self.cpu_quota,
+            memory: self.memory,
+            memory_swap: self.memory_swap,
+        }
+    }
+}
+
 /// A device of the host in the container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -307,6 +307,9 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     if let Some(written) = &pod.written {
         put(all, labels::WRITTEN, &**written);
     }
+    if let Some(shape) = &pod.shape {
+        put(all, labels::SHAPE, &**shape);
+    }
 }
 
 fn put(all: &mut BTreeMap<String, String>, key: &str, value: impl Into<String>) {

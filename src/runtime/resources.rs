@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Container;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::qos::{self, Qos};
 use crate::requests;
-use crate::runtime::HostConfig;
+use crate::runtime::{HostConfig, Resources};
 
 /// Length of a CPU quota period, microseconds.
 pub const CPU_PERIOD: i64 = 100_000;
@@ -38,6 +38,19 @@ pub fn apply(
     node_memory: i64,
     oom_floor: i32,
 ) {
+    apply_sizes(host, container);
+    host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
+}
+
+/// The part of it that may be changed while the container runs.
+#[must_use]
+pub fn sizes(container: &Container) -> Resources {
+    let mut host = HostConfig::default();
+    apply_sizes(&mut host, container);
+    host.resources()
+}
+
+fn apply_sizes(host: &mut HostConfig, container: &Container) {
     let cpu_limit = limit(container, "cpu");
     host.cpu_shares = Some(cpu_shares(request(container, "cpu")));
     if cpu_limit > 0 {
@@ -50,7 +63,6 @@ pub fn apply(
         // Equal means no swap; absent would mean as much swap again.
         host.memory_swap = Some(memory);
     }
-    host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
 }
 
 /// Sets the fields of a sandbox: next to no CPU weight, no limits, killed last.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
-use crate::runtime::body::{CreateBody, ExecBody};
+use crate::runtime::body::{CreateBody, ExecBody, Resources};
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
 /// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
@@ -51,6 +51,13 @@ pub enum Call {
         id: String,
         /// Kill it if it runs.
         force: bool,
+    },
+    /// `POST /containers/{id}/update`.
+    Update {
+        /// Container id.
+        id: String,
+        /// What is not named stays.
+        resources: Resources,
     },
     /// `POST /containers/{id}/rename?name=`.
     Rename {
@@ -345,6 +352,8 @@ pub struct ContainerDetail {
     pub ips: Vec<String>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
+    /// `HostConfig`'s, as far as they are set.
+    pub resources: Resources,
 }
 
 /// What an image inspect or list tells.

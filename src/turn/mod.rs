@@ -381,7 +381,15 @@ impl Turn {
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
             let places = same.filter_map(|c| Some((c.source?, c.origin.clone()?))).collect();
-            Some((key.clone(), Running { uid: any.uid.clone(), written: any.written.clone(), places }))
+            Some((
+                key.clone(),
+                Running {
+                    uid: any.uid.clone(),
+                    written: any.written.clone(),
+                    shape: any.shape.clone(),
+                    places,
+                },
+            ))
         });
         let running: BTreeMap<PodKey, Running> = running.collect();
         // The changes are not needed: everything wanted is looked at now.

@@ -76,6 +76,7 @@ impl Turn {
             old: None,
             terminal: false,
             past_deadline: false,
+            resize: &status::NO_RESIZE,
             now: now.wall,
         });
         PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }

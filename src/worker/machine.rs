@@ -20,6 +20,7 @@ use super::mailbox::{Inbox, StopOrder};
 use super::messages::Message;
 use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
+use super::resize::Sizes;
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
@@ -71,6 +72,7 @@ pub struct Machine {
     pub(super) ensured: BTreeMap<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
+    pub(super) sizes: Sizes,
     /// By UID.
     pub(super) cgroups: BTreeMap<String, Known>,
     /// By container: the user of its image, for this attempt.
@@ -141,6 +143,7 @@ impl Machine {
             pull_failures: BTreeMap::new(),
             ensured: BTreeMap::new(),
             missing: BTreeSet::new(),
+            sizes: Sizes::default(),
             cgroups: BTreeMap::new(),
             image_users: BTreeMap::new(),
             sandbox_told: None,
@@ -411,6 +414,7 @@ impl Machine {
             old: self.status.as_deref(),
             terminal: false,
             past_deadline,
+            resize: &self.sizes.shown(),
             now: now.wall,
         })
     }
@@ -457,6 +461,7 @@ impl Machine {
             | Job::Start { id }
             | Job::Kill { id, .. }
             | Job::Rename { id, .. }
+            | Job::Update { id, .. }
             | Job::Remove { id } => id == container,
             _ => false,
         })
@@ -513,6 +518,7 @@ impl Machine {
             self.missing.len(),
             self.image_users.len(),
             self.cgroups.len(),
+            self.sizes.size(),
             self.create_retry.len(),
             self.start_retry.len(),
             self.late_starts.len(),

@@ -23,6 +23,7 @@ mod messages;
 mod needs;
 mod probes;
 mod replies;
+mod resize;
 mod start;
 mod stop;
 mod tell;

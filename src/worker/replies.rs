@@ -16,7 +16,7 @@ use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::recorder::words;
-use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
+use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, Resources, labels, observe};
 use crate::termination::Way;
 
 impl Machine {
@@ -53,8 +53,8 @@ impl Machine {
             Job::CreateSandbox { name, attempt, role } => {
                 self.sandbox_made(name, attempt, role, answer, now);
             }
-            Job::Create { name, container, attempt, sandbox, role, crash_key } => {
-                let made = Made { name, container: &container, attempt, role, crash_key };
+            Job::Create { name, container, attempt, sandbox, role, crash_key, size } => {
+                let made = Made { name, container: &container, attempt, role, crash_key, size };
                 self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),
@@ -75,6 +75,7 @@ impl Machine {
             },
             Job::Rename { id, name } => self.renamed(&id, name, answer, now),
             Job::Log { id } => self.log_read(&id, answer),
+            Job::Update { id, resources } => self.updated(&id, resources, answer, now),
             Job::ImageUser { container, image, attempt } => {
                 self.image_user(container, &image, attempt, answer, now);
             }
@@ -199,7 +200,7 @@ impl Machine {
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
-        let Made { name, container, attempt, role, crash_key } = made;
+        let Made { name, container, attempt, role, crash_key, size } = made;
         let State::Syncing(pod) = self.state.clone() else {
             self.list_needed = true;
             return;
@@ -222,6 +223,7 @@ impl Machine {
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.tell_created(&made);
+                self.sizes.made(&made.id, size);
                 self.seen.all.push(made);
             }
             Ok(_) => self.odd(answer, "create", now),
@@ -452,12 +454,15 @@ impl Machine {
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),
+            shape: pod.and_then(|p| p.shape.clone()),
             pre_stop,
             deadline: None,
             message,
             stop_signal: None,
             created: None,
             log_path: String::new(),
+            devices: None,
+            resources: Resources::default(),
         }
     }
 
@@ -495,6 +500,7 @@ struct Made<'a> {
     attempt: u32,
     role: Role,
     crash_key: String,
+    size: Resources,
 }
 
 /// Who holds a name that was to be given.

@@ -47,7 +47,7 @@ impl Machine {
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
         if !over && !past_deadline && actions.sandbox != SandboxAction::Finish {
-            self.tend_cgroup(pod, false);
+            self.tend_sizes(pod, now);
         }
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
@@ -250,6 +250,7 @@ impl Machine {
             sandbox: sandbox.to_owned(),
             role,
             crash_key: backoff::crash_key(container),
+            size: body.host_config.resources(),
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true

@@ -613,5 +613,16 @@ fn detail(c: &Value) -> ContainerDetail {
         network_mode: text(&c["HostConfig"]["NetworkMode"]),
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
         log_path: text(&c["LogPath"]),
+        resources: podkeeper::runtime::Resources {
+            cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
+            cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),
+            cpu_quota: limit(&c["HostConfig"]["CpuQuota"]),
+            memory: limit(&c["HostConfig"]["Memory"]),
+            memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
+        },
     }
+}
+
+fn limit(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|n| *n != 0)
 }
