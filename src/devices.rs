@@ -56,6 +56,12 @@ impl Pools {
         Ok(())
     }
 
+    /// Nothing is handed out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How many units of a resource there are.
     #[must_use]
     pub fn count(&self, resource: &str) -> usize {
@@ -75,15 +81,11 @@ impl Pools {
     }
 
     /// Gives the pod its units: of those it had (`before`, an annotation's text) as many as it can keep,
-    /// then free ones. `None`: it asks for none, or there are not enough left.
+    /// then free ones; `taken` are the annotations of others. `None`: it asks for none, or there are not enough left.
     #[must_use]
-    pub fn assign<'a>(
-        &self,
-        pod: &DesiredPod,
-        before: Option<&str>,
-        others: impl Iterator<Item = &'a DesiredPod>,
-    ) -> Option<String> {
-        let taken = assigned(others);
+    pub fn assign(&self, pod: &DesiredPod, before: Option<&str>, taken: &[String]) -> Option<String> {
+        let taken: BTreeSet<String> =
+            taken.iter().flat_map(|text| text.split(',')).filter_map(host_path).collect();
         let before: BTreeSet<String> =
             before.into_iter().flat_map(|text| text.split(',')).filter_map(host_path).collect();
         let mut words = Vec::new();
@@ -286,7 +288,7 @@ mod tests {
             )
         };
         let first = of("{}", &asks("serial", 1));
-        let given = pools.assign(&first, None, std::iter::empty()).unwrap();
+        let given = pools.assign(&first, None, &[]).unwrap();
         assert_eq!(given, "a=/dev/ttyUSB0:/dev/ttyUSB0:rwm");
         let with = |mut pod: DesiredPod, text: &str| {
             pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), text.to_owned());
@@ -295,18 +297,20 @@ mod tests {
         let first = with(first, &given);
         assert_eq!(pools.used("podkeeper.dev/serial", [&first].into_iter()), 1);
         let second = of("{}", &asks("serial", 1));
-        let given = pools.assign(&second, None, [&first].into_iter()).unwrap();
+        let taken = [given];
+        let given = pools.assign(&second, None, &taken).unwrap();
         assert_eq!(given, "a=/dev/ttyUSB1:/dev/tty0:rw");
         let second = with(second, &given);
         let third = of("{}", &asks("serial", 1));
-        assert_eq!(pools.assign(&third, None, [&first, &second].into_iter()), None);
+        assert_eq!(pools.assign(&third, None, &[taken[0].clone(), given]), None);
+        assert_eq!(pools.used("podkeeper.dev/serial", [&first, &second].into_iter()), 2);
         // What it had before it keeps.
-        let given = pools.assign(&third, Some("a=/dev/ttyUSB1:/dev/tty0:rw"), std::iter::empty()).unwrap();
+        let given = pools.assign(&third, Some("a=/dev/ttyUSB1:/dev/tty0:rw"), &[]).unwrap();
         assert_eq!(given, "a=/dev/ttyUSB1:/dev/tty0:rw");
         let camera = of("{}", &asks("camera", 1));
-        let given = pools.assign(&camera, None, [&first].into_iter()).unwrap();
+        let given = pools.assign(&camera, None, &taken).unwrap();
         assert_eq!(given, "a=/dev/video0:/dev/video0:rwm,a=/dev/media0:/dev/media0:rwm");
-        assert_eq!(pools.assign(&of("{}", r#"{"name":"a","image":"i"}"#), None, std::iter::empty()), None);
+        assert_eq!(pools.assign(&of("{}", r#"{"name":"a","image":"i"}"#), None, &[]), None);
     }
 
     #[test]
@@ -326,7 +330,7 @@ mod tests {
             asks("init", ""),
             asks("main", "")
         ));
-        let given = pools.assign(&pod, None, std::iter::empty()).unwrap();
+        let given = pools.assign(&pod, None, &[]).unwrap();
         assert_eq!(given, "side=/dev/a:/dev/a:rwm,init=/dev/b:/dev/b:rwm,main=/dev/b:/dev/b:rwm");
     }
 }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::path::{Path, Report, required};
 use super::{Context, hash, node};
+use crate::devices;
 use crate::pod::Source;
 use crate::qos;
 
@@ -58,7 +59,7 @@ pub(crate) fn apply(
         spec.node_name = Some(context.node_name.to_owned());
     }
     let annotations = meta.annotations.get_or_insert_default();
-    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR] {
+    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED] {
         if annotations.remove(key).is_some() {
             let path = metadata.field("annotations");
             report.warning(&path.key(key), "is ignored: podkeeper sets this annotation itself");

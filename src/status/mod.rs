@@ -160,7 +160,7 @@ fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
 }
 
 /// Times in a status have whole seconds: what is compared must survive being written and read.
-fn seconds(time: Timestamp) -> Time {
+pub(crate) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 

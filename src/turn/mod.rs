@@ -10,6 +10,7 @@ mod hold;
 mod objects;
 mod orphans;
 mod pods;
+mod sizes;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use crate::worker::{Hint, Report, Wish};
 use drain::Draining;
 use due::{Due, DueHeap};
 use hold::Held;
+use sizes::Postponed;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
 #[derive(Debug)]
@@ -137,6 +139,8 @@ struct Entry {
     rejected: Option<Rejected>,
     /// Wanted, and not started yet.
     held: Option<Held>,
+    /// Wanted with other sizes than it runs with.
+    postponed: Option<Postponed>,
     worker: Option<WorkerInfo>,
     /// How often in a row its thread could not be started.
     spawn_failures: u32,
