@@ -138,7 +138,7 @@ fn sizes_change_without_a_restart() {
         assert_eq!(number(&path.join("memory.limit_in_bytes")), 96 * MIB);
         assert_eq!(number(&path.parent().unwrap().join("memory.limit_in_bytes")), 96 * MIB);
     }
-    assert!(node.says(&["get", "events"]).contains("ResizeCompleted"));
+    node.wait_until("its event is told", || node.says(&["get", "events"]).contains("ResizeCompleted"));
     // A daemon that starts on it finds it as it should be.
     node.restart();
     node.wait_until("the pod is known again", || node.phase("r") == "Running");
@@ -186,7 +186,9 @@ fn sizes_that_need_a_restart() {
     assert_eq!(second.attempt, first.attempt + 1);
     assert_eq!(node.inspect(&second.id)["HostConfig"]["Memory"], 64 * MIB);
     assert!(node.of("r").iter().any(|c| c.id == sandbox.id && c.runs()), "in the same sandbox");
-    assert!(node.says(&["get", "events"]).contains("Container app resize requires restart"));
+    node.wait_until("its event is told", || {
+        node.says(&["get", "events"]).contains("Container app resize requires restart")
+    });
     // Another class of service is another pod.
     node.write("r.yaml", Pod::new("r").text());
     node.wait_until("it is replaced", || {
@@ -214,7 +216,7 @@ fn memory_below_what_is_used_is_refused_and_told() {
     });
     let shown = node.container_status("m", "app").and_then(|s| s.resources?.limits?.get("memory").cloned());
     assert_eq!(shown.unwrap().0, "100Mi", "what it still has");
-    assert!(node.says(&["get", "events"]).contains("ResizeError"));
+    node.wait_until("its event is told", || node.says(&["get", "events"]).contains("ResizeError"));
     node.write("m.yaml", pod("90Mi").text());
     node.wait_until("what works is done", || node.inspect(&first.id)["HostConfig"]["Memory"] == 90 * MIB);
     node.wait_until("and it is over", || condition(&node, "m", "PodResizeInProgress").is_none());
