@@ -454,6 +454,7 @@ impl Rig {
                 format!("remove {}{}", self.name_of(id), if *force { " by force" } else { "" })
             }
             Call::ImageInspect { .. } => "image".into(),
+            Call::Update { id, .. } => format!("update {}", self.name_of(id)),
             Call::Rename { id, name } => format!("rename {} {}", self.name_of(id), name_words(name)),
             Call::LogTail { id, lines } => format!("log {} {lines}", self.name_of(id)),
             other => panic!("a worker does not call {other:?}"),
