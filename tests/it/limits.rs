@@ -191,9 +191,7 @@ fn sizes_that_need_a_restart() {
     });
     // Another class of service is another pod.
     node.write("r.yaml", Pod::new("r").text());
-    node.wait_until("it is replaced", || {
-        !node.running("r", "app").is_empty() && node.running("r", "app")[0].id != second.id
-    });
+    node.wait_until("it is replaced", || node.running("r", "app").iter().any(|c| c.uid != second.uid));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl State {
             Call::Start { id } => self.start(id, now),
             Call::Kill { id, signal } => self.kill(id, signal, now),
             Call::Remove { id, force } => self.remove(id, *force, now),
-            Call::Update { id, resources } => self.update(id, *resources),
+            Call::Update { id, resources } => self.update(id, *resources, now),
             Call::Rename { id, name } => self.rename(id, name, now),
             Call::LogTail { id, lines } => self.log_tail(id, *lines),
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
@@ -324,10 +324,8 @@ impl State {
         }
     }
 
-    fn update(&mut self, id: &str, new: Resources) -> Answer {
-        let Some(c) = self.containers.iter_mut().find(|c| c.id == id) else {
-            return Err(no_container("", id));
-        };
+    fn update(&mut self, key: &str, new: Resources, now: Now) -> Answer {
+        let c = self.get_mut(key).ok_or_else(|| no_container("", key))?;
         let host = &mut c.body.host_config;
         let set = |old: &mut Option<i64>, new: Option<i64>| *old = new.or(*old);
         set(&mut host.cpu_shares, new.cpu_shares);
@@ -335,6 +333,8 @@ impl State {
         set(&mut host.cpu_quota, new.cpu_quota);
         set(&mut host.memory, new.memory);
         set(&mut host.memory_swap, new.memory_swap);
+        let id = c.id.clone();
+        self.publish_of(&id, "update", &[], now);
         Ok(Reply::Done)
     }
 

@@ -200,9 +200,6 @@ fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
 fn what_runs_when_the_daemon_begins_is_not_stopped_for_want_of_room() {
     let mut rig = Rig::with(small());
     rig.list(&["a/a-1/POD running", "a/a-1/app running"]);
-    assert_eq!(
-        acts(rig.want(&[asks("a", "cpu: 5"), asks("b", "cpu: 1")])),
-        ["spawn a", "run a/a-1"]
-    );
+    assert_eq!(acts(rig.want(&[asks("a", "cpu: 5"), asks("b", "cpu: 1")])), ["spawn a", "run a/a-1"]);
     assert_eq!(rig.shown(), "a Pending, b Failed OutOfcpu");
 }
