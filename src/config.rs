@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::network::NetworkConfig;
+use crate::node::Node;
 use crate::pod::Source;
 use crate::policy::Policy;
 use crate::runtime::map::LogLimits;
@@ -67,6 +68,8 @@ pub struct Config {
     /// `--docker-network`, `--docker-network-cidr`, `--cluster-dns`, `--cluster-domain`, `--resolv-conf`,
     /// `--node-ip`.
     pub network: NetworkConfig,
+    /// What this node has and gives to pods, `--kube-reserved`, `--max-pods`, `--device` and their like.
+    pub node: Arc<Node>,
 }
 
 impl Config {

@@ -165,6 +165,11 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 /// program in all.
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 
+/// How often the cgroup of a pod without containers is tried to be removed, and what is in it killed.
+pub const CGROUP_KILL_ROUNDS: u32 = 6;
+/// Largest seccomp profile, bytes.
+pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
+
 // --- Workers -------------------------------------------------------------------------------------
 
 /// Stack of a pod worker, bytes.

@@ -91,6 +91,8 @@ pub struct DesiredPod {
     /// Hash of what the user wrote, wherever it is written; `None` when the manifest gives the UID itself.
     /// A pod that moves to another source and says the same is the same pod.
     pub written: Option<String>,
+    /// The same without what can be changed while the pod runs: [`crate::manifest::hash::shape`].
+    pub shape: Option<String>,
     /// Owner.
     pub source: Source,
     /// Where in the source.

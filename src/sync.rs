@@ -10,9 +10,9 @@ use std::{fmt, io};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::allocatable;
+use crate::cgroup::{self, Cgroups, Parents};
 use crate::clock::{Clock, System};
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::drain::{self, Drain};
 use crate::events::Events;
 use crate::image::node_keys::NodeKeys;
@@ -27,6 +27,7 @@ use crate::runtime::docker::Docker;
 use crate::runtime::map::MapConfig;
 use crate::runtime::network::PodNetwork;
 use crate::runtime::sandbox_image;
+use crate::runtime::{Call, Reply};
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::http::HttpSource;
@@ -63,6 +64,9 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let signals = signals(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
+    if let Err(error) = sys::live_long() {
+        log::debug!("this process's oom_score_adj stays as it is: {error}");
+    }
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
@@ -77,14 +81,21 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let keys = NodeKeys::of_process(&config.root_dir);
     let pulls = Pulls::new(docker.clone(), clock, config.pull_pace, keys, on_missing);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
-    let settings = Arc::new(settings(&config, &root_dir, clock));
+    let cgroups = cgroups(&config, &root_dir);
+    let settings = Arc::new(settings(&config, &root_dir, clock, cgroups.parents.clone()));
     let builtin = settings.builtin_sandbox;
     let (prepared, connected) = (pulls.clone(), preload.clone());
     let wanted = config.network.docker_network.clone();
     let network = Arc::new(PodNetwork::new(docker.clone(), wanted, root_dir.clone()));
     let pods_network = Arc::clone(&network);
+    let (asked, for_cgroups) = (docker.clone(), cgroups.clone());
     let on_connect = move || {
         pods_network.ensure();
+        if !for_cgroups.is_decided()
+            && let Ok(Reply::Info(info)) = asked.call(&Call::Info)
+        {
+            for_cgroups.decide(&info.cgroup_driver);
+        }
         if builtin {
             prepared.prepare_sandbox_image();
         }
@@ -124,9 +135,20 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
     let gate = Gate::default();
     let files = NodeFiles::new(config.root_dir.clone(), config.network.clone(), termination.clone());
-    let reports = events_in;
-    let tools =
-        Tools { settings, docker, clock, pulls, prober, termination, files, network, gate, logs, reports };
+    let tools = Tools {
+        settings,
+        docker,
+        clock,
+        pulls,
+        prober,
+        termination,
+        files,
+        network,
+        gate,
+        logs,
+        cgroups,
+        reports: events_in,
+    };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),
@@ -157,7 +179,19 @@ fn preload(config: &Config, docker: &Docker, events: &Sender<Event>) -> io::Resu
     Preload::start(dir, &config.root_dir, config.file_check_frequency, docker.clone(), sink).map(Some)
 }
 
-fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
+fn cgroups(config: &Config, root_dir: &str) -> Cgroups {
+    let node = &config.node;
+    let settings = cgroup::node::Settings {
+        // A Docker in memory has no processes.
+        per_qos: node.cgroups_per_qos && config.docker != Endpoint::Fake,
+        root: node.cgroup_root.clone(),
+        milli_cpu: node.allocatable.milli_cpu,
+        memory: Some(node.allocatable.memory).filter(|_| node.memory_reserved),
+    };
+    Cgroups::new(settings, cgroup::node::MOUNT.into(), root_dir.to_owned())
+}
+
+fn settings(config: &Config, root_dir: &str, clock: System, cgroups: Parents) -> Settings {
     let oom_floor = sys::oom_floor();
     if oom_floor > -1000 {
         log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
@@ -172,9 +206,11 @@ fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
             node_name: config.node_name.clone(),
             network: config.network.clone(),
         },
-        allocatable: allocatable::capacity(&config.root_dir),
+        allocatable: config.node.allocatable,
         boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
+        cgroups,
+        pod_pids: config.node.max_pids,
     }
 }
 
@@ -293,7 +329,9 @@ impl Main {
             Effect::Sweep(keep) => {
                 let files = self.tools.termination.clone();
                 let logs = Arc::clone(&self.tools.logs);
+                let cgroups = self.tools.cgroups.clone();
                 let sweep = move || {
+                    cgroups.sweep(&keep.pods);
                     files.sweep(&keep.pods);
                     logs.sweep(&keep.containers);
                 };

@@ -59,6 +59,9 @@ mod http_source;
 #[path = "it/http_source_node.rs"]
 mod http_source_node;
 #[cfg(test)]
+#[path = "it/identity.rs"]
+mod identity;
+#[cfg(test)]
 #[path = "it/images.rs"]
 mod images;
 #[cfg(test)]
@@ -94,6 +97,9 @@ mod lifecycle_stop;
 #[cfg(test)]
 #[path = "it/lifecycle_writers.rs"]
 mod lifecycle_writers;
+#[cfg(test)]
+#[path = "it/limits.rs"]
+mod limits;
 #[cfg(test)]
 #[path = "it/log_paths.rs"]
 mod log_paths;

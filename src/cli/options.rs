@@ -13,10 +13,12 @@ use super::value;
 use crate::config::Endpoint;
 use crate::limits;
 use crate::manifest::quantity;
+use crate::node;
 use crate::pod::Source;
 use crate::policy::{self, AllowedImage, AllowedPath, Policy};
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
+use crate::sysctl;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,6 +86,7 @@ pub struct Options {
     pub host_network_sources: Vec<Source>,
     pub allow_privileged: bool,
     pub policy: Policy,
+    pub node: node::Options,
     pub root_dir: PathBuf,
     pub run_dir: PathBuf,
     pub verbosity: u8,
@@ -154,6 +157,7 @@ impl Options {
             host_network_sources: Vec::new(),
             allow_privileged: false,
             policy: Policy::default(),
+            node: node::Options::default(),
             root_dir: PathBuf::new(),
             run_dir: PathBuf::new(),
             verbosity: 0,
@@ -261,6 +265,21 @@ impl Options {
                     list.push(AllowedImage::parse(word)?);
                 }
             }
+            Id::KubeReserved => o.node.kube_reserved = node::parse_reserved(utf8()?)?,
+            Id::SystemReserved => o.node.system_reserved = node::parse_reserved(utf8()?)?,
+            Id::MaxPods => o.node.max_pods = not_negative(utf8()?)?.into(),
+            Id::PodMaxPids => o.node.pod_max_pids = value::number(utf8()?)?,
+            Id::CgroupsPerQos => o.node.cgroups_per_qos = switch()?,
+            Id::CgroupRoot => o.node.cgroup_root = cgroup_root(utf8()?)?,
+            Id::AllowedUnsafeSysctls => o.node.allowed_unsafe_sysctls = sysctl::parse_patterns(utf8()?)?,
+            Id::Device => o.node.devices.add(utf8()?)?,
+            Id::AllowedDevices => {
+                let all: Vec<String> = words(utf8()?).map(str::to_owned).collect();
+                if let Some(wrong) = all.iter().find(|path| !path.starts_with("/dev/")) {
+                    return Err(format!("{wrong:?} does not begin with /dev/"));
+                }
+                o.node.allowed_devices = all;
+            }
             Id::RequireImageDigest => o.policy.require_image_digest = switch()?,
             Id::RootDir => o.root_dir = path()?,
             Id::RunDir => o.run_dir = path()?,
@@ -314,6 +333,15 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
         Some(("unix", path)) if path.starts_with('/') => Ok(Endpoint::Unix(PathBuf::from(path))),
         _ => Err("must be unix:///PATH or fake://".to_owned()),
     }
+}
+
+/// A path below the mounted cgroups, without ways up.
+fn cgroup_root(text: &str) -> Result<String, String> {
+    let up = text.split('/').any(|part| matches!(part, "." | ".."));
+    if !text.is_empty() && (!text.starts_with('/') || up) {
+        return Err("must be an absolute path below the mounted cgroups".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn not_negative(text: &str) -> Result<u32, String> {

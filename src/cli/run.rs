@@ -17,11 +17,12 @@ use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::config::Config;
 use crate::network::{DockerNetwork, NetworkConfig};
+use crate::node::Node;
 use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
-use crate::{limits, logging, sync};
+use crate::{limits, logging, sync, sys};
 
 /// Name of the lock file in the root directory and in the run directory.
 const LOCK: &str = "lock";
@@ -106,6 +107,7 @@ fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
             max_bytes: u64::try_from(options.container_log_max_size).ok(),
             max_files: u32::try_from(options.container_log_max_files).unwrap_or(u32::MAX),
         },
+        node: Arc::new(Node::new(&options.node, sys::machine(&options.root_dir)).map_err(refuse)?),
     })
 }
 

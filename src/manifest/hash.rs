@@ -5,6 +5,8 @@
 //! files. Nothing that a default or a new field could change may enter. Never `std::hash`: its output is
 //! not promised across releases.
 
+use crate::qos::Qos;
+
 /// Container hash, serialisation version 1: FNV-1a 32 over the bytes `<name> 0x00 <image>`.
 ///
 /// Exactly name and image as the manifest gives them (spec/03 "Container hash"); a NUL can be in neither,
@@ -34,6 +36,15 @@ pub fn pod_uid(canonical_json: &str, node: Option<&str>, place: &str) -> String 
         Some(node) => fnv1a_128_hex(&[canonical_json, "host:", node, place]),
         None => fnv1a_128_hex(&[canonical_json, place]),
     }
+}
+
+/// What stays of a pod when containers are resized, serialisation version 1: FNV-1a 128 over the pod as the
+/// user wrote it, but without the sizes of cpu and memory of its containers, then `qos:` and its class. A
+/// limit that comes or goes is another shape, and so is another class: Docker cannot take a limit away, and
+/// the kubelet refuses the other.
+#[must_use]
+pub fn shape(canonical_without_sizes: &str, qos: Qos) -> String {
+    fnv1a_128_hex(&[canonical_without_sizes, "qos:", qos.as_str()])
 }
 
 #[cfg(test)]

@@ -316,7 +316,8 @@ fn pod(origin: Origin, context: &Context<'_>, lenient: bool, report: &mut Report
     }
     unknown_fields(&metadata, &spec, report);
     defaults::apply(&mut spec);
-    let (status, written) = static_pod::apply(&mut metadata, &mut spec, context, report);
+    let (status, static_pod::Hashes { written, shape }) =
+        static_pod::apply(&mut metadata, &mut spec, context, report);
     validate::pod(&metadata, &spec, report);
     references::check(&spec, report);
     support::check(report);
@@ -324,7 +325,7 @@ fn pod(origin: Origin, context: &Context<'_>, lenient: bool, report: &mut Report
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
     let source = context.source;
-    Some(DesiredPod { key, uid, written, source, origin, metadata, spec, status })
+    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status })
 }
 
 fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {

@@ -60,6 +60,13 @@ impl Node {
         }
     }
 
+    fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.data {
+            Data::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
+            _ => None,
+        }
+    }
+
     /// The items of a list; none for anything else.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.data {
@@ -136,6 +143,45 @@ impl Node {
                 None => (None, place),
             },
         }
+    }
+}
+
+/// The canonical text of a pod in which no container says how much cpu and memory it wants: limits only
+/// that there are some, requests not even that. Init containers that run to their end keep theirs: they
+/// cannot be resized.
+pub(crate) fn without_sizes(pod: &Node) -> String {
+    let mut pod = pod.clone();
+    for list in ["containers", "initContainers"] {
+        let items = pod.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let Some(Node { data: Data::List(items), .. }) = items else { continue };
+        for container in items {
+            let is_sidecar = container.get("restartPolicy").and_then(Node::as_str) == Some("Always");
+            if list == "containers" || is_sidecar {
+                forget_sizes(container);
+            }
+        }
+    }
+    canonical(&pod)
+}
+
+fn forget_sizes(container: &mut Node) {
+    let Data::Map(fields) = &mut container.data else { return };
+    let Some(at) = fields.iter().position(|field| field.key == "resources") else { return };
+    let Some(Entry { value: Node { data: Data::Map(resources), .. }, .. }) = fields.get_mut(at) else {
+        return;
+    };
+    let sized = |entry: &Entry| matches!(entry.key.as_str(), "cpu" | "memory");
+    for list in resources.iter_mut() {
+        let Data::Map(entries) = &mut list.value.data else { continue };
+        match list.key.as_str() {
+            "limits" => entries.iter_mut().filter(|e| sized(e)).for_each(|e| e.value.data = Data::Null),
+            "requests" => entries.retain(|e| !sized(e)),
+            _ => {}
+        }
+    }
+    resources.retain(|list| !matches!(&list.value.data, Data::Map(entries) if entries.is_empty()));
+    if resources.is_empty() {
+        fields.remove(at);
     }
 }
 

@@ -6,7 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::path::{Path, Report, required};
 use super::{Context, hash, node};
+use crate::devices;
 use crate::pod::Source;
+use crate::qos;
 
 /// Annotation: which source the pod came from.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
@@ -17,14 +19,19 @@ pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 /// Annotation of mirror pods only.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// [`crate::pod::DesiredPod::written`] and [`crate::pod::DesiredPod::shape`].
+pub(crate) struct Hashes {
+    pub written: Option<String>,
+    pub shape: Option<String>,
+}
+
 /// Turns metadata and spec, as written and defaulted, into the static pod's. `report` is at the pod.
-/// Answers also with [`crate::pod::DesiredPod::written`].
 pub(crate) fn apply(
     meta: &mut ObjectMeta,
     spec: &mut PodSpec,
     context: &Context<'_>,
     report: &mut Report<'_>,
-) -> (PodStatus, Option<String>) {
+) -> (PodStatus, Hashes) {
     let root = Path::ROOT;
     let metadata = root.field("metadata");
     match meta.name.as_deref().unwrap_or_default() {
@@ -40,6 +47,7 @@ pub(crate) fn apply(
     let written = hash::fnv1a_128_hex(&[&canonical]);
     let given = meta.uid.take().filter(|uid| !uid.is_empty());
     let written = given.is_none().then_some(written);
+    let shape = given.is_none().then(|| hash::shape(&node::without_sizes(report.root()), qos::class(spec)));
     let uid = given.unwrap_or_else(|| {
         let host = Some(context.node_name).filter(|_| context.source == Source::File);
         hash::pod_uid(&canonical, host, context.path)
@@ -51,7 +59,7 @@ pub(crate) fn apply(
         spec.node_name = Some(context.node_name.to_owned());
     }
     let annotations = meta.annotations.get_or_insert_default();
-    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR] {
+    for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED] {
         if annotations.remove(key).is_some() {
             let path = metadata.field("annotations");
             report.warning(&path.key(key), "is ignored: podkeeper sets this annotation itself");
@@ -62,7 +70,7 @@ pub(crate) fn apply(
     if context.source == Source::File {
         tolerate_no_execute(spec);
     }
-    (PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }, written)
+    (PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }, Hashes { written, shape })
 }
 
 /// Adds `{operator: Exists, effect: NoExecute}`; one that matches is replaced, never doubled.

@@ -53,6 +53,8 @@ pub struct Running {
     pub uid: String,
     /// [`DesiredPod::written`], as its containers carry it.
     pub written: Option<String>,
+    /// [`DesiredPod::shape`], the same way.
+    pub shape: Option<String>,
     /// Sources and paths written on its containers.
     pub places: BTreeSet<(Source, String)>,
 }

@@ -51,10 +51,11 @@ struct Rank<'a> {
 fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>) -> Rank<'a> {
     let pod = claim.pod;
     let held = holder.map(|h| &*h.pod);
-    let same_uid = holder.is_some_and(|h| h.raw.uid == pod.uid && h.pod.source == claim.source);
+    let same_uid =
+        holder.is_some_and(|h| (h.raw.uid == pod.uid && h.pod.source == claim.source) || h.is_resized(claim));
     let from_holders_source = held.filter(|h| h.source == claim.source);
     Rank {
-        not_running: running.is_none_or(|r| r.uid != pod.uid && !r.is(claim)),
+        not_running: running.is_none_or(|r| r.uid != pod.uid && !r.is(claim) && !r.is_resized(claim)),
         not_holder: !same_uid && held.is_none_or(|h| h.uid != pod.uid),
         other_origin: from_holders_source.is_none_or(|h| h.origin != pod.origin),
         other_path: from_holders_source.is_none_or(|h| h.origin.path != pod.origin.path),
@@ -73,17 +74,33 @@ impl Running {
             |(source, path): &(Source, String)| *source != claim.source || *path == claim.pod.origin.path;
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
+
+    /// The claim is what runs, at the same place, with other sizes of its containers.
+    fn is_resized(&self, claim: Claim<'_>) -> bool {
+        let here =
+            |(source, path): &(Source, String)| *source == claim.source && *path == claim.pod.origin.path;
+        self.shape.is_some() && self.shape == claim.pod.shape && self.places.iter().any(here)
+    }
+}
+
+impl Holder {
+    /// The same of the pod that has the name.
+    fn is_resized(&self, claim: Claim<'_>) -> bool {
+        let (old, new) = (&self.raw, claim.pod);
+        let here = self.pod.source == claim.source && old.origin.path == new.origin.path;
+        here && old.shape.is_some() && old.shape == new.shape
+    }
 }
 
 /// The UID under which a claim holds its name.
 pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a Running>) -> &'a str {
     let raw = claim.pod;
-    if let Some(running) = running.filter(|r| r.is(claim)) {
+    if let Some(running) = running.filter(|r| r.is(claim) || r.is_resized(claim)) {
         return &running.uid;
     }
     let stays = holder.filter(|h| {
         let moved = h.pod.source != claim.source && raw.written.is_some() && raw.written == h.raw.written;
-        moved || h.raw.uid == raw.uid
+        moved || h.raw.uid == raw.uid || h.is_resized(claim)
     });
     stays.map_or(&raw.uid, |h| &h.pod.uid)
 }

@@ -24,6 +24,7 @@ pub struct Sample {
     pub deleted: Option<i64>,
     pub grace: Option<i64>,
     pub written: Option<&'static str>,
+    pub shape: Option<&'static str>,
 }
 
 pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
@@ -39,6 +40,7 @@ pub fn sample(name: &'static str, uid: &str, path: &str) -> Sample {
         deleted: None,
         grace: None,
         written: None,
+        shape: None,
     }
 }
 
@@ -61,6 +63,7 @@ impl Sample {
         };
         Arc::new(DesiredPod {
             written: self.written.map(str::to_owned),
+            shape: self.shape.map(str::to_owned),
             key: PodKey { namespace: "default".into(), name: full_name },
             uid: self.uid.clone(),
             source,
@@ -431,7 +434,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     let key = || PodKey { namespace: "default".into(), name: "web-node1".into() };
     let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), places };
+        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places };
         let found = BTreeMap::from([(key(), found)]);
         // Docker was listed first, and the URL read first: the same end.
         let mut first = merge();
@@ -536,4 +539,42 @@ fn snapshot_modes() {
     let mut merge = Merge::new(SnapshotAndUpdates, &[Source::File]);
     assert_eq!(file(&mut merge, &[]), "Set[]");
     assert_eq!(file(&mut merge, &[]), "");
+}
+
+#[test]
+fn a_pod_that_is_resized_keeps_its_uid() {
+    let sized = |uid: &str, path: &str, shape: &'static str, image: &str| {
+        let mut made = sample("web", uid, path);
+        made.shape = Some(shape);
+        made.host = Some(image.to_owned());
+        made
+    };
+    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    let uid = |merge: &Merge| merge.pods().map(|p| p.uid.clone()).collect::<Vec<_>>();
+    merge.full(Source::File, &set(Source::File, &[sized("u1", "/m/a.yaml", "s", "i:1")]), at(0));
+    let changes =
+        merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));
+    assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
+    assert_eq!(uid(&merge), ["u1"]);
+    // And back, and once more.
+    let changes =
+        merge.full(Source::File, &set(Source::File, &[sized("u1", "/m/a.yaml", "s", "i:1")]), at(2));
+    assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
+    merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(3));
+    assert_eq!(uid(&merge), ["u1"]);
+    // Another shape is another pod, and so is another place.
+    let changes =
+        merge.full(Source::File, &set(Source::File, &[sized("u3", "/m/a.yaml", "t", "i:1")]), at(4));
+    assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
+    let changes =
+        merge.full(Source::File, &set(Source::File, &[sized("u4", "/m/b.yaml", "t", "i:1")]), at(5));
+    assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
+    // What runs when the daemon begins is recognised by its labels.
+    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    let places = [(Source::File, "/m/a.yaml".to_owned())].into();
+    let found = Running { uid: "u1".into(), written: Some("w".into()), shape: Some("s".into()), places };
+    let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+    merge.running(&[(key, found)].into(), at(0));
+    merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));
+    assert_eq!(uid(&merge), ["u1"]);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::{Mono, Timestamp};
 use crate::order;
 use crate::pod::{ContainerKind, PodKey, Source};
+use crate::runtime::Resources;
 use crate::termination;
 
 /// One Docker container that is ours.
@@ -36,6 +37,8 @@ pub struct Owned {
     pub origin: Option<String>,
     /// [`crate::pod::DesiredPod::written`] of the pod it was made for.
     pub written: Option<String>,
+    /// [`crate::pod::DesiredPod::shape`] of the pod it was made for.
+    pub shape: Option<String>,
     /// The preStop hook written on it.
     pub pre_stop: Option<Box<PreStop>>,
     /// Of a sandbox: what it tells of its pod's deadline, if anything.
@@ -48,6 +51,10 @@ pub struct Owned {
     pub created: Option<Timestamp>,
     /// File that Docker keeps its output in; empty until inspected, and when there is none.
     pub log_path: String,
+    /// Of a sandbox: units of devices that its pod was given.
+    pub devices: Option<String>,
+    /// Its limits; empty until inspected, and what the engine does not tell.
+    pub resources: Resources,
 }
 
 /// What a sandbox tells of activeDeadlineSeconds.

@@ -26,6 +26,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     }
     DesiredPod {
         written: None,
+        shape: None,
         key: PodKey { namespace: "default".into(), name: "web-node".into() },
         uid: UID.into(),
         source: Source::File,
@@ -125,12 +126,15 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         source: Some(pod.source),
         origin: None,
         written: None,
+        shape: None,
         pre_stop: None,
         deadline: None,
         message: Default::default(),
         stop_signal: None,
         created: Some(at(base)),
         log_path: String::new(),
+        devices: None,
+        resources: Default::default(),
     }
 }
 

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
 use super::Weight;
 use crate::image::failure;
 use crate::plan::backoff;
@@ -29,6 +31,26 @@ fn normal(reason: &'static str, message: impl Into<String>) -> Words {
 
 fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Words {
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
+}
+
+/// A container has its new sizes. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
+#[must_use]
+pub fn resize_completed(container: &str, resources: Option<&ResourceRequirements>) -> Words {
+    let what = serde_json::json!({ "containers": [{ "name": container, "resources": resources }] });
+    normal("ResizeCompleted", format!("Pod resize completed: {what}"))
+}
+
+/// A container cannot be given its new sizes.
+#[must_use]
+pub fn resize_error(container: &str, why: &str) -> Words {
+    warning("ResizeError", format!("Pod resize error: container {container}: {why}"))
+}
+
+/// There is no room for the new sizes now (`Deferred`), or never will be (`Infeasible`).
+#[must_use]
+pub fn resize_pending(reason: &'static str, message: &str) -> Words {
+    let event = if reason == "Infeasible" { "ResizeInfeasible" } else { "ResizeDeferred" };
+    warning(event, format!("Pod resize {reason}: {message}"))
 }
 
 /// The pod's `activeDeadlineSeconds` are over.

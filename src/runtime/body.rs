@@ -72,6 +72,10 @@ pub struct CreateBody {
     /// Names on a network; joined at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking_config: Option<NetworkingConfig>,
+    /// Name of a seccomp profile below the root directory: whoever sends this puts its content into
+    /// `security_opt`, or sends nothing. Not sent.
+    #[serde(skip)]
+    pub seccomp_file: Option<String>,
 }
 
 impl fmt::Debug for CreateBody {
@@ -120,6 +124,27 @@ pub struct HostConfig {
     pub privileged: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_opt: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_add: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_add: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_drop: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub readonly_rootfs: bool,
+    /// Empty is nothing masked, and not the same as absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readonly_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub device_requests: Vec<DeviceRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids_limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_score_adj: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,6 +229,65 @@ pub struct Mount {
     pub source: String,
     /// Absolute path in the container.
     pub target: String,
+}
+
+impl HostConfig {
+    /// Those of its fields that may be changed later.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources {
+            cpu_shares: self.cpu_shares,
+            cpu_period: self.cpu_period,
+            cpu_quota: self.cpu_quota,
+            memory: self.memory,
+            memory_swap: self.memory_swap,
+        }
+    }
+}
+
+/// A device of the host in the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Device {
+    /// Absolute path on the host.
+    pub path_on_host: String,
+    /// Absolute path in the container.
+    pub path_in_container: String,
+    /// Some of `r`, `w`, `m`.
+    pub cgroup_permissions: String,
+}
+
+/// Devices that a driver of the engine hands out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeviceRequest {
+    /// `nvidia`.
+    pub driver: &'static str,
+    /// How many.
+    pub count: i64,
+    /// Each an alternative of capabilities that are needed together.
+    pub capabilities: Vec<Vec<&'static str>>,
+}
+
+/// What may be changed of a container that runs: the body of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Resources {
+    /// Weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_shares: Option<i64>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_period: Option<i64>,
+    /// Microseconds in each period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<i64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<i64>,
+    /// Bytes, memory included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_swap: Option<i64>,
 }
 
 /// Docker's restart policy: podkeeper is the only restarter (invariant 9), so this is always `no`.

@@ -51,6 +51,12 @@ pub const ORIGIN: &str = "podkeeper.dev/origin";
 /// On every object of a pod whose UID podkeeper made: hash of the manifest as written, so that a pod that
 /// moves to another source is recognised.
 pub const WRITTEN: &str = "podkeeper.dev/written";
+/// On every object of such a pod: hash of the manifest without what can be changed while it runs, so that a
+/// pod that was resized is recognised.
+pub const SHAPE: &str = "podkeeper.dev/shape";
+/// On the sandbox: units of devices that the pod was given. It is the pod's annotation, which podkeeper
+/// itself writes.
+pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
 /// On the sandbox: attempt, decimal (also the last part of its name).
 pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
@@ -85,6 +91,7 @@ pub const OURS: &[&str] = &[
     SOURCE,
     ORIGIN,
     WRITTEN,
+    SHAPE,
     SANDBOX_ATTEMPT,
     KIND,
     HOST_NETWORK,

@@ -8,11 +8,14 @@
 pub mod ephemeral;
 pub mod network;
 
+pub mod security;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Container;
 
+use crate::devices;
 use crate::json;
 use crate::manifest::hash;
 use crate::network::{NetworkConfig, files};
@@ -20,7 +23,9 @@ use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
-use crate::runtime::{CreateBody, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources};
+use crate::runtime::{
+    CreateBody, DeviceRequest, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources,
+};
 use crate::termination::{self, LogFile};
 
 /// What the mapping needs to know of the node.
@@ -84,6 +89,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         ..CreateBody::default()
     };
     network::sandbox(&mut body, pod, &config.network, &config.node_name);
+    security::apply_sandbox(&mut body, pod);
     (names::sandbox(&pod.key, &pod.uid, attempt), body)
 }
 
@@ -149,6 +155,13 @@ pub fn container(
     let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, files::HOSTS);
     let hosts_path = hosts_path.to_string_lossy().into_owned();
     network::container(&mut body, pod, spec, ips, &config.network, hosts_path);
+    security::apply(&mut body, pod, spec);
+    body.host_config.devices = devices::of_container(pod, spec);
+    let gpus = devices::gpus(spec);
+    if gpus > 0 {
+        let request = DeviceRequest { driver: "nvidia", count: gpus, capabilities: vec![vec!["gpu"]] };
+        body.host_config.device_requests.push(request);
+    }
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
 }
 
@@ -252,6 +265,9 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     put(all, labels::ORIGIN, &*pod.origin.path);
     if let Some(written) = &pod.written {
         put(all, labels::WRITTEN, &**written);
+    }
+    if let Some(shape) = &pod.shape {
+        put(all, labels::SHAPE, &**shape);
     }
 }
 

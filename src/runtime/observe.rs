@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::plan::{Deadline, Exit, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
-use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, labels, map, names};
+use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, map, names};
 use crate::termination::Way;
 
 /// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
@@ -65,6 +65,7 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         stop_signal: detail.stop_signal.clone().filter(|signal| !signal.is_empty()),
         created: detail.created,
         log_path: detail.log_path.clone(),
+        resources: detail.resources,
         ..ours.owned(detail_state(detail), host_network, ips)
     })
 }
@@ -182,6 +183,7 @@ impl<'a> Ours<'a> {
             source: text(labels::SOURCE).and_then(Source::parse),
             origin: text(labels::ORIGIN).filter(|origin| !origin.is_empty()).map(str::to_string),
             written: text(labels::WRITTEN).filter(|hash| !hash.is_empty()).map(str::to_string),
+            shape: text(labels::SHAPE).filter(|hash| !hash.is_empty()).map(str::to_string),
             pre_stop: text(labels::PRE_STOP).map(|handler| {
                 let ports = text(labels::PORTS).unwrap_or_default().to_owned();
                 Box::new(PreStop { handler: handler.to_owned(), ports })
@@ -194,6 +196,8 @@ impl<'a> Ours<'a> {
             stop_signal: None,
             created: None,
             log_path: String::new(),
+            devices: text(labels::ASSIGNED_DEVICES).map(str::to_owned),
+            resources: Resources::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::types::{
 };
 use crate::clock::Timestamp;
 use crate::order;
+use crate::runtime::Resources;
 
 /// The form of a call's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,7 @@ impl Form {
             | Call::Kill { .. }
             | Call::Remove { .. }
             | Call::Rename { .. }
+            | Call::Update { .. }
             | Call::Resize { .. }
             | Call::ExecResize { .. }
             | Call::NetworkCreate { .. }
@@ -230,8 +232,21 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         network_mode: text(&value, "/HostConfig/NetworkMode"),
         ips: ips(&value),
         log_path: text(&value, "/LogPath"),
+        resources: resources(&value),
         labels: labels(value.pointer_mut("/Config/Labels")),
     })
+}
+
+/// Zero is Docker's word for unset.
+fn resources(value: &Value) -> Resources {
+    let number = |name: &str| value.get("HostConfig")?.get(name)?.as_i64().filter(|n| *n != 0);
+    Resources {
+        cpu_shares: number("CpuShares"),
+        cpu_period: number("CpuPeriod"),
+        cpu_quota: number("CpuQuota"),
+        memory: number("Memory"),
+        memory_swap: number("MemorySwap"),
+    }
 }
 
 /// The addresses on the default bridge, else those of the first network that has any. Engines from 29

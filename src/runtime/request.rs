@@ -109,6 +109,9 @@ impl Request {
                 let force = if *force { "&force=1" } else { "" };
                 Request::new("DELETE", format!("/containers/{}?v=1{force}", encode(id)))
             }
+            Call::Update { id, resources } => {
+                Request::new("POST", format!("/containers/{}/update", encode(id))).json(resources)
+            }
             Call::Rename { id, name } => {
                 Request::new("POST", format!("/containers/{}/rename?name={}", encode(id), encode(name)))
             }

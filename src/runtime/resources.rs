@@ -1,14 +1,16 @@
 //! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (spec/10
-//! section 10). Pure. Pod-level resources (`spec.resources`) are not carried out: validation refuses them.
+//! section 10). Pure. Those of the pod as a whole are its cgroup's (`cgroup::values`); here they count only
+//! for what a container is worth to the OOM killer.
 
 use k8s_openapi::api::core::v1::Container;
 
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::qos::{self, Qos};
-use crate::runtime::HostConfig;
+use crate::requests;
+use crate::runtime::{HostConfig, Resources};
 
 /// Length of a CPU quota period, microseconds.
-const CPU_PERIOD: i64 = 100_000;
+pub const CPU_PERIOD: i64 = 100_000;
 /// Docker's and the kernel's smallest quota, microseconds.
 const CPU_QUOTA_MIN: i64 = 1000;
 /// The kernel's smallest weight, and that of a container that requests nothing.
@@ -36,12 +38,24 @@ pub fn apply(
     node_memory: i64,
     oom_floor: i32,
 ) {
+    apply_sizes(host, container);
+    host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
+}
+
+/// The part of it that may be changed while the container runs.
+#[must_use]
+pub fn sizes(container: &Container) -> Resources {
+    let mut host = HostConfig::default();
+    apply_sizes(&mut host, container);
+    host.resources()
+}
+
+fn apply_sizes(host: &mut HostConfig, container: &Container) {
     let cpu_limit = limit(container, "cpu");
     host.cpu_shares = Some(cpu_shares(request(container, "cpu")));
     if cpu_limit > 0 {
-        // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
         host.cpu_period = Some(CPU_PERIOD);
-        host.cpu_quota = Some(cpu_limit.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN));
+        host.cpu_quota = Some(cpu_quota(cpu_limit));
     }
     let memory = limit(container, "memory");
     if memory > 0 {
@@ -49,7 +63,6 @@ pub fn apply(
         // Equal means no swap; absent would mean as much swap again.
         host.memory_swap = Some(memory);
     }
-    host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
 }
 
 /// Sets the fields of a sandbox: next to no CPU weight, no limits, killed last.
@@ -58,7 +71,16 @@ pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
     host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
 }
 
-fn cpu_shares(milli: i64) -> i64 {
+/// Microseconds of each period for so many thousandths of a CPU.
+#[must_use]
+pub fn cpu_quota(milli: i64) -> i64 {
+    // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
+    milli.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN)
+}
+
+/// Weight of so many thousandths of a CPU.
+#[must_use]
+pub fn cpu_shares(milli: i64) -> i64 {
     (milli.saturating_mul(1024) / 1000).clamp(CPU_SHARES_MIN, CPU_SHARES_MAX)
 }
 
@@ -73,10 +95,16 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
         Qos::BestEffort => return OOM_BEST_EFFORT,
         Qos::Burstable => {}
     }
-    let mut score = share(request(container, "memory"), node_memory);
+    // What the pod requests beyond its containers counts for each of them alike.
+    let spec = &pod.spec;
+    let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init).count();
+    let beyond =
+        requests::request(spec, "memory").saturating_sub(requests::containers_request(spec, "memory"));
+    let beyond = beyond.max(0) / i64::try_from(lasting.max(1)).unwrap_or(i64::MAX);
+    let of = |container: &Container| share(request(container, "memory").saturating_add(beyond), node_memory);
+    let mut score = of(container);
     if kind == ContainerKind::Sidecar {
-        let smallest = pod.spec.containers.iter().map(|c| request(c, "memory")).min().unwrap_or(0);
-        score = score.min(share(smallest, node_memory));
+        score = score.min(spec.containers.iter().map(of).max().unwrap_or(OOM_BEST_EFFORT));
     }
     score.clamp(OOM_BEST_EFFORT + OOM_GUARANTEED, OOM_BEST_EFFORT - 1)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
-use crate::runtime::body::{CreateBody, ExecBody, NetworkBody};
+use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
 /// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
@@ -51,6 +51,13 @@ pub enum Call {
         id: String,
         /// Kill it if it runs.
         force: bool,
+    },
+    /// `POST /containers/{id}/update`.
+    Update {
+        /// Container id.
+        id: String,
+        /// What is not named stays.
+        resources: Resources,
     },
     /// `POST /containers/{id}/rename?name=`.
     Rename {
@@ -190,6 +197,14 @@ pub enum DockerError {
     Refused(Refusal),
 }
 
+impl Refusal {
+    /// Nothing was sent, for this reason.
+    #[must_use]
+    pub fn not_sent(message: String) -> DockerError {
+        DockerError::Refused(Refusal { kind: RefusalKind::NotSent, status: 0, message })
+    }
+}
+
 /// Docker's no, with the meanings that podkeeper acts upon (spec/10 section 14, lessons 14 and 15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -232,6 +247,8 @@ pub enum RefusalKind {
     CannotRun,
     /// A host port is taken (500).
     PortInUse,
+    /// podkeeper itself: something of the node that the request needs is not there, and nothing was sent.
+    NotSent,
     /// 500 and the rest.
     Server,
 }
@@ -347,6 +364,8 @@ pub struct ContainerDetail {
     pub ips: Vec<String>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
+    /// `HostConfig`'s, as far as they are set.
+    pub resources: Resources,
 }
 
 /// What an image inspect or list tells.

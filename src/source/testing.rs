@@ -46,6 +46,7 @@ pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
 fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
     Arc::new(DesiredPod {
         written: None,
+        shape: None,
         key: PodKey { namespace: "default".into(), name: name.into() },
         uid: name.into(),
         source: context.source,

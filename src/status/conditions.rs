@@ -57,7 +57,14 @@ pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus)
         ("ContainersReady", containers_ready),
         ("PodScheduled", Word::is(true)),
     ];
-    for (kind, word) in words {
+    let resize = (!input.resize.containers.is_empty()).then(|| {
+        let word = match &input.resize.error {
+            Some(why) => Word { status: true, reason: Some("Error"), message: Some(why.clone()) },
+            None => Word::is(true),
+        };
+        ("PodResizeInProgress", word)
+    });
+    for (kind, word) in words.into_iter().chain(resize) {
         let truth = if word.status { "True" } else { "False" };
         let same = before.iter().find(|c| c.type_ == kind && c.status == truth);
         let since = same.and_then(|c| c.last_transition_time.clone());

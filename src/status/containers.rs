@@ -79,6 +79,13 @@ fn status(
     }
     // Once set they belong to the container (spec/04 section 3).
     status.volume_mounts = old.and_then(|o| o.volume_mounts.clone());
+    let runs = newest.is_some_and(|c| c.state.is_running());
+    if let Some(resources) = container.resources.as_ref().filter(|_| runs) {
+        let before = || old.and_then(|o| o.resources.clone());
+        let changing = input.resize.containers.contains(&container.name);
+        status.resources = if changing { before() } else { Some(resources.clone()) };
+        status.allocated_resources.clone_from(&resources.requests);
+    }
     probe_results(input, kind, container, newest, &mut status);
     status
 }

@@ -236,6 +236,7 @@ mod tests {
     fn snapshot() -> Snapshot {
         let pod = DesiredPod {
             written: None,
+            shape: None,
             key: PodKey { namespace: "default".into(), name: "web-node1".into() },
             uid: "u1".into(),
             source: Source::File,

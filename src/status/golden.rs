@@ -11,7 +11,7 @@ use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{at, observed, pod_of, probes};
 use crate::plan::{Observed, PodActions, SandboxAction, stop_now, surplus};
 use crate::pod::{ContainerKind, DesiredPod, Source};
-use crate::status::{Input, Waiting, WaitingReason};
+use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason};
 
 /// Answers a scenario. Its keys: `spec`; `observed` and `before` (what was seen, and the looks before it,
 /// in the words of `plan::testing`); `probes`; `waiting` (name -> [reason, message]); `terminal`;
@@ -48,6 +48,7 @@ fn answer(scenario: &Value) -> Value {
             old: old.as_ref(),
             terminal: flag("terminal"),
             past_deadline: false,
+            resize: &NO_RESIZE,
             now: at(now),
         };
         old = Some(crate::status::compute(&input));

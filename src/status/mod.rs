@@ -12,7 +12,7 @@ pub mod snapshot;
 mod tests;
 pub mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -40,6 +40,18 @@ pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// Its message.
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
+/// Containers whose sizes are being changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resize {
+    /// Their names.
+    pub containers: BTreeSet<String>,
+    /// Why it does not work.
+    pub error: Option<String>,
+}
+
+/// Nothing is.
+pub const NO_RESIZE: Resize = Resize { containers: BTreeSet::new(), error: None };
+
 /// What [`compute`] is computed from.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
@@ -61,6 +73,8 @@ pub struct Input<'a> {
     pub terminal: bool,
     /// It has failed for good: activeDeadlineSeconds passed, and its containers are stopped.
     pub past_deadline: bool,
+    /// What is being resized.
+    pub resize: &'a Resize,
     /// For lastTransitionTime and startTime.
     pub now: Timestamp,
 }
@@ -147,7 +161,7 @@ fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
 }
 
 /// Times in a status have whole seconds: what is compared must survive being written and read.
-fn seconds(time: Timestamp) -> Time {
+pub(crate) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 

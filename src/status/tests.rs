@@ -10,7 +10,7 @@ use crate::plan::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::testing::{at, observed, pod, probes};
 use crate::plan::{Observed, Probes};
 use crate::pod::{DesiredPod, Source};
-use crate::status::{Input, Waiting, WaitingReason, compute, rejected};
+use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason, compute, rejected};
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -67,6 +67,7 @@ impl Case<'_> {
             old: self.old.as_ref(),
             terminal: self.terminal,
             past_deadline: self.past_deadline,
+            resize: &NO_RESIZE,
             now: at(self.now),
         })
     }

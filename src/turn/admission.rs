@@ -1,12 +1,15 @@
 //! Admission of one pod beside the active ones (spec/02 section 4). Pure. The first failure in the
 //! table's order is the reason.
 
+pub mod fits;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ContainerPort;
 
 use crate::config::Config;
 use crate::pod::{ContainerKind, DesiredPod};
+use crate::runtime::map::security;
 
 /// Why a pod is refused, in the kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +29,13 @@ pub fn admit<'a>(
     others: impl Iterator<Item = &'a DesiredPod>,
     config: &Config,
 ) -> Result<(), Rejection> {
+    let others: Vec<&DesiredPod> = others.collect();
+    let node = &config.node;
+    if let Err(message) = node.sysctls.check(pod) {
+        return refuse("SysctlForbidden", message);
+    }
     operating_system(pod, config)?;
+    fits::check(pod, &others, node)?;
     node_selector(pod, &config.node_labels)?;
     if let Some(name) = pod.spec.node_name.as_deref()
         && !name.is_empty()
@@ -37,7 +46,11 @@ pub fn admit<'a>(
             "Predicate NodeName failed: node(s) didn't match the requested node name".to_owned(),
         );
     }
-    host_ports(pod, others)?;
+    host_ports(pod, others.into_iter())?;
+    if !node.app_armor && security::needs_app_armor(pod) {
+        return refuse("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned());
+    }
+    fits::devices(pod, config)?;
     permissions(pod, config)
 }
 

@@ -52,7 +52,13 @@ impl Turn {
             return self.hold(pod, Why::Cycle, CYCLE, &way, now);
         }
         if let Err(rejection) = self.admit(&pod) {
-            return self.reject(pod, &rejection, now);
+            // What runs when the daemon begins is not stopped for want of room: it has its room.
+            if self.postpone(&pod, &rejection, now) {
+                return;
+            }
+            if !(adopted && rejection.is_out_of_resources()) {
+                return self.reject(pod, &rejection, now);
+            }
         }
         match after::of(&pod).filter(|_| !adopted && !wanted) {
             Some(after) => self.run_after(pod, &after, now),

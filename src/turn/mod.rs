@@ -10,6 +10,7 @@ mod hold;
 mod objects;
 mod orphans;
 mod pods;
+mod sizes;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use crate::worker::{Hint, Report, Wish};
 use drain::Draining;
 use due::{Due, DueHeap};
 use hold::Held;
+use sizes::Postponed;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
 #[derive(Debug)]
@@ -137,6 +139,8 @@ struct Entry {
     rejected: Option<Rejected>,
     /// Wanted, and not started yet.
     held: Option<Held>,
+    /// Wanted with other sizes than it runs with.
+    postponed: Option<Postponed>,
     worker: Option<WorkerInfo>,
     /// How often in a row its thread could not be started.
     spawn_failures: u32,
@@ -381,7 +385,15 @@ impl Turn {
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
             let places = same.filter_map(|c| Some((c.source?, c.origin.clone()?))).collect();
-            Some((key.clone(), Running { uid: any.uid.clone(), written: any.written.clone(), places }))
+            Some((
+                key.clone(),
+                Running {
+                    uid: any.uid.clone(),
+                    written: any.written.clone(),
+                    shape: any.shape.clone(),
+                    places,
+                },
+            ))
         });
         let running: BTreeMap<PodKey, Running> = running.collect();
         // The changes are not needed: everything wanted is looked at now.

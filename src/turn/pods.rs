@@ -19,7 +19,7 @@ pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rej
 impl Entry {
     /// The pods that hold what others may want: the admitted one, started or not, and the one that its worker still stops
     /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing.
-    fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+    pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
         let waits = self.held.iter().filter(|h| matches!(h.why, Why::After(_))).map(|h| &h.pod);
         let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
         let is_over = |s: &&WorkerStatus| {
@@ -91,6 +91,7 @@ impl Turn {
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
         entry.held = None;
+        entry.postponed = None;
         entry.desired = None;
         if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
             self.entries.remove(&pod.key);
@@ -102,9 +103,11 @@ impl Turn {
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
+        let pod = self.with_devices(pod);
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.rejected = None;
         entry.held = None;
+        entry.postponed = None;
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -135,6 +138,7 @@ impl Turn {
         let Rejection { reason, message } = rejection;
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.held = None;
+        entry.postponed = None;
         let known = entry.rejected.as_ref().is_some_and(|old| {
             old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str())
         });
@@ -159,7 +163,7 @@ impl Turn {
             return;
         }
         let rejected = self.entries.values().filter_map(|e| e.rejected.as_ref().map(|r| Arc::clone(&r.pod)));
-        let rejected: Vec<Arc<DesiredPod>> = rejected.collect();
+        let rejected: Vec<Arc<DesiredPod>> = rejected.chain(self.postponed()).collect();
         if !rejected.is_empty() {
             self.additions(rejected, now);
         }

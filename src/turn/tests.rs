@@ -9,6 +9,7 @@ mod objects;
 mod orphans;
 mod ports;
 mod rig;
+mod sizes;
 mod snapshot;
 mod sources;
 mod workers;

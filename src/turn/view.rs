@@ -60,7 +60,8 @@ impl Turn {
         let stale = self.is_stale(pod);
         if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
-            return PodView { pod, status: Arc::clone(&status.status), leaving, stale };
+            let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
+            return PodView { pod, status: shown, leaving, stale };
         }
         let rejected = entry.and_then(|e| e.rejected.as_ref()).map(|r| &r.status);
         let held = entry.and_then(|e| e.held.as_ref()).map(|h| &h.status);
@@ -77,6 +78,7 @@ impl Turn {
             old: None,
             terminal: false,
             past_deadline: false,
+            resize: &status::NO_RESIZE,
             now: now.wall,
         });
         PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }

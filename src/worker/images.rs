@@ -51,6 +51,7 @@ impl Machine {
         for (_, container) in pod.containers() {
             let Some(image) = container.image.as_deref().filter(|image| is_here(image)) else { continue };
             self.forget_pull_failure(image);
+            self.image_users.remove(&container.name);
             // Who must have the registry's word waits for it, and may then use what is here.
             if container.image_pull_policy.as_deref() != Some("Always") {
                 self.pulling.remove(image);

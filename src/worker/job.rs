@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Mono;
 use crate::limits;
 use crate::plan::Role;
+use crate::runtime::Resources;
 
 /// What a call in flight was made for.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,7 @@ pub(super) enum Job {
         sandbox: String,
         role: Role,
         crash_key: String,
+        size: Resources,
     },
     Start {
         id: String,
@@ -45,6 +47,10 @@ pub(super) enum Job {
     Remove {
         id: String,
     },
+    Update {
+        id: String,
+        resources: Resources,
+    },
     Rename {
         id: String,
         name: String,
@@ -54,6 +60,12 @@ pub(super) enum Job {
     },
     ImageInspect {
         image_id: String,
+    },
+    /// Whom an image runs as, for one attempt of this container.
+    ImageUser {
+        container: String,
+        image: String,
+        attempt: u32,
     },
 }
 

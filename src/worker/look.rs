@@ -10,7 +10,7 @@ use crate::limits;
 use crate::order;
 use crate::plan::{Exit, Owned, RunState};
 use crate::recorder::words;
-use crate::runtime::{Call, ContainerSummary, DockerError, labels, observe};
+use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
 
 impl Machine {
     /// Asks for what is missing. False: something must be known before anything is decided.
@@ -209,6 +209,7 @@ impl Machine {
         self.cannot_run.retain(|id, _| ids.contains(id));
         self.start_retry.retain(|id, _| ids.contains(id));
         self.late_starts.retain(|id, _| ids.contains(id));
+        self.sizes.retain(|id| ids.contains(id));
         self.sandbox_started.retain(|id, _| ids.contains(id));
     }
 
@@ -226,6 +227,9 @@ impl Machine {
         let known = self.all_seen().find(|c| c.id == new.id);
         if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
             new.log_path.clone_from(&known.log_path);
+        }
+        if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
+            new.resources = known.resources;
         }
         if let RunState::Exited(exit) = &mut new.state {
             exit.seen = match known.map(|c| &c.state) {

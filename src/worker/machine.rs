@@ -12,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use super::cgroups::Known;
 use super::deadline::Deadline;
 use super::hooks::Hooks;
 use super::job::{Ask, Ensured, Job, Retry, Stop};
@@ -20,6 +21,7 @@ use super::messages::Message;
 use super::network::Network;
 use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
+use super::resize::Sizes;
 use super::state::{State, Trigger};
 use crate::clock::{Mono, Now};
 use crate::limits;
@@ -72,6 +74,11 @@ pub struct Machine {
     pub(super) ensured: BTreeMap<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
+    pub(super) sizes: Sizes,
+    /// By UID.
+    pub(super) cgroups: BTreeMap<String, Known>,
+    /// By container: the user of its image, for this attempt.
+    pub(super) image_users: BTreeMap<String, (u32, String)>,
     /// The sandbox of which it was told that another one takes its place.
     pub(super) sandbox_told: Option<String>,
     /// The sandbox whose early death has been counted.
@@ -139,6 +146,9 @@ impl Machine {
             pull_failures: BTreeMap::new(),
             ensured: BTreeMap::new(),
             missing: BTreeSet::new(),
+            sizes: Sizes::default(),
+            cgroups: BTreeMap::new(),
+            image_users: BTreeMap::new(),
             sandbox_told: None,
             sandbox_counted: None,
             create_retry: BTreeMap::new(),
@@ -219,6 +229,7 @@ impl Machine {
         self.wake = None;
         self.tend_hooks(now);
         self.act(now);
+        self.drop_cgroups();
         self.tend_messages();
         self.tend_files();
         self.publish(now);
@@ -328,6 +339,7 @@ impl Machine {
         self.pull_failures.clear();
         self.ensured.clear();
         self.missing.clear();
+        self.image_users.clear();
         self.create_retry.clear();
         self.suffixed.clear();
         self.waiting.clear();
@@ -339,6 +351,7 @@ impl Machine {
         self.create_retry.clear();
         self.ensured.clear();
         self.missing.clear();
+        self.image_users.clear();
         let infra = self.settings.map.infra_image.clone();
         let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()));
         self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
@@ -356,6 +369,8 @@ impl Machine {
             self.out.push(Output::Report(Report::Terminated));
         }
         self.remove_surplus(None, now);
+        // Before it is said that nothing is left: then a successor may make it anew.
+        self.drop_cgroups();
         let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
         if left == 0 && self.told_gone != Some(self.wishes) {
             self.told_gone = Some(self.wishes);
@@ -404,6 +419,7 @@ impl Machine {
             old: self.status.as_deref(),
             terminal: false,
             past_deadline,
+            resize: &self.sizes.shown(),
             now: now.wall,
         })
     }
@@ -450,6 +466,7 @@ impl Machine {
             | Job::Start { id }
             | Job::Kill { id, .. }
             | Job::Rename { id, .. }
+            | Job::Update { id, .. }
             | Job::Remove { id } => id == container,
             _ => false,
         })
@@ -504,6 +521,9 @@ impl Machine {
             self.pull_failures.len(),
             self.ensured.len(),
             self.missing.len(),
+            self.image_users.len(),
+            self.cgroups.len(),
+            self.sizes.size(),
             self.create_retry.len(),
             self.start_retry.len(),
             self.late_starts.len(),

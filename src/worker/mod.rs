@@ -3,9 +3,11 @@
 //!
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
+mod cgroups;
 mod deadline;
 pub mod gate;
 mod hooks;
+mod identity;
 mod job;
 mod logs;
 pub mod machine;
@@ -18,9 +20,11 @@ pub mod thread;
 mod images;
 mod look;
 mod messages;
+mod needs;
 mod network;
 mod probes;
 mod replies;
+mod resize;
 mod start;
 mod stop;
 mod tell;

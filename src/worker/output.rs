@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::allocatable::Allocatable;
+use crate::cgroup::{Parents, PodCgroup};
 use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::network::hosts::HostsFile;
@@ -35,6 +36,10 @@ pub struct Settings {
     pub builtin_sandbox: bool,
     /// What the node can give, for environments that tell it.
     pub allocatable: Allocatable,
+    /// How cgroups of pods are named; empty when pods have none.
+    pub cgroups: Parents,
+    /// Most processes of a pod; `None` for no limit.
+    pub pod_pids: Option<i64>,
 }
 
 /// An image a pod needs.
@@ -99,6 +104,10 @@ pub enum Output {
     Network,
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
+    /// The pod's cgroup is to be so, from before the next call on.
+    Cgroup(Box<PodCgroup>),
+    /// Nothing is left in the cgroup of this UID.
+    DropCgroup(String),
     /// Something happened to the pod.
     Event(PodEvent),
     /// From now on these logs, and no others, are to be found by name.

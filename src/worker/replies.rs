@@ -8,6 +8,7 @@ use super::job::{Job, Place, Retry};
 use super::look::{cannot_run, short};
 use super::machine::Machine;
 use super::output::Token;
+use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
 use crate::image::failure;
@@ -16,7 +17,7 @@ use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::recorder::words;
-use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, labels, observe};
+use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, Resources, labels, observe};
 use crate::termination::Way;
 
 impl Machine {
@@ -53,8 +54,8 @@ impl Machine {
             Job::CreateSandbox { name, attempt, role } => {
                 self.sandbox_made(name, attempt, role, answer, now);
             }
-            Job::Create { name, container, attempt, sandbox, role, crash_key } => {
-                let made = Made { name, container: &container, attempt, role, crash_key };
+            Job::Create { name, container, attempt, sandbox, role, crash_key, size } => {
+                let made = Made { name, container: &container, attempt, role, crash_key, size };
                 self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),
@@ -75,6 +76,10 @@ impl Machine {
             },
             Job::Rename { id, name } => self.renamed(&id, name, answer, now),
             Job::Log { id } => self.log_read(&id, answer),
+            Job::Update { id, resources } => self.updated(&id, resources, answer, now),
+            Job::ImageUser { container, image, attempt } => {
+                self.image_user(container, &image, attempt, answer, now);
+            }
             Job::ImageInspect { image_id } => {
                 // Asked once for each image; without an answer again when a container of it is looked at.
                 match answer {
@@ -102,6 +107,7 @@ impl Machine {
             (
                 Job::Inspect { .. }
                 | Job::ImageInspect { .. }
+                | Job::ImageUser { .. }
                 | Job::Log { .. }
                 | Job::Rename { .. }
                 | Job::Remove { .. },
@@ -195,7 +201,7 @@ impl Machine {
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
-        let Made { name, container, attempt, role, crash_key } = made;
+        let Made { name, container, attempt, role, crash_key, size } = made;
         let State::Syncing(pod) = self.state.clone() else {
             self.list_needed = true;
             return;
@@ -206,6 +212,7 @@ impl Machine {
                 self.create_retry.remove(container);
                 self.suffixed.remove(container);
                 self.missing.remove(container);
+                self.image_users.remove(container);
                 // A restart counts once its container is made; a create that failed was none.
                 let died = self.seen.newest(&pod.uid, container).and_then(|c| match &c.state {
                     RunState::Exited(exit) => Some(exit.seen),
@@ -217,6 +224,7 @@ impl Machine {
                 let mut made = self.fresh(id, name, attempt, role);
                 made.uid.clone_from(&pod.uid);
                 self.tell_created(&made);
+                self.sizes.made(&made.id, size);
                 self.seen.all.push(made);
             }
             Ok(_) => self.odd(answer, "create", now),
@@ -250,7 +258,9 @@ impl Machine {
                         None => {
                             let message = format!("{error}; tried again in {} s", wait.as_secs());
                             let told = [words::error(&error.to_string())];
-                            self.failed(container, "CreateContainerError", &message, told);
+                            let ours = kind == Some(&RefusalKind::NotSent);
+                            let reason = if ours { CONFIG_ERROR } else { "CreateContainerError" };
+                            self.failed(container, reason, &message, told);
                         }
                     }
                 }
@@ -279,6 +289,7 @@ impl Machine {
                     }
                     None => {
                         self.sandbox_started.insert(id.to_owned(), now.mono);
+                        self.sandbox_has_cgroup(&told.uid);
                         // What waited for the sandbox.
                         self.waiting.retain(|_, why| why.reason != "ContainerCreating");
                     }
@@ -447,12 +458,15 @@ impl Machine {
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),
+            shape: pod.and_then(|p| p.shape.clone()),
             pre_stop,
             deadline: None,
             message,
             stop_signal: None,
             created: None,
             log_path: String::new(),
+            devices: None,
+            resources: Resources::default(),
         }
     }
 
@@ -490,6 +504,7 @@ struct Made<'a> {
     attempt: u32,
     role: Role,
     crash_key: String,
+    size: Resources,
 }
 
 /// Who holds a name that was to be given.

@@ -27,7 +27,7 @@ use crate::runtime::{Call, env, labels, map, names};
 use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
-const CONFIG_ERROR: &str = "CreateContainerConfigError";
+pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 impl Machine {
     /// One decision for a wanted pod.
@@ -48,6 +48,9 @@ impl Machine {
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        if !over && !past_deadline && actions.sandbox != SandboxAction::Finish {
+            self.tend_sizes(pod, now);
+        }
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
@@ -121,6 +124,7 @@ impl Machine {
         }
         let (name, mut body) = map::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
+        self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
         let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
@@ -233,13 +237,16 @@ impl Machine {
                 return false;
             }
         };
+        let Some(user) = self.user_of(pod, container, attempt) else { return false };
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
         let made =
             map::container(pod, at, attempt, sandbox, expanded, self.pod_ips(sandbox), &self.settings.map);
-        let Some((docker_name, body)) = made else { return true };
+        let Some((docker_name, mut body)) = made else { return true };
+        body.user = user;
         self.has_files(&pod.uid);
+        self.place(&mut body, pod);
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
             name: name.to_owned(),
@@ -255,6 +262,7 @@ impl Machine {
             sandbox: sandbox.to_owned(),
             role,
             crash_key: backoff::crash_key(container),
+            size: body.host_config.resources(),
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true

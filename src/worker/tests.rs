@@ -16,6 +16,7 @@ mod objects;
 mod probes;
 mod races;
 mod rig;
+mod sizes;
 mod states;
 mod stopping;
 mod terminal;

@@ -16,8 +16,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::gate::{Gate, Permit};
 use super::machine::Machine;
 use super::mailbox::{Inbox, Slot};
+use super::needs;
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
+use crate::cgroup::Cgroups;
 use crate::clock::{Clock, Mono, System};
 use crate::limits;
 use crate::network::files::NodeFiles;
@@ -111,6 +113,8 @@ pub struct Tools {
     pub gate: Gate,
     /// Where logs are found by name.
     pub logs: Arc<PodLogs>,
+    /// Cgroups of pods.
+    pub cgroups: Cgroups,
     /// Into the main loop.
     pub reports: Sender<Event>,
 }
@@ -140,6 +144,7 @@ impl Worker {
             read: Vec::new(),
             addresses: None,
             logs: ContainerLogs::new(),
+            refused: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name(thread_name(key))
@@ -189,6 +194,8 @@ struct Body {
     addresses: Option<Vec<String>>,
     /// Whose links were made.
     logs: ContainerLogs,
+    /// Creates that could not be sent.
+    refused: Vec<(Token, DockerError)>,
 }
 
 struct InFlight {
@@ -228,6 +235,9 @@ impl Body {
             if let Some(addresses) = self.addresses.take() {
                 self.machine.addresses(addresses);
             }
+            for (token, error) in std::mem::take(&mut self.refused) {
+                self.machine.reply(token, Err(error), &now);
+            }
             for (id, read) in std::mem::take(&mut self.read) {
                 self.machine.message_read(&id, read);
             }
@@ -240,8 +250,8 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            let asked = !self.read.is_empty() || self.addresses.is_some();
-            if !asked && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            let done = !self.read.is_empty() || self.addresses.is_some() || !self.refused.is_empty();
+            if !done && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
@@ -255,6 +265,10 @@ impl Body {
                 None => self.queued.push_back((token, call)),
             },
             Output::Call(token, Call::Create { name, mut body }) => {
+                if let Err(error) = needs::complete(&mut body, Path::new(&self.tools.settings.map.root_dir)) {
+                    self.refused.push((token, error));
+                    return true;
+                }
                 self.make_termination_file(&mut body);
                 let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
                 for words in self.tools.files.prepare(&mut body) {
@@ -280,6 +294,16 @@ impl Body {
             Output::Watch(watch) => {
                 let mailbox = Arc::clone(&self.mailbox);
                 self.tools.prober.watch(&self.key, mailbox, watch);
+            }
+            Output::Cgroup(pod) => {
+                if let Err(error) = self.tools.cgroups.ensure(&pod) {
+                    log::warn!("pod {}: its cgroup is not as it should be: {error}", self.key);
+                }
+            }
+            Output::DropCgroup(uid) => {
+                if let Err(error) = self.tools.cgroups.remove(&uid) {
+                    log::warn!("pod {}: its cgroup stays until the next start: {error}", self.key);
+                }
             }
             Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
             Output::Logs(logs) => {

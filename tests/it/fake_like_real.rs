@@ -14,7 +14,7 @@ use podkeeper::clock::{Clock, Mono, Now, Timestamp};
 use podkeeper::runtime::fake::{Cursor, EventNext, Fake};
 use podkeeper::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
-    ExecDetail, PortBinding, Refusal, RefusalKind, Reply,
+    ExecDetail, PortBinding, Refusal, RefusalKind, Reply, Resources,
 };
 use serde_json::{Value, json};
 
@@ -45,6 +45,8 @@ enum Step {
     Remove(&'static str, bool),
     /// Another name for it.
     Rename(&'static str, &'static str),
+    /// With so many bytes.
+    Update(&'static str, Option<i64>),
     Log(&'static str, u32),
     Inspect(&'static str),
     /// An exec of this command; its id is the name.
@@ -131,6 +133,9 @@ fn script() -> Vec<Step> {
         Rename("b", "b_over"),
         Rename("b", "a"),
         Rename("none", "b_again"),
+        Step::Update("b", Some(64 << 20)),
+        Inspect("b"),
+        Step::Update("none", None),
         Remove("b", false),
         // What it wrote.
         Create("w", body(&["sh", "-c", "echo one; echo two; echo three"])),
@@ -268,6 +273,11 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             Step::Rename(name, new) => {
                 let new = if new == "!x" { "!x".into() } else { format!("{prefix}{new}") };
                 (format!("rename {name}"), Call::Rename { id: id(name), name: new })
+            }
+            Step::Update(name, memory) => {
+                let resources =
+                    Resources { cpu_shares: Some(512), memory, memory_swap: memory, ..Resources::default() };
+                (format!("update {name}"), Call::Update { id: id(name), resources })
             }
             Step::Log(name, lines) => (format!("log {name}"), Call::LogTail { id: id(name), lines }),
             Step::Inspect(name) => (format!("inspect {name}"), Call::Inspect { id: id(name) }),
@@ -524,6 +534,9 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
         Call::Kill { id, signal } => ("POST", format!("/containers/{id}/kill?signal={signal}"), None),
         Call::Remove { id, force } => ("DELETE", format!("/containers/{id}?v=1&force={force}"), None),
         Call::Rename { id, name } => ("POST", format!("/containers/{id}/rename?name={name}"), None),
+        Call::Update { id, resources } => {
+            ("POST", format!("/containers/{id}/update"), Some(serde_json::to_value(resources).unwrap()))
+        }
         Call::LogTail { id, lines } => {
             ("GET", format!("/containers/{id}/logs?stdout=1&stderr=1&tail={lines}"), None)
         }
@@ -613,5 +626,16 @@ fn detail(c: &Value) -> ContainerDetail {
         network_mode: text(&c["HostConfig"]["NetworkMode"]),
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
         log_path: text(&c["LogPath"]),
+        resources: podkeeper::runtime::Resources {
+            cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
+            cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),
+            cpu_quota: limit(&c["HostConfig"]["CpuQuota"]),
+            memory: limit(&c["HostConfig"]["Memory"]),
+            memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
+        },
     }
+}
+
+fn limit(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|n| *n != 0)
 }

@@ -3,6 +3,7 @@
 //! that looks at anything but its own node's containers is a mistake.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,6 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as ApiPod};
+use podkeeper::cgroup::Cgroups;
+use podkeeper::cgroup::node::{MOUNT, Settings};
 use podkeeper::clock::Timestamp;
 use podkeeper::runtime::client::Client;
 use podkeeper::runtime::docker::Docker;
@@ -481,8 +484,17 @@ impl Drop for Node {
             }
             thread::sleep(LOOK);
         }
+        cgroups(&self.root()).sweep(&BTreeSet::new());
         let _ = fs::remove_dir_all(&self.base);
     }
+}
+
+/// The cgroups of the pods of this root directory.
+pub fn cgroups(root: &Path) -> Cgroups {
+    let settings = Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory: None };
+    let cgroups = Cgroups::new(settings, MOUNT.into(), root.display().to_string());
+    cgroups.decide("cgroupfs");
+    cgroups
 }
 
 /// `GET` on a Docker socket, in the plainest way there is: what podkeeper's own client leaves out of an

@@ -68,7 +68,7 @@ fn one(
     restart(container, path, report);
     env::check(container, path, report);
     ports::check(container, spec, path, report);
-    resources::check(container, path, report);
+    resources::check(container, spec, path, report);
     security::check_container(container, path, report);
     lifecycle::check(container, spec, path, report);
     volumes::check_mounts(container, volumes, path, report);

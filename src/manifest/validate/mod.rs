@@ -32,6 +32,7 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     scheduling::check(spec, &path, report);
     network::check(spec, &path, report);
     security::check_pod(spec, &path, report);
+    resources::check_pod(spec, &path, report);
     volumes::check_all(&path, report);
 }
 

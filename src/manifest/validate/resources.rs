@@ -1,15 +1,73 @@
 //! Requests and limits.
 
-use k8s_openapi::api::core::v1::Container;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::super::path::{Path, Report, invalid};
+use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, unsupported};
 use super::super::quantity;
 use super::{accepted, names};
+use crate::requests::{self, HUGE_PAGES};
 
-pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
+pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
+    resize_policy(container, spec, path, report);
     let Some(resources) = &container.resources else { return };
     let path = path.field("resources");
+    lists(resources, &path, report);
+    let has = |name: &str| {
+        let lists = resources.limits.iter().chain(&resources.requests);
+        lists.into_iter().any(|list| list.contains_key(name))
+    };
+    let huge = resources
+        .limits
+        .iter()
+        .chain(&resources.requests)
+        .flatten()
+        .any(|(name, _)| name.starts_with(HUGE_PAGES));
+    if huge && !has("cpu") && !has("memory") && spec.resources.is_none() {
+        report.error(&path, forbidden("HugePages require cpu or memory"));
+    }
+    let limits_path = path.field("limits");
+    for (name, pod) in spec.resources.iter().flat_map(|r| r.limits.iter().flatten()) {
+        let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
+        if compare(&limit.0, &pod.0).is_some_and(Ordering::is_gt) {
+            let detail = format!("must be less than or equal to pod limits of {}", pod.0);
+            report.error(&limits_path.key(name), invalid(&limit.0, &detail));
+        }
+    }
+}
+
+/// The pod's own requests and limits.
+pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
+    let Some(resources) = &spec.resources else { return };
+    let path = path.field("resources");
+    lists(resources, &path, report);
+    for (list, word) in [(&resources.limits, "limits"), (&resources.requests, "requests")] {
+        let path = path.field(word);
+        for (name, quantity) in list.iter().flatten() {
+            let path = path.key(name);
+            if !matches!(name.as_str(), "cpu" | "memory") && !name.starts_with(HUGE_PAGES) {
+                report.error(&path, unsupported(name, &["cpu", "hugepages-", "memory"]));
+                continue;
+            }
+            if word == "limits" {
+                continue;
+            }
+            let all = requests::containers_request(spec, name);
+            let own = if name == "cpu" { quantity::milli(&quantity.0) } else { quantity::value(&quantity.0) };
+            if own.is_ok_and(|own| own < all) {
+                let unit = if name == "cpu" { "m" } else { "" };
+                let detail =
+                    format!("must be greater than or equal to aggregate container requests of {all}{unit}");
+                report.error(&path, invalid(&quantity.0, &detail));
+            }
+        }
+    }
+}
+
+fn lists(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<'_>) {
     let limits_path = path.field("limits");
     for (name, limit) in resources.limits.iter().flatten() {
         one(name, limit, &limits_path.key(name), report);
@@ -22,8 +80,13 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
             continue;
         }
         one(name, request, &path, report);
-        let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
-        let whole = name.contains('/') || name.starts_with("hugepages-");
+        let whole = name.contains('/') || name.starts_with(HUGE_PAGES);
+        let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else {
+            if whole {
+                report.error(&path, required("Limit must be set for non overcommitable resources"));
+            }
+            continue;
+        };
         match compare(&request.0, &limit.0) {
             Some(order) if whole && order.is_ne() => {
                 report.error(
@@ -40,9 +103,33 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
     }
 }
 
+fn resize_policy(container: &Container, spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
+    let path = path.field("resizePolicy");
+    let mut seen = BTreeSet::new();
+    for (i, policy) in container.resize_policy.iter().flatten().enumerate() {
+        let path = path.index(i);
+        match policy.resource_name.as_str() {
+            "" => report.error(&path.field("resourceName"), required("")),
+            name @ ("cpu" | "memory") if !seen.insert(name) => report.error(&path, duplicate(name)),
+            "cpu" | "memory" => {}
+            other => report.error(&path.field("resourceName"), unsupported(other, &["cpu", "memory"])),
+        }
+        let field = path.field("restartPolicy");
+        match policy.restart_policy.as_str() {
+            "" => report.error(&field, required("")),
+            "RestartContainer" if spec.restart_policy.as_deref() == Some("Never") => {
+                let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+                report.error(&field, invalid("RestartContainer", detail));
+            }
+            "NotRequired" | "RestartContainer" => {}
+            other => report.error(&field, unsupported(other, &["NotRequired", "RestartContainer"])),
+        }
+    }
+}
+
 fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>) {
     accepted(name, names::qualified, path, report);
-    let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with(HUGE_PAGES);
     if !name.contains('/') && !standard {
         report.error(path, invalid(name, "must be a standard resource for containers"));
     }
@@ -59,7 +146,7 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
 }
 
 /// By thousandths; by whole units when those do not fit.
-fn compare(a: &str, b: &str) -> Option<std::cmp::Ordering> {
+fn compare(a: &str, b: &str) -> Option<Ordering> {
     if let (Ok(a), Ok(b)) = (quantity::milli(a), quantity::milli(b)) {
         return Some(a.cmp(&b));
     }

@@ -10,7 +10,7 @@ use super::state::{Container, State, no};
 use crate::clock::Now;
 use crate::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind,
-    Reply,
+    Reply, Resources,
 };
 
 pub(super) type Answer = Result<Reply, DockerError>;
@@ -48,6 +48,7 @@ impl State {
             Call::Start { id } => self.start(id, now),
             Call::Kill { id, signal } => self.kill(id, signal, now),
             Call::Remove { id, force } => self.remove(id, *force, now),
+            Call::Update { id, resources } => self.update(id, *resources, now),
             Call::Rename { id, name } => self.rename(id, name, now),
             Call::LogTail { id, lines } => self.log_tail(id, *lines),
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
@@ -325,6 +326,20 @@ impl State {
         }
     }
 
+    fn update(&mut self, key: &str, new: Resources, now: Now) -> Answer {
+        let c = self.get_mut(key).ok_or_else(|| no_container("", key))?;
+        let host = &mut c.body.host_config;
+        let set = |old: &mut Option<i64>, new: Option<i64>| *old = new.or(*old);
+        set(&mut host.cpu_shares, new.cpu_shares);
+        set(&mut host.cpu_period, new.cpu_period);
+        set(&mut host.cpu_quota, new.cpu_quota);
+        set(&mut host.memory, new.memory);
+        set(&mut host.memory_swap, new.memory_swap);
+        let id = c.id.clone();
+        self.publish_of(&id, "update", &[], now);
+        Ok(Reply::Done)
+    }
+
     fn detail(&self, c: &Container) -> ContainerDetail {
         let kept = |field: Field| !self.dropped.contains(&field);
         let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
@@ -350,6 +365,7 @@ impl State {
             ips: ip.into_iter().filter(|_| kept(Field::Ips)).collect(),
             // No file stands behind it, so none is named: logs come through the API.
             log_path: String::new(),
+            resources: c.body.host_config.resources(),
         }
     }
 }

@@ -217,6 +217,7 @@ impl State {
                     labels.insert(labels::HASH.into(), "0badc0de".into());
                     // Another manifest made it: with these very words it would be this pod (`merge::names`).
                     labels.insert(labels::WRITTEN.into(), "0badc0de".into());
+                    labels.insert(labels::SHAPE.into(), "0badc0de".into());
                     let labels: Vec<_> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
                     let id = self.plant(name, &labels, true, now);
                     self.crash(&id, 1, now);

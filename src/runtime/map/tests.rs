@@ -17,6 +17,7 @@ pub(crate) fn pod(json: &str) -> DesiredPod {
     let name = pod.metadata.name.clone().unwrap();
     DesiredPod {
         written: None,
+        shape: None,
         key: PodKey { namespace: pod.metadata.namespace.clone().unwrap_or("default".into()), name },
         uid: pod.metadata.uid.clone().unwrap_or("0123456789abcdef0123456789abcdef".into()),
         source: Source::File,

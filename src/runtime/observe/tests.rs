@@ -42,6 +42,7 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
         log_path: String::new(),
+        resources: Default::default(),
     }
 }
 
@@ -86,12 +87,15 @@ fn what_is_mapped_is_read_back() {
         source: Some(Source::File),
         origin: Some("/etc/kubernetes/manifests/pod.yaml".into()),
         written: None,
+        shape: None,
         deadline: None,
         pre_stop: None,
         message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
         log_path: String::new(),
+        devices: None,
+        resources: Default::default(),
     };
     assert_eq!(sandbox, expected);
     let main = Owned {

@@ -64,6 +64,7 @@ fn an_inspect() {
         network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
+        resources: Default::default(),
     };
     assert_eq!(detail(&inspect()), expected);
 }

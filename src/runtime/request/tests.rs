@@ -1,7 +1,7 @@
 //! Every request as bytes, against `tests/golden/docker/requests.txt`.
 
 use super::*;
-use crate::runtime::{CreateBody, ExecBody, HostConfig, LogConfig, PortBinding};
+use crate::runtime::{CreateBody, ExecBody, HostConfig, LogConfig, PortBinding, Resources};
 
 fn every_request() -> Vec<Request> {
     let id = || "3f4a".repeat(16);
@@ -45,6 +45,15 @@ fn every_request() -> Vec<Request> {
         Call::Kill { id: id(), signal: "SIGRTMIN+3".into() },
         Call::Remove { id: id(), force: false },
         Call::Remove { id: id(), force: true },
+        Call::Update {
+            id: id(),
+            resources: Resources {
+                cpu_shares: Some(2),
+                memory: Some(64 << 20),
+                memory_swap: Some(64 << 20),
+                ..Resources::default()
+            },
+        },
         Call::Resize { id: id(), rows: 24, columns: 80 },
         Call::ExecCreate { id: id(), body: exec },
         Call::ExecInspect { id: id() },

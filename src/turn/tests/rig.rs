@@ -49,6 +49,7 @@ pub(super) fn config() -> Config {
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        node: Default::default(),
     }
 }
 

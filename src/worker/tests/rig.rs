@@ -66,6 +66,8 @@ pub(super) struct Rig {
     pub(super) watched: Vec<(Mono, Watch)>,
     /// Every set of logs that was told.
     pub(super) logs: Vec<ContainerLogs>,
+    /// Every cgroup that was told, and each UID whose cgroup was dropped.
+    pub(super) cgroups: Vec<Result<crate::cgroup::PodCgroup, String>>,
     pub(super) reports: Vec<Report>,
     /// What the files of containers say, by name.
     pub(super) last_words: BTreeMap<String, Result<String, String>>,
@@ -135,6 +137,11 @@ pub(super) fn stop(grace: Option<u32>) -> Wish {
     Wish::Stop(StopOrder { grace, why: "its manifest is gone" })
 }
 
+fn cgroups() -> crate::cgroup::Parents {
+    use crate::cgroup::{Driver, Naming, Parents};
+    Parents::fixed(Naming::new(Driver::Cgroupfs, ""))
+}
+
 fn settings() -> Arc<Settings> {
     let map = MapConfig {
         root_dir: ROOT.into(),
@@ -146,7 +153,8 @@ fn settings() -> Arc<Settings> {
         network: Default::default(),
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
-    Arc::new(Settings { map, boot, builtin_sandbox: true, allocatable: Default::default() })
+    let (allocatable, cgroups) = (Default::default(), cgroups());
+    Arc::new(Settings { map, boot, builtin_sandbox: true, allocatable, cgroups, pod_pids: None })
 }
 
 fn key() -> PodKey {
@@ -175,6 +183,7 @@ impl Rig {
             ring: Ring::default(),
             watched: Vec::new(),
             logs: Vec::new(),
+            cgroups: Vec::new(),
             reports: Vec::new(),
             last_words: BTreeMap::new(),
             forgotten: Vec::new(),
@@ -431,6 +440,8 @@ impl Rig {
                 Output::ForgetPod(uid) => self.files_forgotten.push(uid),
                 Output::Network => self.networks_asked += 1,
                 Output::Logs(logs) => self.logs.push(logs),
+                Output::Cgroup(pod) => self.cgroups.push(Ok(*pod)),
+                Output::DropCgroup(uid) => self.cgroups.push(Err(uid)),
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {
                     let level = event.weight.level();
@@ -466,6 +477,7 @@ impl Rig {
                 format!("remove {}{}", self.name_of(id), if *force { " by force" } else { "" })
             }
             Call::ImageInspect { .. } => "image".into(),
+            Call::Update { id, .. } => format!("update {}", self.name_of(id)),
             Call::Rename { id, name } => format!("rename {} {}", self.name_of(id), name_words(name)),
             Call::LogTail { id, lines } => format!("log {} {lines}", self.name_of(id)),
             other => panic!("a worker does not call {other:?}"),

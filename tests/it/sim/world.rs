@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
+use podkeeper::cgroup::{Driver, Naming, Parents};
 use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::drain::Drain;
@@ -61,6 +62,8 @@ pub struct World {
     pub counts: Counts,
     /// Starts of containers that Docker carried out for the daemon, by UID and name, and what it told of them.
     pub starts: BTreeMap<(String, String), u64>,
+    /// UIDs of pods that have a cgroup.
+    pub cgroups: BTreeSet<String>,
     pub told: BTreeMap<(String, String, String), u64>,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
@@ -198,6 +201,7 @@ pub fn config() -> Config {
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        node: Default::default(),
     }
 }
 
@@ -223,6 +227,7 @@ impl World {
             answers: Answers::default(),
             counts: Counts::default(),
             starts: BTreeMap::new(),
+            cgroups: BTreeSet::new(),
             told: BTreeMap::new(),
             engine_restarted: false,
             checked: 0,
@@ -270,6 +275,8 @@ impl World {
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
             allocatable: podkeeper::allocatable::Allocatable::default(),
+            cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
+            pod_pids: None,
         });
         let mut config = config();
         config.manifest_url = self.hub.as_ref().map(|_| sources::settings());
@@ -457,6 +464,8 @@ impl World {
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
                 Output::Logs(_) => {}
+                Output::Cgroup(pod) => _ = self.cgroups.insert(pod.uid),
+                Output::DropCgroup(uid) => _ = self.cgroups.remove(&uid),
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }

@@ -1,0 +1,219 @@
+//! Where a pod's cgroup is, and what Docker is told of it, for both drivers. Pure.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::qos::Qos;
+
+/// Who makes cgroups for Docker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// Docker itself.
+    Cgroupfs,
+    /// systemd: cgroups are slices, and only systemd makes or changes them.
+    Systemd,
+}
+
+impl Driver {
+    /// `CgroupDriver` of Docker's `/info`; `None` for none (rootless) and what nobody knows.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Driver> {
+        match word {
+            "cgroupfs" => Some(Driver::Cgroupfs),
+            "systemd" => Some(Driver::Systemd),
+            _ => None,
+        }
+    }
+}
+
+/// How cgroups are named on this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Naming {
+    /// Docker's driver.
+    pub driver: Driver,
+    /// `--cgroup-root`, split at its slashes.
+    root: Vec<String>,
+}
+
+impl Naming {
+    /// Below this root: `/`, or a path from there.
+    #[must_use]
+    pub fn new(driver: Driver, root: &str) -> Naming {
+        let root = root.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        Naming { driver, root }
+    }
+
+    /// Path of `kubepods` in a hierarchy.
+    #[must_use]
+    pub fn top(&self) -> PathBuf {
+        self.path(&self.parts(Qos::Guaranteed))
+    }
+
+    /// Path of a class; guaranteed pods are in `kubepods` itself.
+    #[must_use]
+    pub fn class(&self, qos: Qos) -> PathBuf {
+        self.path(&self.parts(qos))
+    }
+
+    /// Path of a pod's cgroup in a hierarchy.
+    #[must_use]
+    pub fn pod(&self, qos: Qos, uid: &str) -> PathBuf {
+        self.path(&self.pod_parts(qos, uid))
+    }
+
+    /// Docker's `CgroupParent` for containers of a pod.
+    #[must_use]
+    pub fn parent(&self, qos: Qos, uid: &str) -> String {
+        let parts = self.pod_parts(qos, uid);
+        match self.driver {
+            Driver::Cgroupfs => format!("/{}", parts.join("/")),
+            Driver::Systemd => slice(&parts),
+        }
+    }
+
+    /// The UID in the name of a pod's cgroup, as far as it can be read back: systemd's names have `_` for
+    /// `-`.
+    #[must_use]
+    pub fn uid<'a>(&self, directory: &'a str) -> Option<&'a str> {
+        let name = match self.driver {
+            Driver::Cgroupfs => directory,
+            Driver::Systemd => directory.strip_suffix(".slice")?.rsplit('-').next()?,
+        };
+        name.strip_prefix("pod").filter(|uid| !uid.is_empty())
+    }
+
+    /// A UID as the name of a cgroup has it.
+    #[must_use]
+    pub fn written(&self, uid: &str) -> String {
+        match self.driver {
+            Driver::Cgroupfs => uid.to_owned(),
+            Driver::Systemd => uid.replace('-', "_"),
+        }
+    }
+
+    fn parts(&self, qos: Qos) -> Vec<String> {
+        let class = match qos {
+            Qos::Guaranteed => None,
+            Qos::Burstable => Some("burstable"),
+            Qos::BestEffort => Some("besteffort"),
+        };
+        let below = ["kubepods"].into_iter().chain(class).map(str::to_owned);
+        self.root.iter().cloned().chain(below).collect()
+    }
+
+    fn pod_parts(&self, qos: Qos, uid: &str) -> Vec<String> {
+        let mut parts = self.parts(qos);
+        parts.push(format!("pod{uid}"));
+        parts
+    }
+
+    fn path(&self, parts: &[String]) -> PathBuf {
+        match self.driver {
+            Driver::Cgroupfs => parts.iter().collect(),
+            // A slice lies in those whose names it begins with.
+            Driver::Systemd => (1..=parts.len()).map(|n| slice(parts.get(..n).unwrap_or(parts))).collect(),
+        }
+    }
+}
+
+/// `kubepods-burstable-pod1234_5678.slice`.
+fn slice(parts: &[String]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| part.replace('-', "_")).collect();
+    format!("{}.slice", parts.join("-"))
+}
+
+/// The naming, once Docker has said which driver it uses. Clones share it. Empty: pods have no cgroups of
+/// their own.
+#[derive(Debug, Clone, Default)]
+pub struct Parents(Arc<OnceLock<Naming>>);
+
+impl Parents {
+    /// Known from the beginning.
+    #[must_use]
+    pub fn fixed(naming: Naming) -> Parents {
+        Parents(Arc::new(OnceLock::from(naming)))
+    }
+
+    /// From now on; what was said first holds.
+    pub fn set(&self, naming: Naming) {
+        _ = self.0.set(naming);
+    }
+
+    /// What is known.
+    #[must_use]
+    pub fn get(&self) -> Option<&Naming> {
+        self.0.get()
+    }
+}
+
+impl PartialEq for Parents {
+    fn eq(&self, other: &Parents) -> bool {
+        self.get() == other.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_parents() {
+        let check = |driver, root: &str, qos, path: &str, parent: &str| {
+            let naming = Naming::new(driver, root);
+            assert_eq!(naming.pod(qos, "12-ab").to_str(), Some(path));
+            assert_eq!(naming.parent(qos, "12-ab"), parent);
+            let last = path.rsplit('/').next().unwrap();
+            assert_eq!(naming.uid(last), Some(naming.written("12-ab").as_str()), "{last}");
+        };
+        use Driver::{Cgroupfs, Systemd};
+        check(Cgroupfs, "", Qos::Guaranteed, "kubepods/pod12-ab", "/kubepods/pod12-ab");
+        check(Cgroupfs, "/", Qos::Burstable, "kubepods/burstable/pod12-ab", "/kubepods/burstable/pod12-ab");
+        check(
+            Cgroupfs,
+            "/a-b/c/",
+            Qos::BestEffort,
+            "a-b/c/kubepods/besteffort/pod12-ab",
+            "/a-b/c/kubepods/besteffort/pod12-ab",
+        );
+        check(
+            Systemd,
+            "",
+            Qos::Guaranteed,
+            "kubepods.slice/kubepods-pod12_ab.slice",
+            "kubepods-pod12_ab.slice",
+        );
+        check(
+            Systemd,
+            "/",
+            Qos::Burstable,
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_ab.slice",
+            "kubepods-burstable-pod12_ab.slice",
+        );
+        check(
+            Systemd,
+            "/a-b",
+            Qos::BestEffort,
+            "a_b.slice/a_b-kubepods.slice/a_b-kubepods-besteffort.slice/a_b-kubepods-besteffort-pod12_ab.slice",
+            "a_b-kubepods-besteffort-pod12_ab.slice",
+        );
+    }
+
+    #[test]
+    fn what_is_no_pod() {
+        let plain = Naming::new(Driver::Cgroupfs, "");
+        assert_eq!(plain.uid("burstable"), None);
+        assert_eq!(plain.uid("pod"), None);
+        assert_eq!(plain.top().to_str(), Some("kubepods"));
+        let slices = Naming::new(Driver::Systemd, "");
+        assert_eq!(slices.uid("kubepods-burstable.slice"), None);
+        assert_eq!(slices.uid("podx"), None);
+        assert_eq!(slices.class(Qos::Burstable).to_str(), Some("kubepods.slice/kubepods-burstable.slice"));
+    }
+
+    #[test]
+    fn drivers() {
+        assert_eq!(Driver::parse("cgroupfs"), Some(Driver::Cgroupfs));
+        assert_eq!(Driver::parse("systemd"), Some(Driver::Systemd));
+        assert_eq!(Driver::parse("none"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Against directories that look like mounted hierarchies. The kernel makes the files of a cgroup with it;
+//! here they are made by the writes.
+
+use super::*;
+use crate::cgroup::values::{Values, Version};
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scratch(name: &str, files: &[&str]) -> Scratch {
+    let dir = std::env::temp_dir().join(format!("podkeeper-cgroup-{name}-{}", std::process::id()));
+    _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    for file in files {
+        match file.strip_suffix('/') {
+            Some(directory) => std::fs::create_dir_all(dir.join(directory)).unwrap(),
+            None => std::fs::write(dir.join(file), "cpuset cpu io memory hugetlb pids rdma misc\n").unwrap(),
+        }
+    }
+    Scratch(dir)
+}
+
+fn settings(memory: Option<i64>) -> Settings {
+    Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory }
+}
+
+fn pod(uid: &str, qos: Qos, milli_cpu: i64) -> PodCgroup {
+    let values = Values { cpu_shares: cpu_shares(milli_cpu), memory: Some(1 << 20), ..Values::default() };
+    PodCgroup { uid: uid.to_owned(), qos, milli_cpu, values }
+}
+
+fn text(dir: &Scratch, path: &str) -> String {
+    std::fs::read_to_string(dir.0.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Plain files go with a cgroup; of a directory they have to be removed.
+fn empty(dir: &Scratch, path: &str) {
+    for entry in std::fs::read_dir(dir.0.join(path)).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn version_2() {
+    let dir = scratch("v2", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let all = Cgroups::new(settings(Some(1 << 30)), dir.0.clone(), "/root".to_owned());
+    assert!(!all.is_decided());
+    all.decide("cgroupfs");
+    assert!(all.is_decided());
+    assert_eq!(text(&dir, "kubepods/cpu.weight"), "79");
+    assert_eq!(text(&dir, "kubepods/memory.max"), "1073741824");
+    assert_eq!(text(&dir, "kubepods/besteffort/cpu.weight"), "1");
+    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
+    all.ensure(&pod("b", Qos::Burstable, 500)).unwrap();
+    all.ensure(&pod("c", Qos::Guaranteed, 500)).unwrap();
+    assert_eq!(text(&dir, "kubepods/burstable/poda/memory.max"), "1048576");
+    assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.max"), "max 100000");
+    assert_eq!(text(&dir, "kubepods/podc/pids.max"), "max");
+    assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "59");
+    // Again with other values: a resize.
+    all.ensure(&pod("a", Qos::Burstable, 2000)).unwrap();
+    assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.weight"), "79");
+    assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "98");
+    empty(&dir, "kubepods/burstable/poda");
+    all.remove("a").unwrap();
+    assert!(!dir.0.join("kubepods/burstable/poda").exists());
+    assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "20");
+    all.remove("never-was").unwrap();
+}
+
+#[test]
+fn controllers_are_given_down() {
+    let dir = scratch("delegate", &["cgroup.controllers"]);
+    std::fs::write(dir.0.join("cgroup.subtree_control"), "memory").unwrap();
+    let tree = Tree::open(dir.0.clone(), "/root".to_owned());
+    assert_eq!(tree.version, Version::V2);
+    tree.make(std::path::Path::new("a/b")).unwrap();
+    // A plain file holds what was written last: pids, the last of those that can be given.
+    assert_eq!(text(&dir, "cgroup.subtree_control"), "+pids");
+}
+
+#[test]
+fn version_1() {
+    let dir = scratch("v1", &["cpu,cpuacct/", "memory/", "pids/", "systemd/kubepods/podx/", "hugetlb/"]);
+    std::os::unix::fs::symlink("cpu,cpuacct", dir.0.join("cpu")).unwrap();
+    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+    all.decide("cgroupfs");
+    assert_eq!(text(&dir, "cpu/kubepods/cpu.shares"), "2048");
+    assert!(!dir.0.join("memory/kubepods/memory.limit_in_bytes").exists());
+    std::fs::create_dir_all(dir.0.join("hugetlb/kubepods/podx")).unwrap();
+    std::fs::write(dir.0.join("hugetlb/kubepods/podx/hugetlb.2MB.limit_in_bytes"), "").unwrap();
+    std::fs::write(dir.0.join("hugetlb/kubepods/podx/hugetlb.2MB.rsvd.limit_in_bytes"), "").unwrap();
+    all.ensure(&pod("x", Qos::Guaranteed, 1000)).unwrap();
+    assert_eq!(text(&dir, "cpu,cpuacct/kubepods/podx/cpu.shares"), "1024");
+    assert_eq!(text(&dir, "cpu/kubepods/podx/cpu.cfs_quota_us"), "-1");
+    assert_eq!(text(&dir, "memory/kubepods/podx/memory.limit_in_bytes"), "1048576");
+    assert_eq!(text(&dir, "hugetlb/kubepods/podx/hugetlb.2MB.limit_in_bytes"), "0");
+    assert_eq!(text(&dir, "hugetlb/kubepods/podx/hugetlb.2MB.rsvd.limit_in_bytes"), "");
+    for controller in ["cpu", "memory", "pids", "hugetlb"] {
+        empty(&dir, &format!("{controller}/kubepods/podx"));
+    }
+    all.remove("x").unwrap();
+    for controller in ["cpu", "memory", "pids", "hugetlb", "systemd"] {
+        assert!(!dir.0.join(controller).join("kubepods/podx").exists(), "{controller}");
+    }
+}
+
+#[test]
+fn a_sweep_takes_what_is_marked_and_not_kept() {
+    // Marks need a file system of the kernel's own.
+    let real = PathBuf::from(MOUNT);
+    let tree = Tree::open(real.clone(), "/podkeeper-test".to_owned());
+    let root = format!("podkeeper-test-{}", std::process::id());
+    let of = |owner: &str| {
+        let settings = Settings { root: root.clone(), ..settings(None) };
+        let all = Cgroups::new(settings, real.clone(), owner.to_owned());
+        all.decide("cgroupfs");
+        all
+    };
+    let (ours, theirs) = (of("/ours"), of("/theirs"));
+    if ours.known().is_none() {
+        // Nobody may make cgroups here; then nothing is ever swept either.
+        return;
+    }
+    ours.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
+    ours.ensure(&pod("b", Qos::Guaranteed, 100)).unwrap();
+    theirs.ensure(&pod("c", Qos::Burstable, 100)).unwrap();
+    ours.sweep(&BTreeSet::from(["b".to_owned()]));
+    let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
+    assert!(!tree.exists(&path("burstable/poda")));
+    assert!(tree.exists(&path("podb")));
+    assert!(tree.exists(&path("burstable/podc")));
+    tree.remove(&PathBuf::from(&root)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_made_is_done_without() {
+    let dir = scratch("none", &[]);
+    let check = |driver: &str, settings: Settings, mount: PathBuf| {
+        let all = Cgroups::new(settings, mount, "/root".to_owned());
+        all.decide(driver);
+        assert!(all.is_decided());
+        assert_eq!(all.parents.get(), None);
+        all.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
+        all.remove("a").unwrap();
+        all.sweep(&BTreeSet::new());
+    };
+    check("none", settings(None), dir.0.clone());
+    check("cgroupfs", settings(None), dir.0.clone());
+    check("cgroupfs", settings(None), "/proc/none".into());
+    check("cgroupfs", Settings { per_qos: false, ..settings(None) }, MOUNT.into());
+}
+
+#[test]
+fn slices_are_systemds_to_make() {
+    let dir = scratch("systemd", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+    all.decide("systemd");
+    let slice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poda.slice";
+    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
+    assert!(!dir.0.join("kubepods.slice").exists());
+    // What it has made is filled.
+    std::fs::create_dir_all(dir.0.join(slice)).unwrap();
+    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
+    assert_eq!(text(&dir, &format!("{slice}/cpu.weight")), "39");
+}

@@ -1,0 +1,225 @@
+//! Making, filling and removing cgroups below one mount point. The rim: all it knows is paths.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::XattrFlags;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::values::{Entry, Version};
+use crate::limits;
+
+/// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
+const OWNER: &str = "trusted.podkeeper.root-dir";
+/// Controllers that are written to.
+const CONTROLLERS: [&str; 4] = ["cpu", "memory", "pids", "hugetlb"];
+
+/// The cgroup file systems of this machine.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// Usually `/sys/fs/cgroup`.
+    root: PathBuf,
+    /// What is mounted there.
+    pub version: Version,
+    /// The root directory whose pods these are.
+    owner: String,
+}
+
+impl Tree {
+    /// What is mounted at `root`.
+    #[must_use]
+    pub fn open(root: PathBuf, owner: String) -> Tree {
+        let whole = root.join("cgroup.controllers").exists();
+        Tree { version: if whole { Version::V2 } else { Version::V1 }, root, owner }
+    }
+
+    /// Makes a cgroup with all above it.
+    ///
+    /// # Errors
+    /// The file system is read-only, or not there.
+    pub fn make(&self, cgroup: &Path) -> io::Result<()> {
+        let hierarchies = self.written();
+        if hierarchies.is_empty() {
+            let why = format!("no cgroup controller is mounted below {}", self.root.display());
+            return Err(io::Error::new(ErrorKind::NotFound, why));
+        }
+        for hierarchy in hierarchies {
+            let mut at = hierarchy;
+            for part in cgroup {
+                if self.version == Version::V2 {
+                    self.delegate(&at);
+                }
+                at.push(part);
+                match fs::create_dir(&at) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) => {
+                        return Err(io::Error::new(error.kind(), format!("{}: {error}", at.display())));
+                    }
+                }
+            }
+            if self.version == Version::V2 {
+                self.delegate(&at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the cgroups below this one have controllers, each that there is: one that cannot be given is
+    /// missed by who writes to it.
+    fn delegate(&self, cgroup: &Path) {
+        let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
+        let given = fs::read_to_string(cgroup.join("cgroup.subtree_control")).unwrap_or_default();
+        let given: BTreeSet<&str> = given.split_whitespace().collect();
+        for controller in there.split_whitespace().filter(|c| !given.contains(c)) {
+            if CONTROLLERS.contains(&controller) || controller == "cpuset" || controller == "io" {
+                _ = fs::write(cgroup.join("cgroup.subtree_control"), format!("+{controller}"));
+            }
+        }
+    }
+
+    /// The cgroup is there.
+    #[must_use]
+    pub fn exists(&self, cgroup: &Path) -> bool {
+        self.written().first().is_some_and(|hierarchy| hierarchy.join(cgroup).is_dir())
+    }
+
+    /// Marks a cgroup as this podkeeper's. Without a mark nothing is swept away later.
+    pub fn mark(&self, cgroup: &Path) {
+        if let Some(hierarchy) = self.written().first() {
+            let path = hierarchy.join(cgroup);
+            _ = rustix::fs::setxattr(&path, OWNER, self.owner.as_bytes(), XattrFlags::empty());
+        }
+    }
+
+    /// Writes files of a cgroup. Those of controllers that are not there are left out.
+    ///
+    /// # Errors
+    /// The first that the kernel refuses; the others are written all the same.
+    pub fn write(&self, cgroup: &Path, files: &[Entry]) -> io::Result<()> {
+        let mut first = Ok(());
+        for (controller, file, text) in files {
+            let path = match self.version {
+                Version::V1 => self.root.join(controller),
+                Version::V2 => self.root.clone(),
+            };
+            let path = path.join(cgroup).join(file);
+            match fs::write(&path, text) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    let why = format!("{text} cannot be written to {}: {error}", path.display());
+                    first = first.and(Err(io::Error::new(error.kind(), why)));
+                }
+            }
+        }
+        first
+    }
+
+    /// Sizes of huge pages that can be limited here.
+    #[must_use]
+    pub fn huge_pages(&self, cgroup: &Path) -> Vec<String> {
+        let (directory, end) = match self.version {
+            Version::V1 => (self.root.join("hugetlb"), ".limit_in_bytes"),
+            Version::V2 => (self.root.clone(), ".max"),
+        };
+        let sizes = names(&directory.join(cgroup)).into_iter().filter_map(|name| {
+            let size = name.strip_prefix("hugetlb.")?.strip_suffix(end)?;
+            (!size.contains('.')).then(|| size.to_owned())
+        });
+        sizes.collect()
+    }
+
+    /// Removes a cgroup with all below it, in every hierarchy. What still runs in it is killed.
+    ///
+    /// # Errors
+    /// Something in it outlives every kill.
+    pub fn remove(&self, cgroup: &Path) -> io::Result<()> {
+        let mut last = Ok(());
+        for hierarchy in self.all() {
+            let path = hierarchy.join(cgroup);
+            for round in 0..limits::CGROUP_KILL_ROUNDS {
+                last = match remove_below(&path) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                };
+                if last.is_ok() {
+                    break;
+                }
+                if round > 0 {
+                    kill_below(&path);
+                }
+                // The kernel takes a moment to let go of what has ended.
+                std::thread::sleep(Duration::from_millis(5 << round));
+            }
+            last.as_ref().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        }
+        last
+    }
+
+    /// Names of cgroups right below this one that bear our mark.
+    #[must_use]
+    pub fn ours(&self, cgroup: &Path) -> Vec<String> {
+        let Some(hierarchy) = self.written().into_iter().next() else { return Vec::new() };
+        let directory = hierarchy.join(cgroup);
+        let marked = |name: &String| {
+            let mut value = [0_u8; 4096];
+            rustix::fs::getxattr(&directory.join(name), OWNER, &mut value[..])
+                .is_ok_and(|length| value.get(..length) == Some(self.owner.as_bytes()))
+        };
+        let below = names(&directory).into_iter().filter(|name| directory.join(name).is_dir());
+        below.filter(marked).collect()
+    }
+
+    /// Mount points that are written to; in version 2 there is one.
+    fn written(&self) -> Vec<PathBuf> {
+        match self.version {
+            Version::V2 => vec![self.root.clone()],
+            Version::V1 => {
+                let all = CONTROLLERS.iter().map(|c| self.root.join(c));
+                all.filter(|path| path.is_dir()).collect()
+            }
+        }
+    }
+
+    /// Every mount point: Docker makes its cgroups in all of them.
+    fn all(&self) -> Vec<PathBuf> {
+        match self.version {
+            Version::V2 => vec![self.root.clone()],
+            Version::V1 => {
+                let all = names(&self.root).into_iter().map(|name| self.root.join(name));
+                let real = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+                all.filter(real).collect()
+            }
+        }
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Directories below a cgroup are cgroups; its files go with it.
+fn below(cgroup: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir())).map(|entry| entry.path())
+}
+
+fn remove_below(cgroup: &Path) -> io::Result<()> {
+    for each in below(cgroup) {
+        remove_below(&each)?;
+    }
+    fs::remove_dir(cgroup)
+}
+
+fn kill_below(cgroup: &Path) {
+    below(cgroup).for_each(|each| kill_below(&each));
+    let pids = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    for pid in pids.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
+        _ = kill_process(pid, Signal::KILL);
+    }
+}

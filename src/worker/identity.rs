@@ -1,0 +1,76 @@
+//! As whom a container runs, where the image has a word in it: what the manifest leaves open is asked of
+//! Docker once for each attempt, and what the kubelet refuses is refused.
+
+use super::job::Job;
+use super::machine::Machine;
+use super::start::CONFIG_ERROR;
+use super::state::State;
+use crate::clock::Now;
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::runtime::map::security::{self, User};
+use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+use k8s_openapi::api::core::v1::Container;
+
+/// Waiting reason: Docker cannot tell of an image (spec/03 section 8).
+const INSPECT_ERROR: &str = "ImageInspectError";
+
+impl Machine {
+    /// Docker's `User` of this attempt; `None`: it waits, for the image's user or for another manifest.
+    pub(super) fn user_of(
+        &mut self,
+        pod: &DesiredPod,
+        container: &Container,
+        attempt: u32,
+    ) -> Option<Option<String>> {
+        let name = &container.name;
+        let known = self.image_users.get(name).filter(|(of, _)| *of == attempt);
+        match security::user(pod, container, known.map(|(_, user)| user.as_str())) {
+            User::Is(user) => Some(user),
+            User::Refused(why) => {
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                None
+            }
+            User::AsksImage => {
+                let asked = self
+                    .any_in_flight(|j| matches!(j, Job::ImageUser { container, .. } if container == name));
+                if !asked && !self.is_full() {
+                    let image = container.image.clone().unwrap_or_default();
+                    let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
+                    self.call(job, Call::ImageInspect { image });
+                }
+                None
+            }
+        }
+    }
+
+    /// The image's user, for this attempt of this container.
+    pub(super) fn image_user(
+        &mut self,
+        name: String,
+        image: &str,
+        attempt: u32,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        // Another image may be wanted by now.
+        let wanted = pod.container(&name).map(|(_, c)| c);
+        let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
+        match answer {
+            Ok(Reply::Image(detail)) => _ = self.image_users.insert(name, (attempt, detail.user)),
+            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
+                self.image_missing(container, now);
+            }
+            other => {
+                let why = match other {
+                    Err(error) => error.to_string(),
+                    Ok(_) => "Docker's answer is of another kind".to_owned(),
+                };
+                let message = format!("Failed to inspect image {image:?}: {why}");
+                self.retry_later(&name, now);
+                self.failed(&name, INSPECT_ERROR, &message, [words::error(&message)]);
+            }
+        }
+    }
+}

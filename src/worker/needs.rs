@@ -1,0 +1,147 @@
+//! What of the node a create needs beside Docker, made or read by the worker's thread just before it is
+//! sent: seccomp profiles, devices. What is not there is told in Docker's place, and nothing is sent.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Component, Path};
+
+use rustix::fs::{Mode, OFlags, open, openat};
+
+use crate::limits;
+use crate::runtime::{CreateBody, DockerError, Refusal};
+
+/// Directory of seccomp profiles below the root directory.
+const SECCOMP: &str = "seccomp";
+
+/// Completes a create, or says why it cannot be sent.
+///
+/// # Errors
+/// A refusal that looks like Docker's, with the kubelet's words where it has some.
+pub(super) fn complete(body: &mut CreateBody, root_dir: &Path) -> Result<(), DockerError> {
+    for device in &body.host_config.devices {
+        look_at_device(&device.path_on_host).map_err(Refusal::not_sent)?;
+    }
+    let Some(profile) = body.seccomp_file.take() else { return Ok(()) };
+    match read_profile(root_dir, &profile) {
+        Ok(json) => body.host_config.security_opt.push(format!("seccomp={json}")),
+        Err(why) => {
+            let path = root_dir.join(SECCOMP).join(&profile);
+            let why = format!("seccomp: cannot load seccomp profile {path:?}: {why}");
+            return Err(Refusal::not_sent(why));
+        }
+    }
+    Ok(())
+}
+
+/// Docker finds out only at the start, and the container then counts as one that ran.
+fn look_at_device(path: &str) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(meta) if meta.file_type().is_char_device() || meta.file_type().is_block_device() => Ok(()),
+        Ok(_) => Err(format!("device {path} is no device")),
+        Err(error) => Err(format!("device {path} is not there: {error}")),
+    }
+}
+
+/// The profile as compact JSON. The path leads neither up nor through links, so it cannot leave the
+/// directory.
+fn read_profile(root_dir: &Path, profile: &str) -> io::Result<String> {
+    let directory = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let mut at: OwnedFd = open(&root_dir.join(SECCOMP), directory, Mode::empty())?;
+    let mut parts = Path::new(profile).components().filter(|c| !matches!(c, Component::CurDir)).peekable();
+    let last = loop {
+        let Some(Component::Normal(part)) = parts.next() else {
+            return Err(io::Error::other("its path must be relative, and must not lead up"));
+        };
+        if parts.peek().is_none() {
+            break part;
+        }
+        at = openat(&at, part, directory | OFlags::NOFOLLOW, Mode::empty())?;
+    };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(&at, last, flags, Mode::empty())?);
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if meta.len() > limits::SECCOMP_PROFILE {
+        return Err(io::Error::other(format!("it is larger than {} bytes", limits::SECCOMP_PROFILE)));
+    }
+    let mut bytes = Vec::new();
+    file.take(limits::SECCOMP_PROFILE).read_to_end(&mut bytes)?;
+    let json: serde_json::Value = serde_json::from_slice(&bytes)?;
+    Ok(json.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Device;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let dir = std::env::temp_dir().join(format!("podkeeper-needs-{name}-{}", std::process::id()));
+        _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(dir.join("seccomp/profiles")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn profiles() {
+        let root = scratch("profiles");
+        std::fs::write(root.join("seccomp/a.json"), "{\n \"defaultAction\": \"SCMP_ACT_ALLOW\"\n}\n")
+            .unwrap();
+        std::fs::copy(root.join("seccomp/a.json"), root.join("seccomp/profiles/b.json")).unwrap();
+        std::fs::copy(root.join("seccomp/a.json"), root.join("outside.json")).unwrap();
+        std::fs::write(root.join("seccomp/torn.json"), "{").unwrap();
+        std::os::unix::fs::symlink("../outside.json", root.join("seccomp/link.json")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("seccomp/up")).unwrap();
+        let check = |profile: &str, expected: Result<&str, &str>| {
+            let mut body = CreateBody { seccomp_file: Some(profile.to_owned()), ..CreateBody::default() };
+            match (complete(&mut body, &root), expected) {
+                (Ok(()), Ok(json)) => assert_eq!(body.host_config.security_opt, [format!("seccomp={json}")]),
+                (Err(error), Err(part)) => {
+                    let text = error.to_string();
+                    assert!(text.starts_with("seccomp: cannot load seccomp profile"), "{text}");
+                    assert!(text.contains(part), "{text}");
+                }
+                (got, _) => panic!("{profile}: {got:?}"),
+            }
+        };
+        let json = r#"{"defaultAction":"SCMP_ACT_ALLOW"}"#;
+        check("a.json", Ok(json));
+        check("./profiles/b.json", Ok(json));
+        check("missing.json", Err("No such file"));
+        check("torn.json", Err("EOF"));
+        check("../outside.json", Err("must not lead up"));
+        check("profiles/../../outside.json", Err("must not lead up"));
+        check("/etc/passwd", Err("must be relative"));
+        check("", Err("must be relative"));
+        check("link.json", Err("symbolic links"));
+        check("up/outside.json", Err("Not a directory"));
+        check("profiles", Err("no regular file"));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn devices() {
+        let check = |path: &str, expected: Option<&str>| {
+            let mut body = CreateBody::default();
+            body.host_config.devices.push(Device {
+                path_on_host: path.to_owned(),
+                path_in_container: path.to_owned(),
+                cgroup_permissions: "rwm".to_owned(),
+            });
+            let got = complete(&mut body, Path::new("/")).map_err(|error| error.to_string());
+            match expected {
+                None => assert_eq!(got, Ok(())),
+                Some(part) => assert!(got.as_ref().is_err_and(|why| why.contains(part)), "{got:?}"),
+            }
+        };
+        check("/dev/null", None);
+        check("/dev/pts", None);
+        check("/dev/podkeeper-none", Some("device /dev/podkeeper-none is not there"));
+        check("/etc/passwd", Some("device /etc/passwd is no device"));
+    }
+}
