@@ -32,4 +32,5 @@ pub mod sync;
 pub mod sys;
 pub mod termination;
 pub mod turn;
+pub mod volumes;
 pub mod worker;

@@ -10,8 +10,9 @@ use std::{fmt, io};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::allocatable::Allocatable;
 use crate::clock::{Clock, System};
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::drain::{self, Drain};
 use crate::events::Events;
 use crate::image::node_keys::NodeKeys;
@@ -32,6 +33,7 @@ use crate::status::writer::Writer;
 use crate::sys;
 use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
+use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
 use crate::worker::pulls::Pulls;
@@ -115,8 +117,11 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
+    let volumes = Volumes::new(volume_settings(&config, &settings), clock);
     let gate = Gate::default();
-    let tools = Tools { settings, docker, clock, pulls, prober, termination, gate, logs, reports: events_in };
+    let reports = events_in;
+    let tools =
+        Tools { settings, docker, clock, pulls, prober, termination, volumes, gate, logs, reports };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),
@@ -162,6 +167,18 @@ fn settings(config: &Config, root_dir: &str, clock: System) -> Settings {
         },
         boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
+    }
+}
+
+fn volume_settings(config: &Config, settings: &Settings) -> manager::Settings {
+    manager::Settings {
+        root: config.root_dir.clone(),
+        name: config.node_name.clone(),
+        allocatable: Allocatable { memory: settings.map.node_memory, ..Allocatable::default() },
+        docker: match &config.docker {
+            Endpoint::Unix(path) => Some(path.clone()),
+            Endpoint::Fake => None,
+        },
     }
 }
 
@@ -280,7 +297,9 @@ impl Main {
             Effect::Sweep(keep) => {
                 let files = self.tools.termination.clone();
                 let logs = Arc::clone(&self.tools.logs);
+                let volumes = self.tools.volumes.clone();
                 let sweep = move || {
+                    volumes.sweep(&keep.pods);
                     files.sweep(&keep.pods);
                     logs.sweep(&keep.containers);
                 };

@@ -5,6 +5,8 @@
 //! Hostname and ports go on the sandbox only: on a container that joins its network they make the create
 //! fail.
 
+pub mod mounts;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use crate::manifest::hash;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
+use crate::runtime::map::mounts::Mounts;
 use crate::runtime::{
     CreateBody, Empty, Healthcheck, HostConfig, LogConfig, Mount, PortBinding, labels, names, resources,
 };
@@ -90,7 +93,8 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
 }
 
 /// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
-/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it.
+/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it, `mounts` what
+/// [`mounts::of`] did.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
@@ -98,6 +102,7 @@ pub fn container(
     attempt: u32,
     sandbox_id: &str,
     expanded: Expanded,
+    mounts: Mounts,
     config: &MapConfig,
 ) -> Option<(String, CreateBody)> {
     let (kind, spec) = match at.kind {
@@ -121,12 +126,14 @@ pub fn container(
     let termination_file = LogFile { uid: pod.uid.clone(), container: spec.name.clone(), attempt };
     let termination_path = termination_file.path(Path::new(&config.root_dir));
     let shown = spec.termination_message_path.as_deref().filter(|path| !path.is_empty());
-    let termination_mount = termination_path.zip(shown).map(|(source, shown)| Mount {
-        kind: "bind",
-        source: source.to_string_lossy().into_owned(),
-        target: termination::target(shown),
+    let termination_mount = termination_path.zip(shown).map(|(source, shown)| {
+        Mount::bind(source.to_string_lossy().into_owned(), termination::target(shown))
     });
+    // What a volume shows at that very place counts.
+    let termination_mount =
+        termination_mount.filter(|own| !mounts.mounts.iter().any(|mount| mount.target == own.target));
     let termination_file = termination_mount.is_some().then_some(termination_file);
+    host.mounts = mounts.mounts;
     host.mounts.extend(termination_mount);
     let body = CreateBody {
         image: image(spec).into(),
@@ -142,6 +149,7 @@ pub fn container(
         healthcheck: Some(no_healthcheck()),
         host_config: host,
         termination_file,
+        sub_paths: mounts.sub_paths,
         ..CreateBody::default()
     };
     Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))

@@ -23,6 +23,7 @@ mod replies;
 mod start;
 mod stop;
 mod tell;
+mod volumes;
 #[cfg(test)]
 mod tests;
 

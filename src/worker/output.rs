@@ -17,6 +17,7 @@ use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 use crate::termination::LogFile;
+use crate::volumes;
 
 /// Names a call between the machine and whoever carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +86,8 @@ pub enum Output {
     },
     /// This file is of no more use.
     ForgetMessage(LogFile),
+    /// Do this about volumes, and hand in what became of it with [`super::Machine::volumes_told`].
+    Volumes(volumes::Order),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
     /// Something happened to the pod.

@@ -1,7 +1,7 @@
 //! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
 //! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use super::machine::Machine;
 use super::mailbox::{Inbox, Slot};
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
-use crate::clock::{Clock, Mono, System};
+use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
@@ -26,9 +26,10 @@ use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, CreateBody, DockerError, Reply};
+use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Reply};
 use crate::termination::files::Files;
 use crate::turn::Event;
+use crate::volumes::manager::{Hand, Volumes};
 
 /// The thread-safe mailbox of a worker: putting never blocks on the worker.
 #[derive(Debug)]
@@ -100,6 +101,8 @@ pub struct Tools {
     pub prober: Prober,
     /// Where containers leave their last words.
     pub termination: Files,
+    /// What pods see of the disk.
+    pub volumes: Volumes,
     /// Starts, all pods together.
     pub gate: Gate,
     /// Where logs are found by name.
@@ -123,6 +126,11 @@ impl Worker {
     pub fn spawn(key: &PodKey, known_empty: bool, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
+        let told = Arc::clone(&mailbox);
+        let volumes = Hand::new(
+            &tools.volumes,
+            Arc::new(move |report| told.put(|slot| slot.volumes(report))),
+        );
         let body = Body {
             key: key.clone(),
             machine,
@@ -131,6 +139,8 @@ impl Worker {
             calls: Vec::new(),
             queued: VecDeque::new(),
             read: Vec::new(),
+            volumes,
+            unbound: BTreeMap::new(),
             logs: ContainerLogs::new(),
         };
         let thread = thread::Builder::new()
@@ -177,6 +187,9 @@ struct Body {
     queued: VecDeque<(Token, Call)>,
     /// Last words of containers, by id, for the machine.
     read: Vec<(String, Result<String, String>)>,
+    volumes: Hand,
+    /// Creates that wait for parts of volumes.
+    unbound: BTreeMap<u64, (String, Box<CreateBody>)>,
     /// Whose links were made.
     logs: ContainerLogs,
 }
@@ -201,7 +214,7 @@ impl Drop for Body {
 impl Body {
     fn run(mut self) {
         loop {
-            let inbox = self.mailbox.take();
+            let mut inbox = self.mailbox.take();
             if inbox.closed {
                 return;
             }
@@ -211,6 +224,9 @@ impl Body {
                 }
             }
             let now = self.tools.clock.now();
+            for (token, bound) in std::mem::take(&mut inbox.bound) {
+                self.bound(token, bound, &now);
+            }
             self.machine.read(inbox, &now);
             for (token, answer) in self.answers() {
                 self.machine.reply(token, answer, &now);
@@ -242,13 +258,22 @@ impl Body {
             },
             Output::Call(token, Call::Create { name, mut body }) => {
                 self.make_termination_file(&mut body);
-                self.begin(token, &Call::Create { name, body }, None);
+                let parts = std::mem::take(&mut body.sub_paths);
+                if parts.is_empty() {
+                    self.create(token, name, body);
+                } else {
+                    self.unbound.insert(token.0, (name, body));
+                    let mailbox = Arc::clone(&self.mailbox);
+                    let told = move |result| mailbox.put(|slot| slot.bound(token.0, result));
+                    self.volumes.sub_paths(parts, Box::new(told));
+                }
             }
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
                 self.read.push((id, read));
             }
+            Output::Volumes(order) => self.volumes.order(order),
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
             Output::Missing(image) => self.tools.pulls.missing(&image),
@@ -282,6 +307,39 @@ impl Body {
             );
             body.host_config.mounts.retain(|mount| Path::new(&mount.source) != path);
         }
+    }
+
+    /// What a create waited for is there, or cannot be had.
+    fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
+        let Some((name, body)) = self.unbound.remove(&token) else { return };
+        match result {
+            Ok(()) => self.create(Token(token), name, body),
+            Err(why) => self.machine.unprepared(Token(token), &why, now),
+        }
+    }
+
+    /// Fields that this Docker does not know are left out; without one of them the container would see less
+    /// of what was asked for than it may.
+    fn create(&mut self, token: Token, name: String, mut body: Box<CreateBody>) {
+        let newest = body.host_config.mounts.iter().any(|mount| {
+            mount.bind_options.is_some_and(|o| o.read_only_force_recursive || o.read_only_non_recursive)
+        });
+        if newest && !self.tools.docker.speaks((1, 44)) {
+            for mount in &mut body.host_config.mounts {
+                let Some(options) = &mut mount.bind_options else { continue };
+                if options.read_only_force_recursive {
+                    // Told like any other, for a machine hears nothing between two steps.
+                    let why = Err("this Docker has no recursive read-only mounts".to_owned());
+                    self.unbound.insert(token.0, (name, body));
+                    return self.mailbox.put(|slot| slot.bound(token.0, why));
+                }
+                options.read_only_non_recursive = false;
+                if *options == BindOptions::default() {
+                    mount.bind_options = None;
+                }
+            }
+        }
+        self.begin(token, &Call::Create { name, body }, None);
     }
 
     fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {

@@ -56,7 +56,8 @@ fn container_with(
 ) -> Option<(String, CreateBody)> {
     let spec = crate::plan::actions::container_of(pod, at)?;
     let expanded = env::expand(spec, &pod.key.namespace, objects).unwrap();
-    super::container(pod, at, attempt, sandbox_id, expanded, config)
+    let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir)).unwrap();
+    super::container(pod, at, attempt, sandbox_id, expanded, mounts, config)
 }
 
 /// The local objects of a golden case: `<case>.objects.yaml`, if there is one.
