@@ -439,6 +439,13 @@ impl Node {
         true
     }
 
+    /// Where something is mounted in this node's directories, in the order of mounting.
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        let base = fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone());
+        let table = podkeeper::volumes::mounts::table().unwrap();
+        table.into_iter().map(|mounted| mounted.at).filter(|at| at.starts_with(&base)).collect()
+    }
+
     /// Everything one wants to know about this node when a test fails.
     pub fn picture(&self) -> String {
         let log = self.log();
@@ -473,7 +480,13 @@ impl Drop for Node {
             }
             thread::sleep(LOOK);
         }
-        let _ = fs::remove_dir_all(&self.base);
+        // A recursive delete would go through what volumes have mounted.
+        for mounted in self.mounts().iter().rev() {
+            let _ = rustix::mount::unmount(mounted, rustix::mount::UnmountFlags::DETACH);
+        }
+        if self.mounts().is_empty() {
+            let _ = fs::remove_dir_all(&self.base);
+        }
     }
 }
 
