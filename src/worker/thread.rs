@@ -257,7 +257,6 @@ impl Body {
                 None => self.queued.push_back((token, call)),
             },
             Output::Call(token, Call::Create { name, mut body }) => {
-                self.make_termination_file(&mut body);
                 let parts = std::mem::take(&mut body.sub_paths);
                 if parts.is_empty() {
                     self.create(token, name, body);
@@ -339,6 +338,8 @@ impl Body {
                 }
             }
         }
+        // Last: what is not created leaves nothing.
+        self.make_termination_file(&mut body);
         self.begin(token, &Call::Create { name, body }, None);
     }
 
