@@ -120,8 +120,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let volumes = Volumes::new(volume_settings(&config, &settings), clock);
     let gate = Gate::default();
     let reports = events_in;
-    let tools =
-        Tools { settings, docker, clock, pulls, prober, termination, volumes, gate, logs, reports };
+    let tools = Tools { settings, docker, clock, pulls, prober, termination, volumes, gate, logs, reports };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(events) => turn.restore_events(events),

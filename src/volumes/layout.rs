@@ -67,7 +67,9 @@ impl<'a> Kind<'a> {
             Kind::Claim(it)
         } else if let Some(it) = &volume.nfs {
             Kind::Nfs(it)
-        } else if volume.empty_dir.is_some() || *volume == (Volume { name: volume.name.clone(), ..Volume::default() }) {
+        } else if volume.empty_dir.is_some()
+            || *volume == (Volume { name: volume.name.clone(), ..Volume::default() })
+        {
             Kind::EmptyDir(volume.empty_dir.as_ref())
         } else {
             Kind::Other
@@ -92,10 +94,7 @@ impl<'a> Kind<'a> {
     /// Its files are written by podkeeper, from objects and fields.
     #[must_use]
     pub fn is_written(&self) -> bool {
-        matches!(
-            self,
-            Kind::ConfigMap(_) | Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_)
-        )
+        matches!(self, Kind::ConfigMap(_) | Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_))
     }
 
     /// No container may write to it, whatever its mount says.

@@ -114,7 +114,8 @@ impl Node {
         if let Some(root) = self.real_root.get() {
             return Ok(root.clone());
         }
-        let real = fs::canonicalize(&self.root).map_err(|error| format!("{}: {error}", self.root.display()))?;
+        let real =
+            fs::canonicalize(&self.root).map_err(|error| format!("{}: {error}", self.root.display()))?;
         Ok(self.real_root.get_or_init(|| real).clone())
     }
 

@@ -106,9 +106,8 @@ pub fn tmpfs(target: &OwnedFd, size: Option<u64>) -> io::Result<()> {
         Ok(CString::new(options.join(","))?)
     };
     let target = by_descriptor(target);
-    let with = |options: &CString| {
-        mount("tmpfs", target.as_str(), "tmpfs", MountFlags::empty(), options.as_c_str())
-    };
+    let with =
+        |options: &CString| mount("tmpfs", target.as_str(), "tmpfs", MountFlags::empty(), options.as_c_str());
     match with(&options(true)?) {
         // Linux before 6.4.
         Err(Errno::INVAL) => Ok(with(&options(false)?)?),

@@ -137,7 +137,12 @@ impl Rendering<'_> {
                         None if kind == ObjectKind::Secret => {
                             return Err(format!("references non-existent secret key: {}", item.key));
                         }
-                        None => return Err(format!("configmap references non-existent config key: {}", item.key)),
+                        None => {
+                            return Err(format!(
+                                "configmap references non-existent config key: {}",
+                                item.key
+                            ));
+                        }
                     }
                 }
             }

@@ -70,9 +70,7 @@ impl One<'_> {
         let kind = Kind::of(self.volume);
         match kind {
             Kind::EmptyDir(spec) => self.empty_dir(spec, slow),
-            Kind::HostPath(spec) => {
-                Ok(host_path(&spec.path, spec.type_.as_deref().unwrap_or_default())?)
-            }
+            Kind::HostPath(spec) => Ok(host_path(&spec.path, spec.type_.as_deref().unwrap_or_default())?),
             Kind::Claim(spec) => self.claim(&spec.claim_name, spec.read_only.unwrap_or(false), slow),
             Kind::Nfs(spec) => self.nfs(spec),
             Kind::Other => Err("no volume plugin matched".to_owned().into()),
@@ -122,12 +120,11 @@ impl One<'_> {
     ) -> Result<(), Trouble> {
         let Some(group) = self.group() else { return Ok(()) };
         let context = self.pod.spec.security_context.as_ref();
-        let only_on_mismatch = policy
-            && context.is_some_and(|c| c.fs_group_change_policy.as_deref() == Some(ON_MISMATCH));
+        let only_on_mismatch =
+            policy && context.is_some_and(|c| c.fs_group_change_policy.as_deref() == Some(ON_MISMATCH));
         let open = rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
-        let done = open.and_then(|top| {
-            walk::own(top, Ownership { group, read_only, only_on_mismatch, slow })
-        });
+        let done =
+            open.and_then(|top| walk::own(top, Ownership { group, read_only, only_on_mismatch, slow }));
         Ok(done.map_err(cannot("applyFSGroup failed for", path))?)
     }
 
@@ -238,7 +235,9 @@ impl One<'_> {
             opened.map_err(cannot("cannot open", &path))?
         } else {
             // Whatever an earlier one left.
-            fchmod(&dir, Mode::from_raw_mode(0o777)).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
+            fchmod(&dir, Mode::from_raw_mode(0o777))
+                .map_err(io::Error::from)
+                .map_err(cannot("cannot open up", &path))?;
             dir
         };
         let there = atomic::is_written(&dir).map_err(cannot("cannot read", &path))?;

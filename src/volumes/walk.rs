@@ -199,8 +199,7 @@ pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
             return Ok(());
         }
     }
-    let mut owner =
-        Owner { ownership, count: 0, begun: Instant::now(), next: limits::OWNERSHIP_SLOW };
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: limits::OWNERSHIP_SLOW };
     walk(top, &mut owner)
 }
 

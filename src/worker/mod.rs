@@ -23,9 +23,9 @@ mod replies;
 mod start;
 mod stop;
 mod tell;
-mod volumes;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use machine::Machine;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};

@@ -18,4 +18,5 @@ mod rig;
 mod states;
 mod stopping;
 mod terminal;
+mod volumes;
 mod wishes;

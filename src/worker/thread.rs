@@ -127,10 +127,8 @@ impl Worker {
         let mailbox = Arc::new(Mailbox::new()?);
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
         let told = Arc::clone(&mailbox);
-        let volumes = Hand::new(
-            &tools.volumes,
-            Arc::new(move |report| told.put(|slot| slot.volumes(report))),
-        );
+        let volumes =
+            Hand::new(&tools.volumes, Arc::new(move |report| told.put(|slot| slot.volumes(report))));
         let body = Body {
             key: key.clone(),
             machine,

@@ -111,7 +111,8 @@ fn a_process_sees_what_was_asked_for_and_nothing_is_left() {
         "app",
         "stat -c '%n %a %u:%g' /disk /disk/p/q; stat -Lc '%n %a %u:%g' /config/k /secret/p /all/a/b/c; cat /all/uid",
     );
-    let expected = "/disk 777 0:0\n/disk/p/q 777 0:0\n/config/k 644 0:0\n/secret/p 400 0:0\n/all/a/b/c 644 0:0\n";
+    let expected =
+        "/disk 777 0:0\n/disk/p/q 777 0:0\n/config/k 644 0:0\n/secret/p 400 0:0\n/all/a/b/c 644 0:0\n";
     assert_eq!(said, format!("{expected}{uid}"));
     assert_eq!(inside(&node, "sees", "app", "touch /part/x; ls /disk/p/q"), "x");
     assert_eq!(fs::metadata(node.base.join("host/x")).unwrap().mode() & 0o7777, 0o755);
@@ -163,7 +164,10 @@ fn a_changed_object_is_seen_by_a_running_process() {
     node.wait_until("it sees the second ones", || log().ends_with("two secret two\n"));
     let took = begun.elapsed();
     assert!(took < SOON, "{took:?}");
-    assert_eq!(inside(&node, "live", "app", "cat /alone; echo; cat /fixed/k; echo; ls /c"), "one\none\nk\ntwo");
+    assert_eq!(
+        inside(&node, "live", "app", "cat /alone; echo; cat /fixed/k; echo; ls /c"),
+        "one\none\nk\ntwo"
+    );
     assert_eq!(node.running("live", "app"), [before.clone()], "nothing was restarted");
     // A new container takes the part anew.
     node.kill_container(&before.id, "KILL");
@@ -172,7 +176,8 @@ fn a_changed_object_is_seen_by_a_running_process() {
     // Without its objects it goes on with what it has, and a daemon that comes back does the same.
     node.remove("objects.yaml");
     node.wait_until("that is told", || {
-        node.says(&["get", "events"]).contains("MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found")
+        node.says(&["get", "events"])
+            .contains("MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found")
     });
     node.restart();
     assert_eq!(inside(&node, "live", "app", "cat /c/k"), "two");
@@ -326,7 +331,12 @@ fn a_hundred_volumes_in_a_pod() {
     node.write("many.yaml", format!("{}\n---\n{}\n---\n{}", objects[0], objects[1], pod.text()));
     node.wait_running("many", "app");
     eprintln!("a pod of 100 volumes ran in {:?}", begun.elapsed());
-    let said = inside(&node, "many", "app", "cat /v/*/file | wc -c; cat /v/99/file; grep -c ' /v/' /proc/self/mountinfo");
+    let said = inside(
+        &node,
+        "many",
+        "app",
+        "cat /v/*/file | wc -c; cat /v/99/file; grep -c ' /v/' /proc/self/mountinfo",
+    );
     assert!(said.ends_with("value 99100"), "{said}");
     assert_eq!(node.mounts().len(), 34);
     let begun = Instant::now();

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
 
 use crate::pod::DesiredPod;
 use crate::runtime::{BindOptions, Mount};
-use crate::volumes::layout::{self, Kind};
 use crate::volumes::SubPath;
+use crate::volumes::layout::{self, Kind};
 
 /// A container's mounts, and what must be bound before it is made.
 #[derive(Debug, Default, Clone, PartialEq)]
