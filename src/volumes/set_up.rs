@@ -125,7 +125,7 @@ impl One<'_> {
         let open = rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
         let done =
             open.and_then(|top| walk::own(top, Ownership { group, read_only, only_on_mismatch, slow }));
-        Ok(done.map_err(cannot("applyFSGroup failed for", path))?)
+        done.map_err(cannot("applyFSGroup failed for", path))
     }
 
     fn empty_dir(
@@ -364,7 +364,7 @@ impl Ready {
     fn set(&self) -> Result<(), Trouble> {
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = openat(&self.at, "ready", flags, Mode::from_raw_mode(0o640)).map(drop);
-        Ok(made.map_err(io::Error::from).map_err(cannot("cannot write to", &self.path))?)
+        made.map_err(io::Error::from).map_err(cannot("cannot write to", &self.path))
     }
 }
 
@@ -409,3 +409,6 @@ fn host_path(path: &str, wanted: &str) -> Result<(), String> {
         other => Err(format!("{other} is an invalid volume type")),
     }
 }
+
+#[cfg(test)]
+mod tests;

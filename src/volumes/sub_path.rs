@@ -148,10 +148,9 @@ fn target(root: &Path, wanted: &SubPath, is_directory: bool) -> io::Result<Owned
     let parent = walk::make_below(at.as_fd(), &parts, PRIVATE)?;
     let index = wanted.index.to_string();
     if is_directory {
-        walk::make_below(parent.as_fd(), &[&index], PRIVATE).or_else(|error| {
+        walk::make_below(parent.as_fd(), &[&index], PRIVATE).or_else(|_| {
             // A file, of an earlier container of this name.
             walk::remove(&parent, &index)?;
-            _ = error;
             walk::make_below(parent.as_fd(), &[&index], PRIVATE)
         })
     } else {

@@ -80,6 +80,8 @@ pub struct Options {
     pub env: Vec<(String, String)>,
     /// The daemon has no network but a loopback that is down.
     pub cut: bool,
+    /// The daemon's mounts are seen by nobody else.
+    pub own_mounts: bool,
 }
 
 impl Options {
@@ -134,9 +136,14 @@ impl Node {
         let options = self.options.borrow();
         let program = env!("CARGO_BIN_EXE_podkeeper");
         // It takes the place of its process.
-        let mut command = Command::new(if options.cut { "unshare" } else { program });
-        if options.cut {
-            command.args(["--net", "--", program]);
+        let own: &[&str] = match (options.cut, options.own_mounts) {
+            (true, _) => &["--net"],
+            (_, true) => &["--mount", "--propagation", "private"],
+            (false, false) => &[],
+        };
+        let mut command = Command::new(if own.is_empty() { program } else { "unshare" });
+        if !own.is_empty() {
+            command.args(own).args(["--", program]);
         }
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
         command.arg("--pod-manifest-path").arg(self.manifests());

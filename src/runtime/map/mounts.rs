@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
 use crate::pod::DesiredPod;
 use crate::runtime::{BindOptions, Mount};
@@ -41,7 +41,7 @@ pub fn of(pod: &DesiredPod, container: &Container, env: &[String], root: &Path) 
         };
         let mut made = Mount::bind(source.to_string_lossy().into_owned(), target(&mount.mount_path));
         made.read_only = mount.read_only.unwrap_or(false) || Kind::of(volume).is_read_only();
-        made.bind_options = options(mount, volume, made.read_only);
+        made.bind_options = options(mount, made.read_only);
         all.mounts.push(made);
     }
     Ok(all)
@@ -52,7 +52,7 @@ fn target(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
-fn options(mount: &VolumeMount, _: &Volume, read_only: bool) -> Option<BindOptions> {
+fn options(mount: &VolumeMount, read_only: bool) -> Option<BindOptions> {
     let propagation = match mount.mount_propagation.as_deref() {
         Some("HostToContainer") => Some("rslave"),
         Some("Bidirectional") => Some("rshared"),

@@ -72,7 +72,8 @@ fn a_changed_object_is_followed_and_restarts_nothing() {
     rig.slot.objects(snapshot(&config_map("c", "{k: v}")));
     rig.run(&with_volume());
     rig.pass(s(1));
-    (rig.take_calls(), orders(&mut rig));
+    rig.take_calls();
+    orders(&mut rig);
     rig.give(snapshot(&config_map("c", "{k: w}")));
     rig.pass(ms(50));
     assert_eq!(orders(&mut rig), ["set up"]);
