@@ -40,4 +40,5 @@ pub mod sys;
 pub mod sysctl;
 pub mod termination;
 pub mod turn;
+pub mod volumes;
 pub mod worker;

@@ -210,6 +210,32 @@ pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
 /// SIGKILL is sent again after this while the container still runs.
 pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
+// --- Volumes -------------------------------------------------------------------------------------
+
+/// First wait after volumes could not be set up or taken down; doubles to [`VOLUME_RETRY_MAX`] (spec/11
+/// section 11).
+pub const VOLUME_RETRY_MIN: Duration = Duration::from_millis(500);
+/// Longest wait.
+pub const VOLUME_RETRY_MAX: Duration = Duration::from_secs(122);
+/// How often volumes of pods that vanished are tried to be removed: for about a quarter of an hour.
+pub const SWEEP_TRIES: u32 = 14;
+/// A change of ownership that takes longer is told.
+pub const OWNERSHIP_SLOW: Duration = Duration::from_secs(30);
+/// And again after this.
+pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
+/// Most links on the way to a subPath, as in the kernel.
+pub const SUB_PATH_LINKS: u32 = 40;
+/// Most parts of a subPath: each has a descriptor.
+pub const SUB_PATH_PARTS: usize = 128;
+/// How long `mount` and `umount` may take for NFS.
+pub const HELPER: Duration = Duration::from_secs(60);
+/// How often they are looked at, at first.
+pub const HELPER_LOOK: Duration = Duration::from_millis(5);
+/// And later.
+pub const HELPER_LOOK_MAX: Duration = Duration::from_millis(250);
+/// Bytes of what they say that are kept.
+pub const HELPER_WORDS: u64 = 1024;
+
 // --- Termination messages (spec/04 section 3) -----------------------------------------------------
 
 /// Bytes of a container's termination file that are read: the last ones.

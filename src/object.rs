@@ -205,7 +205,8 @@ mod tests {
         let config = crate::runtime::map::tests::config();
         let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
         let printed = format!("{objects:?} {expanded:?}");
-        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", expanded, &[], &config).unwrap();
+        let ready = crate::runtime::map::Ready { expanded, ips: &[], mounts: Default::default() };
+        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", ready, &config).unwrap();
         let labels = format!("{:?}", body.labels);
         let call = crate::runtime::Call::Create { name, body: Box::new(body) };
         let request = crate::runtime::request::Request::call(&call);

@@ -36,6 +36,7 @@ use crate::status::writer::Writer;
 use crate::sys;
 use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
+use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
 use crate::worker::pulls::Pulls;
@@ -133,6 +134,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
+    let volumes = Volumes::new(volume_settings(&config), clock);
     let gate = Gate::default();
     let files = NodeFiles::new(config.root_dir.clone(), config.network.clone(), termination.clone());
     let tools = Tools {
@@ -142,6 +144,7 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
         pulls,
         prober,
         termination,
+        volumes,
         files,
         network,
         gate,
@@ -211,6 +214,18 @@ fn settings(config: &Config, root_dir: &str, clock: System, cgroups: Parents) ->
         builtin_sandbox: config.infra_image.is_none(),
         cgroups,
         pod_pids: config.node.max_pids,
+    }
+}
+
+fn volume_settings(config: &Config) -> manager::Settings {
+    manager::Settings {
+        root: config.root_dir.clone(),
+        name: config.node_name.clone(),
+        allocatable: config.node.allocatable,
+        docker: match &config.docker {
+            Endpoint::Unix(path) => Some(path.clone()),
+            Endpoint::Fake => None,
+        },
     }
 }
 
@@ -329,9 +344,10 @@ impl Main {
             Effect::Sweep(keep) => {
                 let files = self.tools.termination.clone();
                 let logs = Arc::clone(&self.tools.logs);
-                let cgroups = self.tools.cgroups.clone();
+                let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
                 let sweep = move || {
                     cgroups.sweep(&keep.pods);
+                    volumes.sweep(&keep.pods);
                     files.sweep(&keep.pods);
                     logs.sweep(&keep.containers);
                 };

@@ -142,3 +142,6 @@ mod sim;
 #[cfg(test)]
 #[path = "it/termination.rs"]
 mod termination;
+#[cfg(test)]
+#[path = "it/volumes.rs"]
+mod volumes;

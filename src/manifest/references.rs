@@ -1,6 +1,7 @@
 //! What a static pod may not refer to, because it lives in an API server (spec/01 section 6 step 11;
 //! upstream `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
-//! pods here, and a container's environment and `imagePullSecrets` may refer to them.
+//! pods here, and claims on this node's own disk: a container's environment, `imagePullSecrets` and volumes
+//! may refer to them.
 
 use k8s_openapi::api::core::v1::PodSpec;
 
@@ -36,10 +37,9 @@ fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     for source in volume.entries().iter().filter(|e| !e.value.is_null()) {
         let at = path.field(&source.key);
         let what = match source.key.as_str() {
-            "configMap" => "configmaps",
-            "secret" | "azureFile" => "secrets",
+            "configMap" | "secret" | "persistentVolumeClaim" => continue,
+            "azureFile" => "secrets",
             "csi" => "csidrivers (via CSI volumes)",
-            "persistentVolumeClaim" => "persistentvolumeclaims",
             "ephemeral" => "persistentvolumeclaims (via ephemeral volumes)",
             "projected" => {
                 projected(&source.value, &at, report);
@@ -65,8 +65,6 @@ fn projected(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     for (i, source) in sources.iter().enumerate() {
         for entry in source.entries().iter().filter(|e| !e.value.is_null()) {
             let what = match entry.key.as_str() {
-                "configMap" => "configmaps",
-                "secret" => "secrets",
                 "serviceAccountToken" => "serviceaccounts (via projected volumes)",
                 "clusterTrustBundle" => "clustertrustbundles",
                 "podCertificate" => "podcertificates",

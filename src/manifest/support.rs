@@ -46,7 +46,7 @@ const PLAIN: &[&str] = &["\"Plaintext\""];
 const HTTP_1: &str = "requests are made in HTTP/1.1";
 const NO_TLS: &str = "gRPC is spoken without TLS";
 const ONE_NODE: &str = "there is one node and no scheduler";
-const NO_VOLUMES: &str = "there are no volumes yet";
+const NO_DRIVER: &str = "this kind of volume needs a driver or a cluster";
 const NO_CLAIMS: &str = "there is no dynamic resource allocation; see --device";
 const NO_CLUSTER: &str = "there is no cluster";
 
@@ -113,6 +113,8 @@ const TABLE: &[Row] = &[
     refused("spec.schedulingGates", &[], ONE_NODE),
     ignored("spec.schedulingGroup", &[], ONE_NODE),
     yes("spec.securityContext"),
+    yes("spec.securityContext.fsGroup"),
+    yes("spec.securityContext.fsGroupChangePolicy"),
     ignored("spec.securityContext.seLinuxChangePolicy", &[], "volumes are not relabelled"),
     refused("spec.securityContext.supplementalGroupsPolicy", &["\"Merge\""], "Docker always adds the image's groups"),
     refused("spec.securityContext.windowsOptions", &[], "this node runs Linux"),
@@ -124,13 +126,44 @@ const TABLE: &[Row] = &[
     yes("spec.terminationGracePeriodSeconds"),
     ignored("spec.tolerations", &[], "the node has no taints"),
     ignored("spec.topologySpreadConstraints", &[], ONE_NODE),
-    refused("spec.volumes", &[], NO_VOLUMES),
+    yes("spec.volumes"),
+    refused("spec.volumes[*].awsElasticBlockStore", &[], NO_DRIVER),
+    refused("spec.volumes[*].azureDisk", &[], NO_DRIVER),
+    refused("spec.volumes[*].azureFile", &[], NO_DRIVER),
+    refused("spec.volumes[*].cephfs", &[], NO_DRIVER),
+    refused("spec.volumes[*].cinder", &[], NO_DRIVER),
+    yes("spec.volumes[*].configMap"),
+    refused("spec.volumes[*].csi", &[], "there are no CSI drivers"),
+    yes("spec.volumes[*].downwardAPI"),
+    yes("spec.volumes[*].emptyDir"),
+    refused("spec.volumes[*].ephemeral", &[], "write a claim, and refer to it"),
+    refused("spec.volumes[*].fc", &[], NO_DRIVER),
+    refused("spec.volumes[*].flexVolume", &[], NO_DRIVER),
+    refused("spec.volumes[*].flocker", &[], NO_DRIVER),
+    refused("spec.volumes[*].gcePersistentDisk", &[], NO_DRIVER),
+    refused("spec.volumes[*].gitRepo", &[], "clone it in an init container"),
+    refused("spec.volumes[*].glusterfs", &[], NO_DRIVER),
+    yes("spec.volumes[*].hostPath"),
+    refused("spec.volumes[*].image", &[], "Docker cannot mount an image"),
+    refused("spec.volumes[*].iscsi", &[], NO_DRIVER),
+    yes("spec.volumes[*].name"),
+    yes("spec.volumes[*].nfs"),
+    yes("spec.volumes[*].persistentVolumeClaim"),
+    refused("spec.volumes[*].photonPersistentDisk", &[], NO_DRIVER),
+    refused("spec.volumes[*].portworxVolume", &[], NO_DRIVER),
+    yes("spec.volumes[*].projected"),
+    refused("spec.volumes[*].quobyte", &[], NO_DRIVER),
+    refused("spec.volumes[*].rbd", &[], NO_DRIVER),
+    refused("spec.volumes[*].scaleIO", &[], NO_DRIVER),
+    yes("spec.volumes[*].secret"),
+    refused("spec.volumes[*].storageos", &[], NO_DRIVER),
+    refused("spec.volumes[*].vsphereVolume", &[], NO_DRIVER),
     yes("spec.containers[*].args"),
     yes("spec.containers[*].command"),
     yes("spec.containers[*].env"),
     yes("spec.containers[*].env[*].valueFrom.configMapKeyRef"),
     yes("spec.containers[*].env[*].valueFrom.fieldRef"),
-    refused("spec.containers[*].env[*].valueFrom.fileKeyRef", &[], NO_VOLUMES),
+    refused("spec.containers[*].env[*].valueFrom.fileKeyRef", &[], "files of volumes are not read into environments"),
     yes("spec.containers[*].env[*].valueFrom.resourceFieldRef"),
     yes("spec.containers[*].env[*].valueFrom.secretKeyRef"),
     yes("spec.containers[*].envFrom"),
@@ -190,8 +223,16 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].terminationMessagePath"),
     yes("spec.containers[*].terminationMessagePolicy"),
     yes("spec.containers[*].tty"),
-    refused("spec.containers[*].volumeDevices", &[], NO_VOLUMES),
-    refused("spec.containers[*].volumeMounts", &[], NO_VOLUMES),
+    refused("spec.containers[*].volumeDevices", &[], "there are no block volumes"),
+    yes("spec.containers[*].volumeMounts"),
+    refused("spec.containers[*].volumeMounts[*].bindMountOptions", &[], "Docker has no such options"),
+    yes("spec.containers[*].volumeMounts[*].mountPath"),
+    yes("spec.containers[*].volumeMounts[*].mountPropagation"),
+    yes("spec.containers[*].volumeMounts[*].name"),
+    yes("spec.containers[*].volumeMounts[*].readOnly"),
+    yes("spec.containers[*].volumeMounts[*].recursiveReadOnly"),
+    yes("spec.containers[*].volumeMounts[*].subPath"),
+    yes("spec.containers[*].volumeMounts[*].subPathExpr"),
     yes("spec.containers[*].workingDir"),
 ];
 
@@ -328,6 +369,9 @@ mod tests {
             "spec.containers[*].env[*].valueFrom",
             "spec.containers[*].lifecycle",
             "spec.containers[*].securityContext",
+            "spec.containers[*].volumeMounts[*]",
+            "spec.securityContext",
+            "spec.volumes[*]",
         ] {
             let fields: BTreeSet<&str> = shape::fields(&shapes, parent).map(|shape| shape.name).collect();
             let rows: Vec<&str> = names_below(parent).collect();

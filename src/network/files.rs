@@ -121,7 +121,7 @@ impl NodeFiles {
 
     fn mount(&self, uid: &str, name: &str, target: &str) -> Mount {
         let source = path(&self.root, uid, name).to_string_lossy().into_owned();
-        Mount { kind: "bind", source, target: target.to_owned() }
+        Mount::bind(source, target.to_owned())
     }
 
     /// The pod is gone, and so are its files.

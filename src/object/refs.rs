@@ -1,6 +1,6 @@
 //! Which local objects a pod refers to, and where. Pure; whether they are there is not asked here.
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Volume};
 
 use super::{ObjectKey, ObjectKind};
 use crate::pod::DesiredPod;
@@ -31,6 +31,9 @@ pub fn references(pod: &DesiredPod) -> Vec<Reference> {
         for (i, container) in list.iter().enumerate() {
             found.container(container, name, i);
         }
+    }
+    for (i, volume) in pod.spec.volumes.iter().flatten().enumerate() {
+        found.volume(volume, &format!("spec.volumes[{i}]"));
     }
     found.list
 }
@@ -64,6 +67,32 @@ impl Found<'_> {
         }
     }
 
+    /// Which keys are wanted is only known when the files are written: they may be binary.
+    fn volume(&mut self, volume: &Volume, at: &str) {
+        use ObjectKind::{ConfigMap, PersistentVolumeClaim, Secret};
+        if let Some(it) = &volume.config_map {
+            self.add(ConfigMap, &it.name, None, it.optional, format!("{at}.configMap"));
+        }
+        if let Some(it) = &volume.secret {
+            let name = it.secret_name.as_deref().unwrap_or_default();
+            self.add(Secret, name, None, it.optional, format!("{at}.secret"));
+        }
+        if let Some(it) = &volume.persistent_volume_claim {
+            let field = format!("{at}.persistentVolumeClaim");
+            self.add(PersistentVolumeClaim, &it.claim_name, None, None, field);
+        }
+        let sources = volume.projected.iter().flat_map(|it| it.sources.iter().flatten());
+        for (i, source) in sources.enumerate() {
+            let at = format!("{at}.projected.sources[{i}]");
+            if let Some(it) = &source.config_map {
+                self.add(ConfigMap, &it.name, None, it.optional, format!("{at}.configMap"));
+            }
+            if let Some(it) = &source.secret {
+                self.add(Secret, &it.name, None, it.optional, format!("{at}.secret"));
+            }
+        }
+    }
+
     fn add(
         &mut self,
         kind: ObjectKind,
@@ -89,7 +118,10 @@ mod tests {
             "{imagePullSecrets: [{name: r}], initContainers: [{name: i, envFrom: [{secretRef: {name: s, optional: true}}]}], containers: [
              {name: a, env: [{name: A, value: x}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k}}}]},
              {name: b, env: [{name: C, valueFrom: {secretKeyRef: {name: s, key: p}}}],
-              envFrom: [{prefix: P_, configMapRef: {name: c}}]}]}",
+              envFrom: [{prefix: P_, configMapRef: {name: c}}]}],
+             volumes: [{name: e, emptyDir: {}}, {name: c, configMap: {name: c, optional: true}}, {name: s, secret: {secretName: s}},
+              {name: d, persistentVolumeClaim: {claimName: data}},
+              {name: p, projected: {sources: [{configMap: {name: c}}, {secret: {name: s}}]}}]}",
         );
         let found: Vec<String> = references(&pod)
             .iter()
@@ -103,6 +135,11 @@ mod tests {
                 "ConfigMap default/c Some(\"k\") false spec.containers[0].env[1].valueFrom.configMapKeyRef",
                 "ConfigMap default/c None false spec.containers[1].envFrom[0].configMapRef",
                 "Secret default/s Some(\"p\") false spec.containers[1].env[0].valueFrom.secretKeyRef",
+                "ConfigMap default/c None true spec.volumes[1].configMap",
+                "Secret default/s None false spec.volumes[2].secret",
+                "PersistentVolumeClaim default/data None false spec.volumes[3].persistentVolumeClaim",
+                "ConfigMap default/c None false spec.volumes[4].projected.sources[0].configMap",
+                "Secret default/s None false spec.volumes[4].projected.sources[1].secret",
             ]
         );
     }

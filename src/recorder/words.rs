@@ -129,6 +129,21 @@ pub fn pull_secrets(problem: &str) -> Words {
     warning("FailedToRetrieveImagePullSecret", problem)
 }
 
+/// A volume could not be set up.
+#[must_use]
+pub fn mount_failed(volume: &str, why: &str) -> Words {
+    warning("FailedMount", format!("MountVolume.SetUp failed for volume {volume:?} : {why}"))
+}
+
+/// Giving a volume to its group takes long.
+#[must_use]
+pub fn ownership_slow(volume: &str, files: u64) -> Words {
+    let message = format!(
+        "Setting volume ownership for {volume} is taking longer than expected, consider using OnRootMismatch - https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods, processed {files} files."
+    );
+    warning("VolumePermissionChangeInProgress", message)
+}
+
 /// A container was made.
 #[must_use]
 pub fn created() -> Words {

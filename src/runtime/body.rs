@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::network::Wanted;
 use crate::termination::LogFile;
+use crate::volumes::SubPath;
 
 /// Body of an exec create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,6 +77,9 @@ pub struct CreateBody {
     /// `security_opt`, or sends nothing. Not sent.
     #[serde(skip)]
     pub seccomp_file: Option<String>,
+    /// Must be bound before the create, which fails without. Not sent.
+    #[serde(skip)]
+    pub sub_paths: Vec<SubPath>,
 }
 
 impl fmt::Debug for CreateBody {
@@ -229,6 +233,35 @@ pub struct Mount {
     pub source: String,
     /// Absolute path in the container.
     pub target: String,
+    /// The container may not write to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// How it is bound; `None` for Docker's own way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind_options: Option<BindOptions>,
+}
+
+impl Mount {
+    /// A writable one.
+    #[must_use]
+    pub fn bind(source: String, target: String) -> Mount {
+        Mount { kind: "bind", source, target, read_only: false, bind_options: None }
+    }
+}
+
+/// How a mount is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct BindOptions {
+    /// `rslave` or `rshared`; `None` for Docker's `rprivate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagation: Option<&'static str>,
+    /// Mounts below a read-only one stay as they are. From API 1.44 on; before, they always do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only_non_recursive: bool,
+    /// Mounts below a read-only one must be read-only too. From API 1.44 on; before, they cannot be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only_force_recursive: bool,
 }
 
 impl HostConfig {

@@ -51,6 +51,15 @@ impl Docker {
         Some(format!("API {major}.{minor}"))
     }
 
+    /// This API version, or a newer one, has been agreed on.
+    #[must_use]
+    pub fn speaks(&self, version: (u16, u16)) -> bool {
+        match self {
+            Docker::Engine(client) => client.known_version().is_some_and(|known| known >= version),
+            Docker::Fake(_) => true,
+        }
+    }
+
     /// Sends a short call and returns at once; see [`Pending`] and [`super::client::wait_any`].
     #[must_use]
     pub fn begin(&self, call: &Call) -> Pending {

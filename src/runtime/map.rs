@@ -10,6 +10,8 @@ pub mod network;
 
 pub mod security;
 
+pub mod mounts;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -23,6 +25,7 @@ use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::runtime::env::Expanded;
+use crate::runtime::map::mounts::Mounts;
 use crate::runtime::{
     CreateBody, DeviceRequest, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources,
 };
@@ -93,19 +96,29 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
     (names::sandbox(&pod.key, &pod.uid, attempt), body)
 }
 
+/// What was found out for the create of one container.
+#[derive(Debug)]
+pub struct Ready<'a> {
+    /// By [`crate::runtime::env::expand`].
+    pub expanded: Expanded,
+    /// The pod's addresses, as far as they are known.
+    pub ips: &'a [String],
+    /// By [`mounts::of`].
+    pub mounts: Mounts,
+}
+
 /// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
-/// container in that place. `expanded` is what [`crate::runtime::env::expand`] made of it, `ips` what is known of
-/// the pod's addresses.
+/// container in that place.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
     at: StartRef,
     attempt: u32,
     sandbox_id: &str,
-    expanded: Expanded,
-    ips: &[String],
+    ready: Ready<'_>,
     config: &MapConfig,
 ) -> Option<(String, CreateBody)> {
+    let Ready { expanded, ips, mounts } = ready;
     let (kind, spec) = match at.kind {
         ContainerKind::Regular => (ContainerKind::Regular, pod.spec.containers.get(at.index)?),
         ContainerKind::Init | ContainerKind::Sidecar => {
@@ -129,12 +142,14 @@ pub fn container(
     let termination_file = LogFile { uid: pod.uid.clone(), container: spec.name.clone(), attempt };
     let termination_path = termination_file.path(Path::new(&config.root_dir));
     let shown = spec.termination_message_path.as_deref().filter(|path| !path.is_empty());
-    let termination_mount = termination_path.zip(shown).map(|(source, shown)| Mount {
-        kind: "bind",
-        source: source.to_string_lossy().into_owned(),
-        target: termination::target(shown),
+    let termination_mount = termination_path.zip(shown).map(|(source, shown)| {
+        Mount::bind(source.to_string_lossy().into_owned(), termination::target(shown))
     });
+    // What a volume shows at that very place counts.
+    let termination_mount =
+        termination_mount.filter(|own| !mounts.mounts.iter().any(|mount| mount.target == own.target));
     let termination_file = termination_mount.is_some().then_some(termination_file);
+    host.mounts = mounts.mounts;
     host.mounts.extend(termination_mount);
     let mut body = CreateBody {
         image: image(spec).into(),
@@ -150,6 +165,7 @@ pub fn container(
         healthcheck: Some(no_healthcheck()),
         host_config: host,
         termination_file,
+        sub_paths: mounts.sub_paths,
         ..CreateBody::default()
     };
     let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, files::HOSTS);

@@ -77,6 +77,7 @@ impl Machine {
     pub(super) fn take_objects(&mut self, objects: Arc<Objects>) {
         let before = std::mem::replace(&mut self.objects, objects);
         let State::Syncing(pod) = &self.state else { return };
+        self.volumes.objects_changed(pod);
         if pull_secrets::of_pod(pod, &before).configs != pull_secrets::of_pod(pod, &self.objects).configs {
             self.pulls = Backoff::pulls();
             self.pull_failures.clear();

@@ -220,6 +220,10 @@ impl Machine {
             new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
         }
         let known = self.all_seen().find(|c| c.id == new.id);
+        if known.is_none() {
+            self.volumes.may_have(&new.uid);
+        }
+        let known = self.all_seen().find(|c| c.id == new.id);
         if known.is_none() && new.state == RunState::Created {
             // Whoever made it may have sent its start too.
             self.late_starts.insert(new.id.clone(), now.mono.after(limits::LATE_START));

@@ -23,6 +23,7 @@ use super::output::{Output, Report, Settings, Step, Token};
 use super::probes::Asked;
 use super::resize::Sizes;
 use super::state::{State, Trigger};
+use super::volumes::Volumes;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::object::Objects;
@@ -102,6 +103,7 @@ pub struct Machine {
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
+    pub(super) volumes: Volumes,
     /// Logs that were told last.
     pub(super) logs: ContainerLogs,
     pub(super) status: Option<Arc<PodStatus>>,
@@ -164,6 +166,7 @@ impl Machine {
             messages: BTreeMap::new(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
+            volumes: Volumes::default(),
             logs: ContainerLogs::new(),
             status: None,
             reported: None,
@@ -218,6 +221,9 @@ impl Machine {
         }
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
+        }
+        for report in inbox.volumes {
+            self.volumes_told(report, now);
         }
         if !inbox.images.is_empty() {
             self.images_came(&inbox.images);
@@ -369,10 +375,11 @@ impl Machine {
             self.out.push(Output::Report(Report::Terminated));
         }
         self.remove_surplus(None, now);
+        let volumes_gone = self.end_volumes(None, now);
         // Before it is said that nothing is left: then a successor may make it anew.
         self.drop_cgroups();
         let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
-        if left == 0 && self.told_gone != Some(self.wishes) {
+        if volumes_gone && left == 0 && self.told_gone != Some(self.wishes) {
             self.told_gone = Some(self.wishes);
             self.out.push(Output::Report(Report::Gone(self.wishes)));
         }

@@ -10,6 +10,7 @@ use crate::limits;
 use crate::object::Objects;
 use crate::pod::DesiredPod;
 use crate::probe::prober::News;
+use crate::volumes;
 
 /// How a pod is to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +100,10 @@ pub struct Inbox {
     pub images: BTreeSet<String>,
     /// Probe results that changed, and hooks that ended: of each the latest.
     pub news: Vec<News>,
+    /// What became of orders about volumes: one of each order.
+    pub volumes: Vec<volumes::Report>,
+    /// Whether the parts of volumes are bound that a create waits for.
+    pub bound: Vec<(u64, Result<(), String>)>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
     /// The worker is to end.
@@ -169,6 +174,16 @@ impl Slot {
             self.unread.news.remove(0);
         }
         self.unread.news.push(news);
+    }
+
+    /// Adds what became of an order about volumes; bounded by the orders.
+    pub fn volumes(&mut self, report: volumes::Report) {
+        self.unread.volumes.push(report);
+    }
+
+    /// Adds the end of what the create of this number waited for.
+    pub fn bound(&mut self, token: u64, result: Result<(), String>) {
+        self.unread.bound.push((token, result));
     }
 
     /// Tells the worker to end.

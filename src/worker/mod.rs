@@ -30,6 +30,7 @@ mod stop;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use machine::Machine;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};

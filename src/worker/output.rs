@@ -20,6 +20,7 @@ use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
 use crate::termination::LogFile;
+use crate::volumes;
 
 /// Names a call between the machine and whoever carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +103,8 @@ pub enum Output {
     ForgetPod(String),
     /// See to it that the network of the pods is there.
     Network,
+    /// Do this about volumes, and hand in what became of it with [`super::Machine::volumes_told`].
+    Volumes(volumes::Order),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
     /// The pod's cgroup is to be so, from before the next call on.

@@ -2,6 +2,7 @@
 //! turned into calls, each as early as what it needs is there (design invariant 1: what ran before is
 //! observed dead first).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::job::{Ask, Ensured, Job, Place, Retry};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
 use super::network::Environment;
-use super::output::{Output, PullRequest};
+use super::output::{Output, PullRequest, Token};
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::image::failure;
@@ -48,9 +49,12 @@ impl Machine {
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
-        if !over && !past_deadline && actions.sandbox != SandboxAction::Finish {
+        let finishes = over || past_deadline || actions.sandbox == SandboxAction::Finish;
+        if !finishes {
             self.tend_sizes(pod, now);
         }
+        let volumes_ready = !finishes && self.volumes_ready(pod, now);
+        self.end_volumes(Some(pod.uid.as_str()).filter(|_| !finishes), now);
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
@@ -59,7 +63,7 @@ impl Machine {
             }
             SandboxAction::Replace { attempt } => {
                 self.tell_sandbox_change(pod);
-                if self.stop_everything(None, Some(&pod.spec), now) {
+                if self.stop_everything(None, Some(&pod.spec), now) && volumes_ready {
                     self.create_sandbox(pod, attempt, now);
                 }
             }
@@ -74,7 +78,7 @@ impl Machine {
                 }
                 self.kill_after_post_start(pod, now);
                 for at in &actions.start {
-                    if self.post_start_runs() {
+                    if self.post_start_runs() || !volumes_ready {
                         break;
                     }
                     let goes_on = self.start_container(pod, *at, &id, running, now);
@@ -237,12 +241,20 @@ impl Machine {
                 return false;
             }
         };
+        let mounts = map::mounts::of(pod, container, &expanded.env, Path::new(&self.settings.map.root_dir));
+        let mounts = match mounts {
+            Ok(mounts) => mounts,
+            Err(why) => {
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                return false;
+            }
+        };
         let Some(user) = self.user_of(pod, container, attempt) else { return false };
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
-        let made =
-            map::container(pod, at, attempt, sandbox, expanded, self.pod_ips(sandbox), &self.settings.map);
+        let ready = map::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
+        let made = map::container(pod, at, attempt, sandbox, ready, &self.settings.map);
         let Some((docker_name, mut body)) = made else { return true };
         body.user = user;
         self.has_files(&pod.uid);
@@ -266,6 +278,13 @@ impl Machine {
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true
+    }
+
+    /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].
+    pub fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
+        let Some(Job::Create { container, .. }) = self.in_flight.remove(&token) else { return };
+        self.retry_later(&container, now);
+        self.failed(&container, CONFIG_ERROR, why, [words::error(why)]);
     }
 
     /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one

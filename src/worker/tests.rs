@@ -20,4 +20,5 @@ mod sizes;
 mod states;
 mod stopping;
 mod terminal;
+mod volumes;
 mod wishes;

@@ -1,7 +1,7 @@
 //! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
 //! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::needs;
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::cgroup::Cgroups;
-use crate::clock::{Clock, Mono, System};
+use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
 use crate::network::files::NodeFiles;
 use crate::pod::PodKey;
@@ -31,9 +31,10 @@ use crate::recorder::PodEvent;
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
 use crate::runtime::network::PodNetwork;
-use crate::runtime::{Call, CreateBody, DockerError, Reply, labels};
+use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Reply, labels};
 use crate::termination::files::Files;
 use crate::turn::Event;
+use crate::volumes::manager::{Hand, Volumes};
 
 /// The thread-safe mailbox of a worker: putting never blocks on the worker.
 #[derive(Debug)]
@@ -109,6 +110,8 @@ pub struct Tools {
     pub files: NodeFiles,
     /// The network of the pods.
     pub network: Arc<PodNetwork>,
+    /// What pods see of the disk.
+    pub volumes: Volumes,
     /// Starts, all pods together.
     pub gate: Gate,
     /// Where logs are found by name.
@@ -134,6 +137,9 @@ impl Worker {
     pub fn spawn(key: &PodKey, known_empty: bool, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
+        let told = Arc::clone(&mailbox);
+        let volumes =
+            Hand::new(&tools.volumes, Arc::new(move |report| told.put(|slot| slot.volumes(report))));
         let body = Body {
             key: key.clone(),
             machine,
@@ -143,6 +149,8 @@ impl Worker {
             queued: VecDeque::new(),
             read: Vec::new(),
             addresses: None,
+            volumes,
+            unbound: BTreeMap::new(),
             logs: ContainerLogs::new(),
             refused: Vec::new(),
         };
@@ -192,6 +200,9 @@ struct Body {
     read: Vec<(String, Result<String, String>)>,
     /// The node's, for the machine.
     addresses: Option<Vec<String>>,
+    volumes: Hand,
+    /// Creates that wait for parts of volumes.
+    unbound: BTreeMap<u64, (String, Box<CreateBody>)>,
     /// Whose links were made.
     logs: ContainerLogs,
     /// Creates that could not be sent.
@@ -218,7 +229,7 @@ impl Drop for Body {
 impl Body {
     fn run(mut self) {
         loop {
-            let inbox = self.mailbox.take();
+            let mut inbox = self.mailbox.take();
             if inbox.closed {
                 return;
             }
@@ -228,6 +239,9 @@ impl Body {
                 }
             }
             let now = self.tools.clock.now();
+            for (token, bound) in std::mem::take(&mut inbox.bound) {
+                self.bound(token, bound, &now);
+            }
             self.machine.read(inbox, &now);
             for (token, answer) in self.answers() {
                 self.machine.reply(token, answer, &now);
@@ -265,25 +279,22 @@ impl Body {
                 None => self.queued.push_back((token, call)),
             },
             Output::Call(token, Call::Create { name, mut body }) => {
-                if let Err(error) = needs::complete(&mut body, Path::new(&self.tools.settings.map.root_dir)) {
-                    self.refused.push((token, error));
-                    return true;
+                let parts = std::mem::take(&mut body.sub_paths);
+                if parts.is_empty() {
+                    self.create(token, name, body);
+                } else {
+                    self.unbound.insert(token.0, (name, body));
+                    let mailbox = Arc::clone(&self.mailbox);
+                    let told = move |result| mailbox.put(|slot| slot.bound(token.0, result));
+                    self.volumes.sub_paths(parts, Box::new(told));
                 }
-                self.make_termination_file(&mut body);
-                let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
-                for words in self.tools.files.prepare(&mut body) {
-                    let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
-                    if self.tools.reports.send(Event::Happened(event)).is_err() {
-                        return false;
-                    }
-                }
-                self.begin(token, &Call::Create { name, body }, None);
             }
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
                 self.read.push((id, read));
             }
+            Output::Volumes(order) => self.volumes.order(order),
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
             Output::AskAddresses => self.addresses = Some(self.tools.files.addresses()),
             Output::Hosts(hosts) => _ = self.tools.files.write_hosts(&hosts),
@@ -331,6 +342,51 @@ impl Body {
             );
             body.host_config.mounts.retain(|mount| Path::new(&mount.source) != path);
         }
+    }
+
+    /// What a create waited for is there, or cannot be had.
+    fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
+        let Some((name, body)) = self.unbound.remove(&token) else { return };
+        match result {
+            Ok(()) => self.create(Token(token), name, body),
+            Err(why) => self.machine.unprepared(Token(token), &why, now),
+        }
+    }
+
+    /// Fields that this Docker does not know are left out; without one of them the container would see less
+    /// of what was asked for than it may.
+    fn create(&mut self, token: Token, name: String, mut body: Box<CreateBody>) {
+        let newest = body.host_config.mounts.iter().any(|mount| {
+            mount.bind_options.is_some_and(|o| o.read_only_force_recursive || o.read_only_non_recursive)
+        });
+        if newest && !self.tools.docker.speaks((1, 44)) {
+            for mount in &mut body.host_config.mounts {
+                let Some(options) = &mut mount.bind_options else { continue };
+                if options.read_only_force_recursive {
+                    // Told like any other, for a machine hears nothing between two steps.
+                    let why = Err("this Docker has no recursive read-only mounts".to_owned());
+                    self.unbound.insert(token.0, (name, body));
+                    return self.mailbox.put(|slot| slot.bound(token.0, why));
+                }
+                options.read_only_non_recursive = false;
+                if *options == BindOptions::default() {
+                    mount.bind_options = None;
+                }
+            }
+        }
+        if let Err(error) = needs::complete(&mut body, Path::new(&self.tools.settings.map.root_dir)) {
+            self.refused.push((token, error));
+            return;
+        }
+        // Last: what is not created leaves nothing.
+        self.make_termination_file(&mut body);
+        let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
+        for words in self.tools.files.prepare(&mut body) {
+            let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
+            // Nobody listens: this thread ends with its next step.
+            _ = self.tools.reports.send(Event::Happened(event));
+        }
+        self.begin(token, &Call::Create { name, body }, None);
     }
 
     fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {

@@ -83,6 +83,8 @@ pub struct Options {
     pub env: Vec<(String, String)>,
     /// The daemon has no network but a loopback that is down.
     pub cut: bool,
+    /// The daemon's mounts are seen by nobody else.
+    pub own_mounts: bool,
 }
 
 impl Options {
@@ -137,9 +139,14 @@ impl Node {
         let options = self.options.borrow();
         let program = env!("CARGO_BIN_EXE_podkeeper");
         // It takes the place of its process.
-        let mut command = Command::new(if options.cut { "unshare" } else { program });
-        if options.cut {
-            command.args(["--net", "--", program]);
+        let own: &[&str] = match (options.cut, options.own_mounts) {
+            (true, _) => &["--net"],
+            (_, true) => &["--mount", "--propagation", "private"],
+            (false, false) => &[],
+        };
+        let mut command = Command::new(if own.is_empty() { program } else { "unshare" });
+        if !own.is_empty() {
+            command.args(own).args(["--", program]);
         }
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
         command.arg("--pod-manifest-path").arg(self.manifests());
@@ -442,6 +449,13 @@ impl Node {
         true
     }
 
+    /// Where something is mounted in this node's directories, in the order of mounting.
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        let base = fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone());
+        let table = podkeeper::volumes::mounts::table().unwrap();
+        table.into_iter().map(|mounted| mounted.at).filter(|at| at.starts_with(&base)).collect()
+    }
+
     /// Everything one wants to know about this node when a test fails.
     pub fn picture(&self) -> String {
         let log = self.log();
@@ -485,7 +499,13 @@ impl Drop for Node {
             thread::sleep(LOOK);
         }
         cgroups(&self.root()).sweep(&BTreeSet::new());
-        let _ = fs::remove_dir_all(&self.base);
+        // A recursive delete would go through what volumes have mounted.
+        for mounted in self.mounts().iter().rev() {
+            let _ = rustix::mount::unmount(mounted, rustix::mount::UnmountFlags::DETACH);
+        }
+        if self.mounts().is_empty() {
+            let _ = fs::remove_dir_all(&self.base);
+        }
     }
 }
 

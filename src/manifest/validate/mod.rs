@@ -14,6 +14,7 @@ mod probes;
 mod resources;
 mod scheduling;
 mod security;
+mod sources;
 mod volumes;
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -34,6 +35,7 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     security::check_pod(spec, &path, report);
     resources::check_pod(spec, &path, report);
     volumes::check_all(&path, report);
+    sources::check_all(spec, &path, report);
 }
 
 /// The same for the metadata of a local object.

@@ -61,6 +61,10 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
             if steps_back(value) {
                 report.error(&at, invalid(value, "must not contain '..'"));
             }
+            // A relative one would be looked for wherever the daemon stands.
+            if !value.is_empty() && !value.starts_with('/') {
+                report.error(&at, invalid(value, "must be an absolute path"));
+            }
             let types = [
                 "BlockDevice",
                 "CharDevice",
@@ -87,7 +91,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn steps_back(path: &str) -> bool {
+pub(super) fn steps_back(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
@@ -138,6 +142,18 @@ pub(super) fn check_mounts(
         let kinds = ["Bidirectional", "HostToContainer", "None"];
         let propagation = mount.mount_propagation.as_deref();
         one_of(propagation, &kinds, &path.field("mountPropagation"), report);
+        let recursive = mount.recursive_read_only.as_deref();
+        let at = path.field("recursiveReadOnly");
+        one_of(recursive, &["Disabled", "Enabled", "IfPossible"], &at, report);
+        if matches!(recursive, Some("Enabled" | "IfPossible")) {
+            if mount.read_only != Some(true) {
+                report.error(&at, forbidden("may only be specified when readOnly is true"));
+            }
+            if !matches!(propagation, None | Some("None")) {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                report.error(&at, forbidden(detail));
+            }
+        }
         let privileged = container.security_context.as_ref().and_then(|c| c.privileged).unwrap_or(false);
         if propagation == Some("Bidirectional") && !privileged {
             let detail = "Bidirectional mount propagation is available only to privileged containers";

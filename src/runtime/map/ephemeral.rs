@@ -71,11 +71,8 @@ pub fn body(
     super::put(&mut all, labels::CONTAINER_NAME, wanted.name);
     super::put(&mut all, labels::KIND, format!("{}.0", super::kind_word(ContainerKind::Ephemeral)));
     super::put(&mut all, labels::RESTART_COUNT, "0");
-    let hosts = wanted.hosts.clone().map(|source| Mount {
-        kind: "bind",
-        source,
-        target: crate::network::hosts::TARGET.to_owned(),
-    });
+    let hosts =
+        wanted.hosts.clone().map(|source| Mount::bind(source, crate::network::hosts::TARGET.to_owned()));
     CreateBody {
         image: wanted.image.to_owned(),
         entrypoint: Some(wanted.command.to_vec()).filter(|words| !words.is_empty()),

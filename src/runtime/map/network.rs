@@ -101,8 +101,7 @@ pub(super) fn container(
 ) {
     let managed = hosts::is_managed(container);
     if managed {
-        let target = hosts::TARGET.to_owned();
-        body.host_config.mounts.push(Mount { kind: "bind", source: hosts_path, target });
+        body.host_config.mounts.push(Mount::bind(hosts_path, hosts::TARGET.to_owned()));
     }
     body.network = Some(Box::new(Wanted {
         resolver: Asked::of(pod),

@@ -69,7 +69,8 @@ fn container_with(
         allocatable: &Allocatable { milli_cpu: 4000, memory: 1 << 30, ephemeral_storage: 1 << 33 },
     };
     let expanded = env::expand(spec, &pod.key.namespace, objects, Some(&facts)).unwrap();
-    super::container(pod, at, attempt, sandbox_id, expanded, &ips, config)
+    let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir)).unwrap();
+    super::container(pod, at, attempt, sandbox_id, Ready { expanded, ips: &ips, mounts }, config)
 }
 
 /// The local objects of a golden case: `<case>.objects.yaml`, if there is one.

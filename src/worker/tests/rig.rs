@@ -20,6 +20,7 @@ use crate::recorder::Ring;
 use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
+use crate::volumes::{Failure, Order, Report as VolumeReport};
 use crate::worker::{
     Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State, StopOrder, Token,
     Wish,
@@ -49,6 +50,7 @@ enum Coming {
     Arrive(Token, Call),
     Answer(Token, Box<Result<Reply, DockerError>>),
     Pull(PullRequest),
+    Volumes(VolumeReport),
     Read,
 }
 
@@ -71,6 +73,12 @@ pub(super) struct Rig {
     pub(super) reports: Vec<Report>,
     /// What the files of containers say, by name.
     pub(super) last_words: BTreeMap<String, Result<String, String>>,
+    /// Orders about volumes, in words.
+    pub(super) orders: Vec<(Mono, String)>,
+    /// What a set-up brings.
+    pub(super) broken: Vec<Failure>,
+    /// What a tear-down brings.
+    pub(super) busy: Result<(), String>,
     /// Files that are of no more use.
     pub(super) forgotten: Vec<String>,
     /// The node's addresses.
@@ -186,6 +194,9 @@ impl Rig {
             cgroups: Vec::new(),
             reports: Vec::new(),
             last_words: BTreeMap::new(),
+            orders: Vec::new(),
+            broken: Vec::new(),
+            busy: Ok(()),
             forgotten: Vec::new(),
             addresses: vec!["192.0.2.2".into()],
             hosts: Vec::new(),
@@ -352,6 +363,10 @@ impl Rig {
     fn happen(&mut self, coming: Coming) {
         match coming {
             Coming::Read => self.step(),
+            Coming::Volumes(report) => {
+                self.slot.volumes(report);
+                self.step();
+            }
             Coming::Arrive(token, call) => {
                 let words = self.words(&call);
                 let hurt =
@@ -439,6 +454,16 @@ impl Rig {
                 Output::Hosts(hosts) => self.hosts.push(hosts),
                 Output::ForgetPod(uid) => self.files_forgotten.push(uid),
                 Output::Network => self.networks_asked += 1,
+                Output::Volumes(order) => {
+                    self.orders.push((self.now, volume_words(&order)));
+                    let told = match order {
+                        Order::SetUp(order) => {
+                            VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: self.broken.clone() }
+                        }
+                        Order::TearDown { uid } => VolumeReport::TornDown { uid, result: self.busy.clone() },
+                    };
+                    self.later(MS, Coming::Volumes(told));
+                }
                 Output::Logs(logs) => self.logs.push(logs),
                 Output::Cgroup(pod) => self.cgroups.push(Ok(*pod)),
                 Output::DropCgroup(uid) => self.cgroups.push(Err(uid)),
@@ -597,6 +622,15 @@ impl Rig {
     pub(super) fn at_rest(&self) -> bool {
         self.coming.is_empty()
     }
+}
+
+/// `set up uid-1` without the usual UID: `set up`.
+fn volume_words(order: &Order) -> String {
+    let (what, uid) = match order {
+        Order::SetUp(order) => ("set up", &order.pod.uid),
+        Order::TearDown { uid } => ("tear down", uid),
+    };
+    if uid == testing::UID { what.to_owned() } else { format!("{what} {uid}") }
 }
 
 /// Milliseconds since the beginning.

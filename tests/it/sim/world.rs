@@ -22,6 +22,7 @@ use podkeeper::runtime::map::MapConfig;
 use podkeeper::runtime::{Call, DockerError, DockerState, Reply, labels, sandbox_image};
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
+use podkeeper::volumes::{Order, Report as VolumeReport};
 use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 
 use super::probes::Answers;
@@ -447,6 +448,7 @@ impl World {
                 Output::Missing(_) => {}
                 Output::Watch(watch) => self.watch(key, &watch),
                 Output::Event(event) => self.event(Event::Happened(event)),
+                Output::Volumes(order) => self.volumes(key, order),
                 // Nor a disk: nobody's last words are in a file.
                 Output::ReadMessage { id, .. } => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
@@ -470,6 +472,19 @@ impl World {
                 Output::Log(level, line) => self.log(level, &line),
             }
         }
+    }
+
+    /// Nothing is on a disk here: it is done at once.
+    fn volumes(&mut self, key: &PodKey, order: Order) {
+        let told = match order {
+            Order::SetUp(order) => VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: Vec::new() },
+            Order::TearDown { uid } => VolumeReport::TornDown { uid, result: Ok(()) },
+        };
+        let generation = self.generation;
+        if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key)) {
+            worker.slot.volumes(told);
+        }
+        self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
     }
 
     fn watch(&mut self, key: &PodKey, watch: &Watch) {

@@ -1,0 +1,186 @@
+//! Which volumes a pod has, what they are made of and where they lie: the kubelet's layout (spec/11 section 1).
+//! Pure. Every path is made of parts that are one name each, so that nothing a manifest says leads anywhere
+//! else.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
+    NFSVolumeSource, PersistentVolumeClaimVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume,
+};
+
+use crate::pod::DesiredPod;
+
+/// Below the root directory: what claims hold. Kept when pods go.
+pub const LOCAL_STORAGE: &str = "local-storage";
+/// Below a pod's directory: its volumes, by plugin and name.
+pub const VOLUMES: &str = "volumes";
+/// Below a pod's directory: what `subPath` leads to, by volume, container and index of the mount.
+pub const SUB_PATHS: &str = "volume-subpaths";
+/// Below a pod's directory: that a volume is ready.
+pub const PLUGINS: &str = "plugins";
+/// Directory of emptyDir volumes.
+pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+/// Directory of claims.
+pub const LOCAL: &str = "kubernetes.io~local-volume";
+/// Directory of NFS mounts.
+pub const NFS: &str = "kubernetes.io~nfs";
+
+/// What a volume is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind<'a> {
+    /// `emptyDir`; `None`: the volume names no source at all, which means the same.
+    EmptyDir(Option<&'a EmptyDirVolumeSource>),
+    /// `hostPath`.
+    HostPath(&'a HostPathVolumeSource),
+    /// `configMap`.
+    ConfigMap(&'a ConfigMapVolumeSource),
+    /// `secret`.
+    Secret(&'a SecretVolumeSource),
+    /// `downwardAPI`.
+    DownwardApi(&'a DownwardAPIVolumeSource),
+    /// `projected`.
+    Projected(&'a ProjectedVolumeSource),
+    /// `persistentVolumeClaim`.
+    Claim(&'a PersistentVolumeClaimVolumeSource),
+    /// `nfs`.
+    Nfs(&'a NFSVolumeSource),
+    /// One that no podkeeper sets up; `manifest/` refuses it.
+    Other,
+}
+
+impl<'a> Kind<'a> {
+    /// Of this volume.
+    #[must_use]
+    pub fn of(volume: &'a Volume) -> Kind<'a> {
+        if let Some(it) = &volume.config_map {
+            Kind::ConfigMap(it)
+        } else if let Some(it) = &volume.secret {
+            Kind::Secret(it)
+        } else if let Some(it) = &volume.host_path {
+            Kind::HostPath(it)
+        } else if let Some(it) = &volume.downward_api {
+            Kind::DownwardApi(it)
+        } else if let Some(it) = &volume.projected {
+            Kind::Projected(it)
+        } else if let Some(it) = &volume.persistent_volume_claim {
+            Kind::Claim(it)
+        } else if let Some(it) = &volume.nfs {
+            Kind::Nfs(it)
+        } else if volume.empty_dir.is_some()
+            || *volume == (Volume { name: volume.name.clone(), ..Volume::default() })
+        {
+            Kind::EmptyDir(volume.empty_dir.as_ref())
+        } else {
+            Kind::Other
+        }
+    }
+
+    /// Directory of its plugin below `volumes`; `None` for one that has no directory there.
+    #[must_use]
+    pub fn plugin(&self) -> Option<&'static str> {
+        match self {
+            Kind::EmptyDir(_) => Some(EMPTY_DIR),
+            Kind::ConfigMap(_) => Some("kubernetes.io~configmap"),
+            Kind::Secret(_) => Some("kubernetes.io~secret"),
+            Kind::DownwardApi(_) => Some("kubernetes.io~downward-api"),
+            Kind::Projected(_) => Some("kubernetes.io~projected"),
+            Kind::Claim(_) => Some(LOCAL),
+            Kind::Nfs(_) => Some(NFS),
+            Kind::HostPath(_) | Kind::Other => None,
+        }
+    }
+
+    /// Its files are written by podkeeper, from objects and fields.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        matches!(self, Kind::ConfigMap(_) | Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_))
+    }
+
+    /// No container may write to it, whatever its mount says.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Kind::Claim(it) => it.read_only.unwrap_or(false),
+            Kind::Nfs(it) => it.read_only.unwrap_or(false),
+            _ => self.is_written(),
+        }
+    }
+}
+
+/// The pod's volumes.
+#[must_use]
+pub fn volumes(pod: &DesiredPod) -> &[Volume] {
+    pod.spec.volumes.as_deref().unwrap_or_default()
+}
+
+/// What may be one part of a path: never `..`, never two parts in one.
+#[must_use]
+pub fn is_one_name(part: &str) -> bool {
+    !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
+}
+
+/// The parts as a path below `root`; `None` when one of them is no single name.
+#[must_use]
+pub fn below(root: &Path, parts: &[&str]) -> Option<PathBuf> {
+    let fine = parts.iter().all(|part| is_one_name(part));
+    fine.then(|| parts.iter().fold(root.to_owned(), |path, part| path.join(part)))
+}
+
+/// Directory of a pod.
+#[must_use]
+pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
+    below(root, &["pods", uid])
+}
+
+/// Where a volume lies on the host: what containers get to see of it.
+#[must_use]
+pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume) -> Option<PathBuf> {
+    let kind = Kind::of(volume);
+    match kind {
+        Kind::HostPath(it) => Some(PathBuf::from(&it.path)),
+        Kind::Claim(it) => below(root, &[LOCAL_STORAGE, &pod.key.namespace, &it.claim_name]),
+        _ => below(root, &["pods", &pod.uid, VOLUMES, kind.plugin()?, &volume.name]),
+    }
+}
+
+/// Where `subPath` of a mount is bound to.
+#[must_use]
+pub fn sub_path(root: &Path, uid: &str, volume: &str, container: &str, index: usize) -> Option<PathBuf> {
+    below(root, &["pods", uid, SUB_PATHS, volume, container, &index.to_string()])
+}
+
+/// The parts of a path inside a volume that a manifest gives: relative, without `..`.
+///
+/// # Errors
+/// What is wrong with it, in the words of upstream's `atomic_writer.go`.
+pub fn inside(path: &str) -> Result<Vec<&str>, String> {
+    if path.is_empty() {
+        return Err(format!("invalid path: must not be empty: {path:?}"));
+    }
+    if path.starts_with('/') {
+        return Err(format!("invalid path: must be relative path: {path}"));
+    }
+    if path.len() > 4096 {
+        return Err("invalid path: must be less than or equal to 4096 characters".to_owned());
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    for part in &parts {
+        if *part == ".." {
+            return Err(format!("invalid path: must not contain '..': {path}"));
+        }
+        if part.len() > 255 {
+            return Err("invalid path: filenames must be less than or equal to 255 characters".to_owned());
+        }
+        if part.contains('\0') {
+            return Err(format!("invalid path: must not contain a NUL byte: {path:?}"));
+        }
+    }
+    match parts.first() {
+        Some(first) if first.starts_with("..") => {
+            Err(format!("invalid path: must not start with '..': {path}"))
+        }
+        Some(_) => Ok(parts),
+        None => Err(format!("invalid path: must name a file: {path}")),
+    }
+}

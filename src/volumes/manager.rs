@@ -1,0 +1,307 @@
+//! Who does the work on volumes, and when threads run for it: one a pod, only while there is something to do.
+//! A volume that hangs holds up its own pod and nobody else.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{fmt, fs, thread};
+
+use super::{Failure, Order, Report, SubPath, layout, mounts, set_up, sub_path, tear_down};
+use crate::allocatable::Allocatable;
+use crate::clock::System;
+use crate::limits;
+
+/// What all of this room knows of the node.
+#[derive(Debug)]
+pub struct Node {
+    root: PathBuf,
+    /// The same without links, as the mount table has it.
+    real_root: OnceLock<PathBuf>,
+    pub(super) name: String,
+    pub(super) allocatable: Allocatable,
+    pub(super) clock: System,
+    /// Docker's socket; `None` when there is no engine that mounts anything.
+    docker: Option<PathBuf>,
+    /// Docker is known to see what is mounted here.
+    sees: AtomicBool,
+    claims: Mutex<()>,
+    uses: Mutex<BTreeMap<String, Use>>,
+}
+
+/// Who is at work on a pod's directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// A worker.
+    Worker,
+    /// The sweep.
+    Sweep,
+}
+
+/// All volumes of this node. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Volumes(Arc<Node>);
+
+/// What a node is made with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `--root-dir`.
+    pub root: PathBuf,
+    /// Name of the node.
+    pub name: String,
+    /// What the node can give.
+    pub allocatable: Allocatable,
+    /// Docker's socket.
+    pub docker: Option<PathBuf>,
+}
+
+impl Volumes {
+    /// Those of this node. Nothing is touched yet.
+    #[must_use]
+    pub fn new(settings: Settings, clock: System) -> Volumes {
+        let Settings { root, name, allocatable, docker } = settings;
+        Volumes(Arc::new(Node {
+            root,
+            real_root: OnceLock::new(),
+            name,
+            allocatable,
+            clock,
+            docker,
+            sees: AtomicBool::new(false),
+            claims: Mutex::default(),
+            uses: Mutex::default(),
+        }))
+    }
+
+    /// Takes down and removes the volumes of all pods but these and those of workers: of pods that vanished
+    /// while nobody looked. What is in use is tried again for a while.
+    pub fn sweep(&self, keep: &BTreeSet<String>) {
+        let Ok(root) = self.0.root() else { return };
+        let mut left: Vec<String> =
+            tear_down::pods(&root).into_iter().filter(|uid| !keep.contains(uid)).collect();
+        let mut wait = limits::VOLUME_RETRY_MIN;
+        for attempt in 0..limits::SWEEP_TRIES {
+            left.retain(|uid| self.sweep_pod(&root, uid, attempt));
+            if left.is_empty() {
+                return;
+            }
+            thread::sleep(wait);
+            wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
+        }
+    }
+
+    /// True: try again.
+    fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
+        if !self.0.take(uid, Use::Sweep) {
+            return false;
+        }
+        let result = tear_down::pod(root, uid);
+        self.0.release(uid);
+        if let Err(why) = &result
+            && (attempt == 0 || attempt.saturating_add(1) == limits::SWEEP_TRIES)
+        {
+            let next = if attempt == 0 { "tried again" } else { "left to the next start" };
+            log::warn!("orphaned pod {uid:?} found, but its volumes cannot be removed: {why}; {next}");
+        }
+        result.is_err()
+    }
+}
+
+impl Node {
+    /// The root directory without links.
+    pub(super) fn root(&self) -> Result<PathBuf, String> {
+        if let Some(root) = self.real_root.get() {
+            return Ok(root.clone());
+        }
+        let real =
+            fs::canonicalize(&self.root).map_err(|error| format!("{}: {error}", self.root.display()))?;
+        Ok(self.real_root.get_or_init(|| real).clone())
+    }
+
+    pub(super) fn claims(&self) -> MutexGuard<'_, ()> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another pod that uses this claim.
+    pub(super) fn other_user(&self, root: &Path, uid: &str, claim: &str, target: &Path) -> Option<String> {
+        tear_down::user_of(root, uid, claim, target).unwrap_or_default()
+    }
+
+    /// Docker gets to see what is mounted at this place. It does when both live in one mount namespace, or
+    /// when mounts spread from ours to Docker's. What cannot be found out counts as seen.
+    pub(super) fn docker_sees(&self, place: &Path) -> Result<(), String> {
+        let Some(socket) = self.docker.as_deref().filter(|_| !self.sees.load(Ordering::Relaxed)) else {
+            return Ok(());
+        };
+        let Some(pid) = peer(socket) else { return Ok(()) };
+        let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
+        match (namespace("self"), namespace(&pid)) {
+            (Some(ours), Some(theirs)) if ours != theirs => {}
+            _ => {
+                self.sees.store(true, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
+        let Ok(table) = fs::read(format!("/proc/{pid}/mountinfo")) else { return Ok(()) };
+        if mounts::at(&mounts::parse(&table), place).is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "Docker does not see what podkeeper mounts: the two run in different mount namespaces. Run podkeeper without mounts of its own, or make the mount of {} shared",
+            self.root.display()
+        ))
+    }
+
+    /// False: somebody else is at work there.
+    fn take(&self, uid: &str, who: Use) -> bool {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        *uses.entry(uid.to_owned()).or_insert(who) == who
+    }
+
+    fn release(&self, uid: &str) {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}
+
+/// Who listens at a socket.
+fn peer(socket: &Path) -> Option<String> {
+    let stream = UnixStream::connect(socket).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    let pid = peer.pid.as_raw_nonzero().get();
+    (pid > 0).then(|| pid.to_string())
+}
+
+/// Told what became of orders, from any thread.
+pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
+/// Told whether the parts of volumes are bound, from any thread.
+pub type Bound = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// The work of one worker: one thing after the other.
+pub struct Hand {
+    node: Arc<Node>,
+    tell: Tell,
+    queue: Arc<Mutex<Queue>>,
+}
+
+impl fmt::Debug for Hand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hand")
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    runs: bool,
+}
+
+enum Job {
+    Order(Order),
+    SubPaths(Vec<SubPath>, Bound),
+}
+
+impl Hand {
+    /// For one worker.
+    #[must_use]
+    pub fn new(volumes: &Volumes, tell: Tell) -> Hand {
+        Hand { node: Arc::clone(&volumes.0), tell, queue: Arc::default() }
+    }
+
+    /// Carries out an order, and tells what became of it.
+    pub fn order(&self, order: Order) {
+        match &order {
+            Order::TearDown { uid } => {
+                // Most pods have nothing: no thread for that.
+                let idle = !self.lock().runs;
+                if idle && self.node.root().is_ok_and(|root| tear_down::is_clean(&root, uid)) {
+                    self.node.release(uid);
+                    return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
+                }
+            }
+            Order::SetUp(order) => {
+                if !self.node.take(&order.pod.uid, Use::Worker) {
+                    let why = "what an earlier pod of its UID left is being removed".to_owned();
+                    return (self.tell)(all_failed(order, &why));
+                }
+            }
+        }
+        self.push(Job::Order(order));
+    }
+
+    /// Binds parts of volumes, and tells whether they all are.
+    pub fn sub_paths(&self, list: Vec<SubPath>, bound: Bound) {
+        self.push(Job::SubPaths(list, bound));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, job: Job) {
+        let mut queue = self.lock();
+        queue.jobs.push_back(job);
+        if queue.runs {
+            return;
+        }
+        queue.runs = true;
+        drop(queue);
+        let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
+        let body = move || {
+            while let Some(job) = next(&shared) {
+                work(&node, job, &tell);
+            }
+        };
+        let named = thread::Builder::new().name("pk-vol".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = named.spawn(body) {
+            while let Some(job) = next(&self.queue) {
+                refuse(job, &format!("no thread could be started: {error}"), &self.tell);
+            }
+        }
+    }
+}
+
+/// The next job; without one, nobody works from here on.
+fn next(queue: &Mutex<Queue>) -> Option<Job> {
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let job = queue.jobs.pop_front();
+    queue.runs = job.is_some();
+    job
+}
+
+fn work(node: &Arc<Node>, job: Job, tell: &Tell) {
+    match job {
+        Job::Order(Order::SetUp(order)) => {
+            let uid = order.pod.uid.clone();
+            let mut slow = |volume: &str, files: u64| {
+                tell(Report::Slow { uid: uid.clone(), volume: volume.to_owned(), files });
+            };
+            let failed = set_up::all(node, &order, &mut slow);
+            tell(Report::SetUp { uid: order.pod.uid.clone(), failed });
+        }
+        Job::Order(Order::TearDown { uid }) => {
+            let result = node.root().and_then(|root| tear_down::pod(&root, &uid));
+            if result.is_ok() {
+                node.release(&uid);
+            }
+            tell(Report::TornDown { uid, result });
+        }
+        Job::SubPaths(list, bound) => {
+            bound(list.iter().try_for_each(|wanted| sub_path::prepare(node, wanted)));
+        }
+    }
+}
+
+fn refuse(job: Job, why: &str, tell: &Tell) {
+    match job {
+        Job::Order(Order::SetUp(order)) => tell(all_failed(&order, why)),
+        Job::Order(Order::TearDown { uid }) => tell(Report::TornDown { uid, result: Err(why.to_owned()) }),
+        Job::SubPaths(_, bound) => bound(Err(why.to_owned())),
+    }
+}
+
+fn all_failed(order: &super::SetUp, why: &str) -> Report {
+    let failure = |volume: &str| Failure { volume: volume.to_owned(), why: why.to_owned(), usable: false };
+    let failed = layout::volumes(&order.pod).iter().map(|volume| failure(&volume.name)).collect();
+    Report::SetUp { uid: order.pod.uid.clone(), failed }
+}

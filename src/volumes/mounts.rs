@@ -1,0 +1,188 @@
+//! Mounts as the kernel has them: the mount table alone says what is mounted, never a manifest. Reading it is
+//! pure; making and ending mounts is the rim.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+
+use super::walk::by_descriptor;
+
+/// Reads of the table until two agree.
+const READS: u32 = 5;
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where, as seen by this process.
+    pub at: PathBuf,
+    /// Type of its file system.
+    pub kind: String,
+}
+
+/// The lines of a `mountinfo`, in the order in which the mounts were made.
+#[must_use]
+pub fn parse(table: &[u8]) -> Vec<Mounted> {
+    table.split(|byte| *byte == b'\n').filter_map(line).collect()
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
+fn line(line: &[u8]) -> Option<Mounted> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let at = unescape(fields.nth(4)?);
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    Some(Mounted {
+        at: PathBuf::from(std::ffi::OsString::from_vec(at)),
+        kind: String::from_utf8_lossy(kind).into_owned(),
+    })
+}
+
+/// `\040` is a blank.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = if *first == b'\\' { after.get(..3) } else { None };
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match code {
+            Some(byte) => {
+                out.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+/// What is mounted now. The kernel may change the table between two reads of it: it is believed when it says
+/// the same twice.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn table() -> io::Result<Vec<Mounted>> {
+    let mut last = std::fs::read("/proc/self/mountinfo")?;
+    for _ in 0..READS {
+        let next = std::fs::read("/proc/self/mountinfo")?;
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    Ok(parse(&last))
+}
+
+/// What is mounted below a directory, the last one first. `directory` must not go through links.
+#[must_use]
+pub fn below<'t>(table: &'t [Mounted], directory: &Path) -> Vec<&'t Mounted> {
+    let is_below = |mounted: &&Mounted| mounted.at != directory && mounted.at.starts_with(directory);
+    let mut found: Vec<&Mounted> = table.iter().filter(is_below).collect();
+    found.reverse();
+    found
+}
+
+/// The mount that is seen at this very place.
+#[must_use]
+pub fn at<'t>(table: &'t [Mounted], place: &Path) -> Option<&'t Mounted> {
+    table.iter().rev().find(|mounted| mounted.at == place)
+}
+
+/// Mounts a tmpfs of at most `size` bytes; kept out of swap where the kernel can.
+///
+/// # Errors
+/// The system's.
+pub fn tmpfs(target: &OwnedFd, size: Option<u64>) -> io::Result<()> {
+    let options = |noswap: bool| -> io::Result<CString> {
+        let mut options = Vec::new();
+        options.extend(size.map(|size| format!("size={size}")));
+        options.extend(noswap.then(|| "noswap".to_owned()));
+        Ok(CString::new(options.join(","))?)
+    };
+    let target = by_descriptor(target);
+    let with =
+        |options: &CString| mount("tmpfs", target.as_str(), "tmpfs", MountFlags::empty(), options.as_c_str());
+    match with(&options(true)?) {
+        // Linux before 6.4.
+        Err(Errno::INVAL) => Ok(with(&options(false)?)?),
+        other => Ok(other?),
+    }
+}
+
+/// Mounts huge pages of this size (as `2Mi`), at most `size` bytes of them.
+///
+/// # Errors
+/// The system's.
+pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<()> {
+    let mut options = format!("pagesize={page}");
+    if let Some(size) = size {
+        options.push_str(&format!(",size={size}"));
+    }
+    let options = CString::new(options)?;
+    let target = by_descriptor(target);
+    Ok(mount("nodev", target.as_str(), "hugetlbfs", MountFlags::empty(), options.as_c_str())?)
+}
+
+/// Shows what a handle stands for at another place.
+///
+/// # Errors
+/// The system's.
+pub fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
+    Ok(mount_bind(by_descriptor(what), by_descriptor(target))?)
+}
+
+/// Ends the mount at this place; what is none has ended.
+///
+/// # Errors
+/// It is in use, or the system's.
+pub fn end(at: &Path) -> io::Result<()> {
+    match unmount(at.as_os_str().as_bytes(), UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same of a server that does not answer: nothing waits for it any more.
+///
+/// # Errors
+/// The system's.
+pub fn end_by_force(at: &Path) -> io::Result<()> {
+    let flags = UnmountFlags::NOFOLLOW | UnmountFlags::FORCE | UnmountFlags::DETACH;
+    match unmount(at.as_os_str().as_bytes(), flags) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read() {
+        let text = b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+            36 35 98:0 /mnt1 /a\\040b/c\\134 rw,noatime master:1 shared:7 - tmpfs tmpfs rw\n\
+            broken line\n\
+            37 36 98:0 / /a\\040b/c\\134/d rw - nfs4 host:/x rw\n";
+        let table = parse(text);
+        let told: Vec<String> = table.iter().map(|m| format!("{} {}", m.at.display(), m.kind)).collect();
+        assert_eq!(told, ["/ ext4", "/a b/c\\ tmpfs", "/a b/c\\/d nfs4"]);
+        let found = below(&table, Path::new("/a b"));
+        assert_eq!(found.iter().map(|m| m.kind.as_str()).collect::<Vec<_>>(), ["nfs4", "tmpfs"]);
+        assert!(below(&table, Path::new("/a")).is_empty(), "whole names count");
+        assert_eq!(at(&table, Path::new("/a b/c\\")).map(|m| m.kind.as_str()), Some("tmpfs"));
+        assert_eq!(at(&table, Path::new("/a b")), None);
+    }
+
+    #[test]
+    fn the_real_table_is_read() {
+        let table = table().unwrap();
+        assert!(table.iter().any(|m| m.at == Path::new("/proc") && m.kind == "proc"), "{table:?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! The files of configMap, secret, downwardAPI and projected volumes (spec/11 section 4). Pure: what is
+//! written, not where.
+//!
+//! Contents may be secret: nothing here prints them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
+
+use super::layout::{self, Kind};
+use crate::downward::{self, Facts};
+use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
+
+/// Mode of files whose volume gives none.
+const DEFAULT_MODE: i32 = 0o644;
+
+/// One file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PayloadFile {
+    /// Its content.
+    pub data: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner, when not root.
+    pub user: Option<u32>,
+}
+
+impl fmt::Debug for PayloadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} bytes, {:o}>", self.data.len(), self.mode)
+    }
+}
+
+/// Files by path: relative, clean, no `..`; no file's path goes through another file.
+pub type Payload = BTreeMap<String, PayloadFile>;
+
+/// What a volume's files are to be. `None`: its files are not ours to write.
+///
+/// # Errors
+/// An object, key, field or resource that is needed is not there, or a path is none; in the kubelet's words.
+pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Option<Payload>, String> {
+    let mut to = Rendering { facts, objects, files: Payload::new() };
+    match kind {
+        Kind::ConfigMap(it) => {
+            let owner = Owner { mode: it.default_mode, user: it.default_user };
+            to.object(ObjectKind::ConfigMap, &it.name, it.items.as_deref(), it.optional, owner)?;
+        }
+        Kind::Secret(it) => {
+            let name = it.secret_name.as_deref().unwrap_or_default();
+            let owner = Owner { mode: it.default_mode, user: it.default_user };
+            to.object(ObjectKind::Secret, name, it.items.as_deref(), it.optional, owner)?;
+        }
+        Kind::DownwardApi(it) => {
+            let owner = Owner { mode: it.default_mode, user: it.default_user };
+            to.fields(it.items.as_deref(), owner)?;
+        }
+        Kind::Projected(it) => {
+            let owner = Owner { mode: it.default_mode, user: it.default_user };
+            for source in it.sources.iter().flatten() {
+                if let Some(it) = &source.config_map {
+                    to.object(ObjectKind::ConfigMap, &it.name, it.items.as_deref(), it.optional, owner)?;
+                }
+                if let Some(it) = &source.secret {
+                    to.object(ObjectKind::Secret, &it.name, it.items.as_deref(), it.optional, owner)?;
+                }
+                if let Some(it) = &source.downward_api {
+                    to.fields(it.items.as_deref(), owner)?;
+                }
+            }
+        }
+        _ => return Ok(None),
+    }
+    let files = to.files;
+    no_file_is_a_directory(&files)?;
+    Ok(Some(files))
+}
+
+/// Every object that the volume is made of, as far as it is there, is immutable.
+#[must_use]
+pub fn is_immutable(kind: Kind<'_>, namespace: &str, objects: &Objects) -> bool {
+    let is = |kind: ObjectKind, name: &str| {
+        let key = ObjectKey { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        objects.get(&key).is_some_and(|object| object.immutable)
+    };
+    match kind {
+        Kind::ConfigMap(it) => is(ObjectKind::ConfigMap, &it.name),
+        Kind::Secret(it) => is(ObjectKind::Secret, it.secret_name.as_deref().unwrap_or_default()),
+        Kind::Projected(it) => it.sources.iter().flatten().all(|source| {
+            source.config_map.as_ref().is_none_or(|it| is(ObjectKind::ConfigMap, &it.name))
+                && source.secret.as_ref().is_none_or(|it| is(ObjectKind::Secret, &it.name))
+        }),
+        _ => false,
+    }
+}
+
+/// What files get that say nothing themselves.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    mode: Option<i32>,
+    user: Option<i64>,
+}
+
+struct Rendering<'a> {
+    facts: &'a Facts<'a>,
+    objects: &'a Objects,
+    files: Payload,
+}
+
+impl Rendering<'_> {
+    fn object(
+        &mut self,
+        kind: ObjectKind,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+        owner: Owner,
+    ) -> Result<(), String> {
+        let optional = optional.unwrap_or(false);
+        let namespace = self.facts.pod.key.namespace.clone();
+        let key = ObjectKey { kind, namespace, name: name.to_owned() };
+        let Some(object) = self.objects.get(&key).map(Arc::as_ref) else {
+            return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.lower())) };
+        };
+        match items.filter(|items| !items.is_empty()) {
+            None => {
+                for (key, value) in entries(object) {
+                    self.put(key, value.to_vec(), None, None, owner)?;
+                }
+            }
+            Some(items) => {
+                for item in items {
+                    match entry(object, &item.key) {
+                        Some(value) => self.put(&item.path, value.to_vec(), item.mode, item.user, owner)?,
+                        None if optional => {}
+                        None if kind == ObjectKind::Secret => {
+                            return Err(format!("references non-existent secret key: {}", item.key));
+                        }
+                        None => {
+                            return Err(format!(
+                                "configmap references non-existent config key: {}",
+                                item.key
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, items: Option<&[DownwardAPIVolumeFile]>, owner: Owner) -> Result<(), String> {
+        for item in items.unwrap_or_default() {
+            let value = match (&item.field_ref, &item.resource_field_ref) {
+                (Some(field), _) => downward::field(&field.field_path, self.facts)?,
+                (None, Some(resource)) => downward::resource(resource, self.facts, "")?,
+                (None, None) => continue,
+            };
+            self.put(&item.path, value.into_bytes(), item.mode, item.user, owner)?;
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        path: &str,
+        data: Vec<u8>,
+        mode: Option<i32>,
+        user: Option<i64>,
+        owner: Owner,
+    ) -> Result<(), String> {
+        let path = layout::inside(path)?.join("/");
+        let mode = mode.or(owner.mode).unwrap_or(DEFAULT_MODE).cast_unsigned() & 0o777;
+        let user = user.or(owner.user).and_then(|user| u32::try_from(user).ok());
+        self.files.insert(path, PayloadFile { data, mode, user });
+        Ok(())
+    }
+}
+
+fn no_file_is_a_directory(files: &Payload) -> Result<(), String> {
+    for path in files.keys() {
+        let parents = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+        if let Some(parent) = parents.into_iter().find(|parent| files.contains_key(*parent)) {
+            return Err(format!("invalid path: {path} is below the file {parent}"));
+        }
+    }
+    Ok(())
+}
+
+/// Keys and values; of a ConfigMap `binaryData` too.
+fn entries(object: &LocalObject) -> Vec<(&str, &[u8])> {
+    match &object.content {
+        Content::ConfigMap { data, binary } => {
+            let text = data.iter().map(|(k, v)| (k.as_str(), v.as_bytes()));
+            text.chain(binary.iter().map(|(k, v)| (k.as_str(), v.as_slice()))).collect()
+        }
+        Content::Secret { data, .. } => data.iter().map(|(k, v)| (k.as_str(), v.expose())).collect(),
+        Content::Claim { .. } => Vec::new(),
+    }
+}
+
+fn entry<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {
+    match &object.content {
+        Content::ConfigMap { data, binary } => {
+            data.get(key).map(String::as_bytes).or_else(|| binary.get(key).map(Vec::as_slice))
+        }
+        Content::Secret { data, .. } => data.get(key).map(|value| value.expose()),
+        Content::Claim { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! Setting up a pod's volumes on the host. Every step finds out what is there already, so that a daemon that
+//! was killed at any point, or a machine that lost its tmpfs, ends up with the same.
+//!
+//! Never here: deciding when; anything below a directory that a container may write to, but by descriptors.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, NFSVolumeSource, Volume};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, openat, stat};
+use rustix::io::Errno;
+
+use super::layout::{self, Kind};
+use super::manager::Node;
+use super::walk::{self, DIRECTORY, Ownership};
+use super::{Failure, SetUp, atomic, helper, mounts, payload};
+use crate::clock::Clock as _;
+use crate::downward::Facts;
+use crate::manifest::quantity;
+use crate::object::{Content, ObjectKey, ObjectKind, Objects};
+use crate::pod::DesiredPod;
+use crate::qos;
+
+/// Of a directory that others than root have no business in.
+pub(super) const PRIVATE: u32 = 0o750;
+/// Policy by which a volume with the right root is left alone.
+const ON_MISMATCH: &str = "OnRootMismatch";
+
+/// Sets up every volume of a pod; what does not work holds up none of the others. `slow` is told of changes
+/// of ownership that take long.
+pub(super) fn all(node: &Node, order: &SetUp, slow: &mut dyn FnMut(&str, u64)) -> Vec<Failure> {
+    let mut failed = Vec::new();
+    for volume in layout::volumes(&order.pod) {
+        let one = One { node, pod: &order.pod, objects: &order.objects, volume };
+        let mut slow = |count: u64| slow(&volume.name, count);
+        if let Err(Trouble { why, usable }) = one.set_up(&mut slow) {
+            failed.push(Failure { volume: volume.name.clone(), why, usable });
+        }
+    }
+    failed
+}
+
+/// Why a volume could not be set up.
+struct Trouble {
+    why: String,
+    /// It holds what it held before, and containers may go on with that.
+    usable: bool,
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Trouble {
+        Trouble { why, usable: false }
+    }
+}
+
+fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
+    move |error| Trouble::from(format!("{what} {}: {error}", path.display()))
+}
+
+struct One<'a> {
+    node: &'a Node,
+    pod: &'a DesiredPod,
+    objects: &'a Objects,
+    volume: &'a Volume,
+}
+
+impl One<'_> {
+    fn set_up(&self, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+        let kind = Kind::of(self.volume);
+        match kind {
+            Kind::EmptyDir(spec) => self.empty_dir(spec, slow),
+            Kind::HostPath(spec) => Ok(host_path(&spec.path, spec.type_.as_deref().unwrap_or_default())?),
+            Kind::Claim(spec) => self.claim(&spec.claim_name, spec.read_only.unwrap_or(false), slow),
+            Kind::Nfs(spec) => self.nfs(spec),
+            Kind::Other => Err("no volume plugin matched".to_owned().into()),
+            _ => self.written(kind),
+        }
+    }
+
+    /// The volume's own directory, made when it is missing.
+    fn directory(&self, mode: u32) -> Result<(OwnedFd, PathBuf), Trouble> {
+        let plugin = Kind::of(self.volume).plugin().unwrap_or_default();
+        let parts = [layout::VOLUMES, plugin];
+        let (parent, path) = self.pod_directory(&parts)?;
+        let path = path.join(&self.volume.name);
+        let made = walk::make_below(parent.as_fd(), &[&self.volume.name], mode);
+        Ok((made.map_err(cannot("cannot make", &path))?, path))
+    }
+
+    /// A directory below the pod's.
+    fn pod_directory(&self, parts: &[&str]) -> Result<(OwnedFd, PathBuf), Trouble> {
+        let mut all = vec!["pods", self.pod.uid.as_str()];
+        all.extend(parts);
+        let root = self.node.root()?;
+        let path = layout::below(&root, &all).ok_or_else(|| format!("{:?} is no name", self.pod.uid))?;
+        let at = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let at = at.map_err(io::Error::from).map_err(cannot("cannot open", &root))?;
+        let made = walk::make_below(at.as_fd(), &all, PRIVATE).map_err(cannot("cannot make", &path))?;
+        Ok((made, path))
+    }
+
+    /// Where it is written that the volume was set up completely: it is not done again in this pod's life.
+    fn ready(&self, plugin: &str, name: &str) -> Result<Ready, Trouble> {
+        let (at, path) = self.pod_directory(&[layout::PLUGINS, plugin, name])?;
+        Ok(Ready { at, path })
+    }
+
+    fn group(&self) -> Option<u32> {
+        let group = self.pod.spec.security_context.as_ref().and_then(|context| context.fs_group);
+        group.and_then(|group| u32::try_from(group).ok())
+    }
+
+    fn own(
+        &self,
+        path: &Path,
+        policy: bool,
+        read_only: bool,
+        slow: &mut dyn FnMut(u64),
+    ) -> Result<(), Trouble> {
+        let Some(group) = self.group() else { return Ok(()) };
+        let context = self.pod.spec.security_context.as_ref();
+        let only_on_mismatch =
+            policy && context.is_some_and(|c| c.fs_group_change_policy.as_deref() == Some(ON_MISMATCH));
+        let open = rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+        let done =
+            open.and_then(|top| walk::own(top, Ownership { group, read_only, only_on_mismatch, slow }));
+        done.map_err(cannot("applyFSGroup failed for", path))
+    }
+
+    fn empty_dir(
+        &self,
+        spec: Option<&EmptyDirVolumeSource>,
+        slow: &mut dyn FnMut(u64),
+    ) -> Result<(), Trouble> {
+        let medium = spec.and_then(|spec| spec.medium.as_deref()).unwrap_or_default();
+        let given = spec.and_then(|spec| spec.mode).map(|mode| mode.cast_unsigned() & 0o7777);
+        let limit = spec.and_then(|spec| spec.size_limit.as_ref());
+        let limit = limit.and_then(|limit| quantity::value(&limit.0).ok());
+        let (dir, path) = self.directory(given.unwrap_or(0o777))?;
+        let ready = self.ready(layout::EMPTY_DIR, &self.volume.name)?;
+        let is_mounted = if medium.is_empty() { false } else { is_mounted(&path)? };
+        if ready.is_set() && (medium.is_empty() || is_mounted) {
+            return Ok(());
+        }
+        drop(dir);
+        let open = || {
+            let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+            opened.map_err(cannot("cannot open", &path))
+        };
+        match medium {
+            "" => {
+                // Also when a death came between making it and this.
+                let mode = Mode::from_raw_mode(given.unwrap_or(0o777));
+                fchmod(&open()?, mode).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
+            }
+            "Memory" => {
+                if !is_mounted {
+                    let size = self.memory_size(limit);
+                    mounts::tmpfs(&open()?, size).map_err(cannot("cannot mount a tmpfs on", &path))?;
+                }
+                if let Some(mode) = given {
+                    let changed = fchmod(&open()?, Mode::from_raw_mode(mode)).map_err(io::Error::from);
+                    changed.map_err(cannot("cannot open up", &path))?;
+                }
+            }
+            _ => {
+                let page = self.page_size(medium)?;
+                if !is_mounted {
+                    let size = limit.and_then(|limit| u64::try_from(limit).ok()).filter(|size| *size > 0);
+                    let mounted = mounts::huge_pages(&open()?, page, size);
+                    mounted.map_err(cannot("cannot mount huge pages on", &path))?;
+                }
+            }
+        }
+        if !medium.is_empty() {
+            self.node.docker_sees(&path)?;
+        }
+        self.own(&path, false, false, slow)?;
+        ready.set()
+    }
+
+    /// The smallest of what the node has, what the pod may use, and what the volume may grow to.
+    fn memory_size(&self, limit: Option<i64>) -> Option<u64> {
+        let limits: Vec<i64> = self
+            .pod
+            .containers()
+            .map(|(_, container)| qos::limit(container.resources.as_ref(), "memory"))
+            .collect();
+        let of_pod = limits.iter().fold(0_i64, |sum, limit| sum.saturating_add(*limit));
+        let of_pod = Some(of_pod).filter(|_| limits.iter().all(|limit| *limit > 0));
+        let all = [Some(self.node.allocatable.memory), of_pod, limit];
+        let least = all.into_iter().flatten().filter(|size| *size > 0).min()?;
+        u64::try_from(least).ok()
+    }
+
+    fn page_size(&self, medium: &str) -> Result<u64, Trouble> {
+        let bytes = |text: &str| quantity::value(text).ok().and_then(|size| u64::try_from(size).ok());
+        if let Some(size) = medium.strip_prefix("HugePages-") {
+            return bytes(size).ok_or_else(|| format!("unknown storage medium {medium:?}").into());
+        }
+        if medium != "HugePages" {
+            return Err(format!("unknown storage medium {medium:?}").into());
+        }
+        let mut sizes: Vec<u64> = Vec::new();
+        for (_, container) in self.pod.containers() {
+            let resources = container.resources.as_ref();
+            let names = resources.and_then(|r| r.requests.as_ref()).into_iter().flatten();
+            let names = names.chain(resources.and_then(|r| r.limits.as_ref()).into_iter().flatten());
+            sizes.extend(names.filter_map(|(name, _)| bytes(name.strip_prefix("hugepages-")?)));
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        match sizes.as_slice() {
+            [size] => Ok(*size),
+            [] => Err(format!(
+                "medium {medium}: hugePages storage requested, but there is no resource request for huge pages"
+            )
+            .into()),
+            _ => Err(format!("medium {medium}: more than one size of huge pages is requested").into()),
+        }
+    }
+
+    /// A volume whose files podkeeper writes.
+    fn written(&self, kind: Kind<'_>) -> Result<(), Trouble> {
+        let (dir, path) = self.directory(0o777)?;
+        let in_memory = !matches!(kind, Kind::ConfigMap(_));
+        let dir = if in_memory {
+            if !is_mounted(&path)? {
+                let memory = u64::try_from(self.node.allocatable.memory).ok().filter(|size| *size > 0);
+                mounts::tmpfs(&dir, memory).map_err(cannot("cannot mount a tmpfs on", &path))?;
+            }
+            self.node.docker_sees(&path)?;
+            let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+            opened.map_err(cannot("cannot open", &path))?
+        } else {
+            // Whatever an earlier one left.
+            fchmod(&dir, Mode::from_raw_mode(0o777))
+                .map_err(io::Error::from)
+                .map_err(cannot("cannot open up", &path))?;
+            dir
+        };
+        let there = atomic::is_written(&dir).map_err(cannot("cannot read", &path))?;
+        if there && payload::is_immutable(kind, &self.pod.key.namespace, self.objects) {
+            return Ok(());
+        }
+        let facts = Facts {
+            pod: self.pod,
+            node_name: &self.node.name,
+            host_ips: &[],
+            pod_ips: &[],
+            allocatable: &self.node.allocatable,
+        };
+        let files = payload::render(kind, &facts, self.objects);
+        let files = files.map_err(|why| Trouble { why, usable: there })?.unwrap_or_default();
+        self.mount_points(&dir).map_err(cannot("cannot make mount points in", &path))?;
+        let group = self.group();
+        let written = atomic::write(&dir, &files, group, self.node.clock.now().wall);
+        written.map_err(|error| Trouble {
+            why: format!("error writing payload to {}: {error}", path.display()),
+            usable: there,
+        })?;
+        if let Some(group) = group {
+            let given = walk::own_one(&dir, group, true);
+            given.map_err(cannot("applyFSGroup failed for", &path))?;
+        }
+        Ok(())
+    }
+
+    /// What other volumes are mounted on, inside this one: nobody can make it later.
+    fn mount_points(&self, dir: &OwnedFd) -> io::Result<()> {
+        for point in super::nested(self.pod, &self.volume.name) {
+            let parts: Vec<&str> = point.split('/').collect();
+            match walk::make_below(dir.as_fd(), &parts, 0o755) {
+                Ok(_) => {}
+                // A file of that name is the mount point then.
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+                Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// On this node's own disk. That the pod uses it stands in its directory, as a link that nobody follows.
+    fn claim(&self, name: &str, read_only: bool, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+        let namespace = &self.pod.key.namespace;
+        let key = ObjectKey {
+            kind: ObjectKind::PersistentVolumeClaim,
+            namespace: namespace.clone(),
+            name: name.to_owned(),
+        };
+        let alone = match self.objects.get(&key).map(|object| &object.content) {
+            Some(Content::Claim { access_modes, .. }) => {
+                access_modes.iter().any(|mode| mode == "ReadWriteOncePod")
+            }
+            _ => {
+                return Err(format!(
+                    "error processing PVC {namespace}/{name}: failed to fetch PVC from API server: persistentvolumeclaim {name:?} not found"
+                )
+                .into());
+            }
+        };
+        let root = self.node.root()?;
+        let parts = [layout::LOCAL_STORAGE, namespace, name];
+        let path = layout::below(&root, &parts).ok_or_else(|| format!("{name:?} is no name"))?;
+        let (users, _) = self.pod_directory(&[layout::VOLUMES, layout::LOCAL])?;
+        {
+            // One at a time: of two pods that want it alone one has to come first.
+            let _turn = self.node.claims();
+            if alone && let Some(other) = self.node.other_user(&root, &self.pod.uid, name, &path) {
+                return Err(format!(
+                    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode: {other}"
+                )
+                .into());
+            }
+            match rustix::fs::symlinkat(&path, &users, name) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(cannot("cannot mark the use of", &path)(error.into())),
+            }
+        }
+        let open = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let made = open.map_err(io::Error::from).and_then(|at| {
+            let parent = walk::make_below(at.as_fd(), &[layout::LOCAL_STORAGE, namespace], PRIVATE)?;
+            // Whoever the container runs as: nobody else gets as far as here.
+            walk::make_below(parent.as_fd(), &[name], 0o777)
+        });
+        made.map_err(cannot("cannot make", &path))?;
+        let ready = self.ready(layout::LOCAL, name)?;
+        if !ready.is_set() {
+            self.own(&path, true, read_only, slow)?;
+            ready.set()?;
+        }
+        Ok(())
+    }
+
+    fn nfs(&self, spec: &NFSVolumeSource) -> Result<(), Trouble> {
+        let (_dir, path) = self.directory(PRIVATE)?;
+        if is_mounted(&path)? {
+            return Ok(());
+        }
+        helper::mount_nfs(&spec.server, &spec.path, spec.read_only.unwrap_or(false), &path)?;
+        self.node.docker_sees(&path)?;
+        Ok(())
+    }
+}
+
+fn is_mounted(path: &Path) -> Result<bool, Trouble> {
+    let table = mounts::table().map_err(cannot("cannot read the mounts for", path))?;
+    Ok(mounts::at(&table, path).is_some())
+}
+
+/// A file that says that a volume is complete.
+struct Ready {
+    at: OwnedFd,
+    path: PathBuf,
+}
+
+impl Ready {
+    fn is_set(&self) -> bool {
+        rustix::fs::statat(&self.at, "ready", rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    fn set(&self) -> Result<(), Trouble> {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(&self.at, "ready", flags, Mode::from_raw_mode(0o640)).map(drop);
+        made.map_err(io::Error::from).map_err(cannot("cannot write to", &self.path))
+    }
+}
+
+/// What stands at the path is of the wanted type; made where the type says so, and where the kubelet leaves
+/// it to Docker.
+fn host_path(path: &str, wanted: &str) -> Result<(), String> {
+    if path.split('/').any(|part| part == "..") {
+        return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
+    }
+    let found = match stat(path) {
+        Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
+        Err(Errno::NOENT) => None,
+        Err(error) => return Err(format!("hostPath {path}: {}", io::Error::from(error))),
+    };
+    let failed = |what: &str| Err(format!("hostPath type check failed: {path} is not {what}"));
+    let is = |kind: FileType, what: &str| if found == Some(kind) { Ok(()) } else { failed(what) };
+    match wanted {
+        "" if found.is_some() => Ok(()),
+        "DirectoryOrCreate" if found.is_some() => is(FileType::Directory, "a directory"),
+        "" | "DirectoryOrCreate" => {
+            std::fs::create_dir_all(path).map_err(|error| format!("hostPath {path}: {error}"))?;
+            let opened = std::fs::File::open(path).map_err(|error| format!("hostPath {path}: {error}"))?;
+            fchmod(&opened, Mode::from_raw_mode(0o755))
+                .map_err(|error| format!("hostPath {path}: {}", io::Error::from(error)))
+        }
+        "Directory" => is(FileType::Directory, "a directory"),
+        "FileOrCreate" if found.is_none() => {
+            // Its directory is not made.
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o644);
+            let made = rustix::fs::open(path, flags, mode).and_then(|made| fchmod(&made, mode));
+            made.map_err(|error| format!("hostPath {path}: {}", io::Error::from(error)))
+        }
+        // As upstream, anything but a directory is a file here.
+        "FileOrCreate" | "File" => match found {
+            Some(FileType::Directory) | None => failed("a file"),
+            Some(_) => Ok(()),
+        },
+        "Socket" => is(FileType::Socket, "a socket file"),
+        "CharDevice" => is(FileType::CharacterDevice, "a character device"),
+        "BlockDevice" => is(FileType::BlockDevice, "a block device"),
+        other => Err(format!("{other} is an invalid volume type")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What cannot be set up, and what is done again; what containers see of it is tested on the real Docker.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, unbounded};
+
+use super::*;
+use crate::allocatable::Allocatable;
+use crate::clock::System;
+use crate::object::testing::snapshot;
+use crate::plan::testing;
+use crate::volumes::manager::{Hand, Settings, Volumes};
+use crate::volumes::{Order, Report};
+
+struct Rig {
+    base: PathBuf,
+    volumes: Volumes,
+    hand: Hand,
+    told: Receiver<Report>,
+}
+
+fn rig(name: &str) -> Rig {
+    rig_in(&crate::cli::scratch(name))
+}
+
+fn rig_in(base: &Path) -> Rig {
+    let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
+    let settings = Settings { root: base.to_owned(), name: "n".into(), allocatable, docker: None };
+    let volumes = Volumes::new(settings, System::start());
+    let (tell, told) = unbounded();
+    let hand = Hand::new(&volumes, Arc::new(move |report| tell.send(report).unwrap()));
+    Rig { base: base.to_owned(), volumes, hand, told }
+}
+
+impl Rig {
+    /// Sets up the volumes (YAML) of a pod; what failed, in words.
+    fn set_up(&self, uid: &str, volumes: &str, objects: &str) -> String {
+        let spec =
+            format!("{{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}], volumes: {volumes}}}");
+        let mut pod = testing::pod(&spec);
+        pod.uid = uid.to_owned();
+        let objects = if objects.is_empty() { Arc::default() } else { snapshot(objects) };
+        self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects }));
+        let Report::SetUp { failed, .. } = self.told.recv().unwrap() else { panic!("another report") };
+        let words = failed.iter().map(|f| f.why.replace(&self.base.display().to_string(), "ROOT"));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    fn tear_down(&self, uid: &str) -> Result<(), String> {
+        self.hand.order(Order::TearDown { uid: uid.to_owned() });
+        match self.told.recv().unwrap() {
+            Report::TornDown { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn end(self) {
+        for uid in ["a", "b", "c"] {
+            self.tear_down(uid).unwrap();
+        }
+        let table = mounts::table().unwrap();
+        assert_eq!(
+            mounts::below(&table, &fs::canonicalize(&self.base).unwrap()),
+            Vec::<&mounts::Mounted>::new()
+        );
+        fs::remove_dir_all(self.base).unwrap();
+    }
+}
+
+#[test]
+fn types_of_host_paths() {
+    let rig = rig("set-up-host-path");
+    let base = rig.base.clone();
+    fs::write(base.join("file"), "").unwrap();
+    fs::create_dir(base.join("dir")).unwrap();
+    symlink("file", base.join("link")).unwrap();
+    let _socket = UnixListener::bind(base.join("socket")).unwrap();
+    let check = |path: &str, kind: &str, expected: &str| {
+        let path =
+            if path.starts_with('/') { path.to_owned() } else { base.join(path).display().to_string() };
+        let volumes = format!("[{{name: v, hostPath: {{path: '{path}', type: '{kind}'}}}}]");
+        assert_eq!(rig.set_up("a", &volumes, ""), expected, "{path} {kind}");
+    };
+    let not = |path: &str, what: &str| format!("hostPath type check failed: {path} is not {what}");
+    check("dir", "", "");
+    check("file", "", "");
+    check("made/deep", "", "");
+    check("dir", "Directory", "");
+    check("file", "Directory", &not("ROOT/file", "a directory"));
+    check("missing", "Directory", &not("ROOT/missing", "a directory"));
+    check("made/too", "DirectoryOrCreate", "");
+    check("file", "DirectoryOrCreate", &not("ROOT/file", "a directory"));
+    check("file", "File", "");
+    check("link", "File", "");
+    check("dir", "File", &not("ROOT/dir", "a file"));
+    check("missing", "File", &not("ROOT/missing", "a file"));
+    check("new", "FileOrCreate", "");
+    check("new", "FileOrCreate", "");
+    check("dir", "FileOrCreate", &not("ROOT/dir", "a file"));
+    check("no/parent", "FileOrCreate", "hostPath ROOT/no/parent: No such file or directory (os error 2)");
+    check("socket", "Socket", "");
+    check("file", "Socket", &not("ROOT/file", "a socket file"));
+    check("/dev/null", "CharDevice", "");
+    check("/dev/null", "BlockDevice", &not("/dev/null", "a block device"));
+    check("file", "CharDevice", &not("ROOT/file", "a character device"));
+    check("file", "Pipe", "Pipe is an invalid volume type");
+    check("/a/../etc", "", "invalid HostPath `/a/../etc`: must not contain '..'");
+    let mode = |path: &str| fs::metadata(base.join(path)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("made/deep"), mode("made/too"), mode("new")), (0o755, 0o755, 0o644));
+    rig.end();
+}
+
+#[test]
+fn what_cannot_be_had() {
+    let rig = rig("set-up-failures");
+    let check = |volume: &str, expected: &str| {
+        assert_eq!(rig.set_up("a", &format!("[{{name: v, {volume}}}]"), ""), expected, "{volume}");
+    };
+    check("emptyDir: {medium: Disk}", "unknown storage medium \"Disk\"");
+    check(
+        "emptyDir: {medium: HugePages}",
+        "medium HugePages: hugePages storage requested, but there is no resource request for huge pages",
+    );
+    check("emptyDir: {medium: HugePages-x}", "unknown storage medium \"HugePages-x\"");
+    check("csi: {driver: x}", "no volume plugin matched");
+    check("configMap: {name: c}", "configmap \"c\" not found");
+    check(
+        "persistentVolumeClaim: {claimName: p}",
+        "error processing PVC default/p: failed to fetch PVC from API server: persistentvolumeclaim \"p\" not found",
+    );
+    // One does not hold up the others.
+    let both = rig.set_up("a", "[{name: bad, secret: {secretName: s}}, {name: good, emptyDir: {}}]", "");
+    assert_eq!(both, "secret \"s\" not found");
+    assert!(rig.base.join("pods/a/volumes/kubernetes.io~empty-dir/good").is_dir());
+    rig.end();
+}
+
+#[test]
+fn a_claim_of_one_pod_is_no_other_s() {
+    let claim = |mode: &str| {
+        format!(
+            "---\n{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: p}}, spec: {{accessModes: [{mode}], resources: {{requests: {{storage: 1}}}}}}}}\n"
+        )
+    };
+    let rig = rig("set-up-claim");
+    let volume = "[{name: v, persistentVolumeClaim: {claimName: p}}]";
+    assert_eq!(rig.set_up("a", volume, &claim("ReadWriteOnce")), "");
+    assert_eq!(rig.set_up("b", volume, &claim("ReadWriteMany")), "");
+    let refused = rig.set_up("c", volume, &claim("ReadWriteOncePod"));
+    assert!(refused.starts_with("node has pod using PersistentVolumeClaim with the same name"), "{refused}");
+    fs::write(rig.base.join("local-storage/default/p/data"), "kept").unwrap();
+    rig.tear_down("a").unwrap();
+    rig.tear_down("b").unwrap();
+    assert_eq!(rig.set_up("c", volume, &claim("ReadWriteOncePod")), "");
+    assert_eq!(rig.set_up("c", volume, &claim("ReadWriteOncePod")), "", "its own use does not count");
+    rig.tear_down("c").unwrap();
+    assert_eq!(fs::read(rig.base.join("local-storage/default/p/data")).unwrap(), b"kept");
+    assert!(!rig.base.join("pods/c").exists());
+    rig.end();
+}
+
+#[test]
+fn an_empty_directory_is_set_up_once_and_one_in_memory_after_each_boot() {
+    let rig = rig("set-up-empty-dir");
+    let volumes = "[{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory, sizeLimit: 1Mi}}, {name: t, emptyDir: {mode: 1023}}]";
+    assert_eq!(rig.set_up("a", volumes, ""), "");
+    let at = |name: &str| rig.base.join("pods/a/volumes/kubernetes.io~empty-dir").join(name);
+    let mode = |name: &str| fs::metadata(at(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("d"), mode("m"), mode("t")), (0o777, 0o1777, 0o1777));
+    fs::set_permissions(at("d"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(at("m").join("f"), "").unwrap();
+    assert_eq!(rig.set_up("a", volumes, ""), "");
+    assert_eq!(mode("d"), 0o700, "the container may have changed it");
+    assert!(at("m").join("f").exists());
+    mounts::end(&at("m")).unwrap();
+    assert_eq!(rig.set_up("a", volumes, ""), "");
+    assert!(!at("m").join("f").exists());
+    let table = mounts::table().unwrap();
+    assert!(mounts::at(&table, &fs::canonicalize(at("m")).unwrap()).is_some());
+    rig.end();
+}
+
+/// The sweep takes what nobody has, and leaves what a worker has.
+#[test]
+fn a_sweep_takes_down_what_nobody_wants() {
+    let rig = rig("set-up-sweep");
+    let volumes = "[{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]";
+    assert_eq!(rig.set_up("a", volumes, ""), "");
+    // As an earlier daemon would have left it.
+    let other = rig_in(&rig.base);
+    for uid in ["b", "c"] {
+        assert_eq!(other.set_up(uid, volumes, ""), "");
+        fs::write(rig.base.join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/d/f"), "").unwrap();
+    }
+    fs::write(rig.base.join("pods/c/etc-hosts"), "somebody else's").unwrap();
+    rig.volumes.sweep(&["b".to_owned()].into());
+    assert!(rig.base.join("pods/a/volumes").exists() && rig.base.join("pods/b/volumes").exists());
+    let left = fs::read_dir(rig.base.join("pods/c")).unwrap().map(|e| e.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["etc-hosts"]);
+    rig.end();
+}

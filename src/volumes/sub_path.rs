@@ -1,0 +1,170 @@
+//! Parts of volumes (spec/11 section 7). A container may write to its volume while this works, and puts links
+//! there that lead anywhere: so every part of the path is opened by itself, a link is read and walked like a
+//! path, and nothing ever leaves the volume (kubernetes/kubernetes#56625, CVE-2017-1002101, CVE-2021-25741).
+//! What was found is bound by its descriptor, so that exchanging it afterwards changes nothing.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlinkat, stat};
+use rustix::io::Errno;
+
+use super::manager::Node;
+use super::set_up::PRIVATE;
+use super::walk::{self, DIRECTORY, HANDLE};
+use super::{SubPath, layout, mounts};
+use crate::limits;
+
+/// Mode of a file that another one is bound to.
+const TARGET_FILE: u32 = 0o640;
+
+/// Binds a part of a volume to its place.
+///
+/// # Errors
+/// What the container is told; the details are logged.
+pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
+    let told = |what: &str, why: &str| {
+        log::warn!(
+            "pod {}: subPath {:?} of volume {} cannot be shown to container {}: {why}",
+            wanted.uid,
+            wanted.path,
+            wanted.volume,
+            wanted.container
+        );
+        Err(format!(
+            "failed to {what} for volumeMount {:?} of container {:?}",
+            wanted.volume, wanted.container
+        ))
+    };
+    let found = match resolve(&wanted.base, &wanted.path) {
+        Ok(found) => found,
+        Err((Step::Make, why)) => return told("create subPath directory", &why.to_string()),
+        Err((Step::Open, why)) => return told("prepare subPath", &why.to_string()),
+    };
+    match bind(node, wanted, &found) {
+        Ok(()) => Ok(()),
+        Err(why) => told("prepare subPath", &why),
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Make,
+    Open,
+}
+
+/// A handle of what the path leads to inside `base`. Directories that are missing are made.
+pub(super) fn resolve(base: &Path, path: &str) -> Result<OwnedFd, (Step, io::Error)> {
+    let open = |error: Errno| (Step::Open, error.into());
+    let outside = || (Step::Open, io::Error::other("it leads out of the volume"));
+    // The base itself is the operator's: a hostPath may be a link.
+    let base = rustix::fs::open(base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(open)?;
+    let mode = fstat(&base).map_err(open)?.st_mode & 0o7777;
+    let mut way = vec![base];
+    let mut to_go: Vec<String> = split(path);
+    let mut links = 0;
+    while let Some(part) = to_go.pop() {
+        if part == ".." {
+            way.pop();
+            if way.is_empty() {
+                return Err(outside());
+            }
+            continue;
+        }
+        let Some(here) = way.last() else { return Err(outside()) };
+        let found = match openat(here, part.as_str(), HANDLE, Mode::empty()) {
+            Err(Errno::NOENT) => make(here, &part, mode).map_err(|error| (Step::Make, error))?,
+            other => other.map_err(open)?,
+        };
+        match FileType::from_raw_mode(fstat(&found).map_err(open)?.st_mode) {
+            FileType::Symlink => {
+                links += 1;
+                let target = readlinkat(&found, c"", Vec::new()).map_err(open)?;
+                let target = target.into_string().map_err(|_| outside())?;
+                if target.starts_with('/') {
+                    return Err(outside());
+                }
+                to_go.extend(split(&target));
+                if links > limits::SUB_PATH_LINKS || to_go.len() > limits::SUB_PATH_PARTS {
+                    return Err(open(Errno::LOOP));
+                }
+            }
+            FileType::Directory => way.push(found),
+            _ if to_go.is_empty() => way.push(found),
+            _ => return Err(open(Errno::NOTDIR)),
+        }
+        if way.len() > limits::SUB_PATH_PARTS {
+            return Err(open(Errno::NAMETOOLONG));
+        }
+    }
+    way.pop().ok_or_else(outside)
+}
+
+/// The parts, the last one first.
+fn split(path: &str) -> Vec<String> {
+    path.split('/').rev().filter(|part| !matches!(*part, "" | ".")).map(str::to_owned).collect()
+}
+
+fn make(at: &OwnedFd, name: &str, mode: u32) -> io::Result<OwnedFd> {
+    match mkdirat(at, name, Mode::from_raw_mode(mode)) {
+        Ok(()) => {
+            let made = openat(at, name, DIRECTORY, Mode::empty())?;
+            // Whatever the umask is.
+            fchmod(&made, Mode::from_raw_mode(mode))?;
+            Ok(made)
+        }
+        Err(Errno::EXIST) => Ok(openat(at, name, HANDLE, Mode::empty())?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
+    let words = |error: io::Error| error.to_string();
+    let root = node.root()?;
+    let SubPath { uid, volume, container, index, .. } = wanted;
+    let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
+    let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
+    let table = mounts::table().map_err(words)?;
+    // Bound before: as it is wanted now, or as it was before the volume's files changed.
+    for _ in table.iter().filter(|mounted| mounted.at == place) {
+        let there = stat(&place).map_err(io::Error::from).map_err(words)?;
+        if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
+            return node.docker_sees(&place);
+        }
+        mounts::end(&place).map_err(words)?;
+    }
+    let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
+    let target = target(&root, wanted, is_directory).map_err(words)?;
+    mounts::bind(found, &target).map_err(words)?;
+    node.docker_sees(&place)
+}
+
+/// An empty directory, or an empty file.
+fn target(root: &Path, wanted: &SubPath, is_directory: bool) -> io::Result<OwnedFd> {
+    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let parts = ["pods", &wanted.uid, layout::SUB_PATHS, &wanted.volume, &wanted.container];
+    let parent = walk::make_below(at.as_fd(), &parts, PRIVATE)?;
+    let index = wanted.index.to_string();
+    if is_directory {
+        walk::make_below(parent.as_fd(), &[&index], PRIVATE).or_else(|_| {
+            // A file, of an earlier container of this name.
+            walk::remove(&parent, &index)?;
+            walk::make_below(parent.as_fd(), &[&index], PRIVATE)
+        })
+    } else {
+        let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let make = || openat(&parent, index.as_str(), flags, Mode::from_raw_mode(TARGET_FILE));
+        match make() {
+            Err(Errno::ISDIR) => {
+                rustix::fs::unlinkat(&parent, index.as_str(), rustix::fs::AtFlags::REMOVEDIR)?;
+                Ok(make()?)
+            }
+            other => Ok(other?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Taking a pod's volumes down. What is mounted is asked of the kernel, what is there of the disk: no manifest
+//! is needed, and none is believed.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::walk::{self, DIRECTORY};
+use super::{helper, layout, mounts};
+
+/// Unmounts and removes all that is below the pod's directory and of this room; then the directory itself,
+/// when it is empty. `root` must not go through links.
+///
+/// # Errors
+/// Something is in use, or the system's: what is left is left as it is, and may be tried again.
+pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
+    let Some(path) = layout::pod_dir(root, uid) else { return Ok(()) };
+    let Some((pods, pod)) = open(root, uid).map_err(|error| format!("{}: {error}", path.display()))? else {
+        return Ok(());
+    };
+    unmount_all(&path)?;
+    let failed = |part: &str| {
+        let path = path.join(part);
+        move |error: io::Error| format!("{}: {error}", path.display())
+    };
+    sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
+    volumes(&pod).map_err(failed(layout::VOLUMES))?;
+    walk::remove(&pod, layout::PLUGINS).map_err(failed(layout::PLUGINS))?;
+    // Others may have something in it.
+    _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
+    Ok(())
+}
+
+/// Nothing of this room is below the pod's directory.
+pub(super) fn is_clean(root: &Path, uid: &str) -> bool {
+    match open(root, uid) {
+        Ok(None) => true,
+        Ok(Some((_, pod))) => [layout::SUB_PATHS, layout::VOLUMES, layout::PLUGINS]
+            .iter()
+            .all(|part| matches!(statat(&pod, *part, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))),
+        Err(_) => false,
+    }
+}
+
+/// The directory of all pods, and the one of this.
+fn open(root: &Path, uid: &str) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
+    if !layout::is_one_name(uid) {
+        return Ok(None);
+    }
+    let root = match rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(root) => root,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(pods) = walk::open_below(root.as_fd(), &["pods"])? else { return Ok(None) };
+    let pod = walk::open_below(pods.as_fd(), &[uid])?;
+    Ok(pod.map(|pod| (pods, pod)))
+}
+
+fn unmount_all(path: &Path) -> Result<(), String> {
+    let table = || mounts::table().map_err(|error| format!("the mount table cannot be read: {error}"));
+    let mut first = None;
+    for mounted in mounts::below(&table()?, path) {
+        let ended = if mounted.kind.starts_with("nfs") {
+            helper::unmount_nfs(&mounted.at)
+        } else {
+            mounts::end(&mounted.at).map_err(|error| error.to_string())
+        };
+        if let Err(why) = ended {
+            first.get_or_insert_with(|| format!("{} cannot be unmounted: {why}", mounted.at.display()));
+        }
+    }
+    if let Some(why) = first {
+        return Err(why);
+    }
+    match mounts::below(&table()?, path).first() {
+        Some(left) => Err(format!("{} is still mounted", left.at.display())),
+        None => Ok(()),
+    }
+}
+
+/// What subPath mounts were bound to: never with anything in it.
+fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
+    let Some(all) = walk::open_below(pod.as_fd(), &[layout::SUB_PATHS])? else { return Ok(()) };
+    for volume in walk::names(&all)? {
+        let Some(of_volume) = walk::open_below(all.as_fd(), &[&volume])? else { continue };
+        for container in walk::names(&of_volume)? {
+            let Some(of_container) = walk::open_below(of_volume.as_fd(), &[&container])? else { continue };
+            for index in walk::names(&of_container)? {
+                match unlinkat(&of_container, index.as_str(), AtFlags::empty()) {
+                    Err(Errno::ISDIR | Errno::PERM) => rmdir(&of_container, &index)?,
+                    other => walk::gone(other)?,
+                }
+            }
+            rmdir(&of_volume, &container)?;
+        }
+        rmdir(&all, &volume)?;
+    }
+    rmdir(pod, layout::SUB_PATHS)
+}
+
+/// Each kind as it was made: what may hold somebody else's data is never removed with what is in it.
+fn volumes(pod: &OwnedFd) -> io::Result<()> {
+    let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
+    for plugin in walk::names(&all)? {
+        let of_plugin = openat(&all, plugin.as_str(), DIRECTORY, Mode::empty())?;
+        for name in walk::names(&of_plugin)? {
+            let stat = statat(&of_plugin, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+                walk::gone(unlinkat(&of_plugin, name.as_str(), AtFlags::empty()))?;
+            } else if matches!(plugin.as_str(), layout::NFS | layout::LOCAL) {
+                rmdir(&of_plugin, &name)?;
+            } else {
+                walk::remove(&of_plugin, &name)?;
+            }
+        }
+        rmdir(&all, &plugin)?;
+    }
+    rmdir(pod, layout::VOLUMES)
+}
+
+fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {
+    walk::gone(unlinkat(at, name, AtFlags::REMOVEDIR))
+}
+
+/// The other pod whose directory says that it uses this claim.
+pub(super) fn user_of(root: &Path, but: &str, claim: &str, target: &Path) -> io::Result<Option<String>> {
+    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let Some(pods) = walk::open_below(at.as_fd(), &["pods"])? else { return Ok(None) };
+    for uid in walk::names(&pods)? {
+        if uid == but {
+            continue;
+        }
+        let Ok(Some(of_pod)) = walk::open_below(pods.as_fd(), &[&uid, layout::VOLUMES, layout::LOCAL]) else {
+            continue;
+        };
+        let link = readlinkat(&of_pod, claim, Vec::new());
+        if link.is_ok_and(|link| link.to_bytes() == target.as_os_str().as_encoded_bytes()) {
+            return Ok(Some(uid));
+        }
+    }
+    Ok(None)
+}
+
+/// UIDs of all pods that have a directory.
+pub(super) fn pods(root: &Path) -> Vec<String> {
+    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let pods = at.map_err(io::Error::from).and_then(|at| walk::open_below(at.as_fd(), &["pods"]));
+    pods.ok().flatten().and_then(|pods| walk::names(&pods).ok()).unwrap_or_default()
+}

@@ -1,0 +1,324 @@
+//! Whole trees, removed or given to a group. What containers made is never trusted: no link is followed, no
+//! mount point crossed, and neither depth nor breadth costs more than a little memory.
+//!
+//! A directory is entered by its descriptor, and left by `..`, which has to be the one that it was entered
+//! from: only one descriptor is open at a time, however deep it goes.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, chmod, chownat, fstat, openat, openat2,
+    statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::limits;
+
+/// Every directory is opened so: a link in its place is an error.
+pub(super) const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+/// A handle of whatever stands there, that neither reads nor waits.
+pub(super) const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens a directory in a directory, unless it is a link or the root of another mount (`EXDEV`).
+///
+/// # Errors
+/// That, or the system's.
+pub(super) fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    match openat2(at, name, DIRECTORY, Mode::empty(), same) {
+        // Linux before 5.6, or a sandbox that does not know the call. Mounts of one file system on itself
+        // are not seen by this; the mount table has been asked before.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let found = openat(at, name, DIRECTORY, Mode::empty())?;
+            if fstat(&found)?.st_dev == fstat(at)?.st_dev { Ok(found) } else { Err(Errno::XDEV) }
+        }
+        other => other,
+    }
+}
+
+/// What is done with what is found.
+trait Visit {
+    /// Anything but a directory.
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
+    /// A directory, after all that is in it.
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()>;
+    /// The same, from outside.
+    fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()>;
+    /// Another mount's root.
+    fn mount(&mut self, name: &CStr) -> io::Result<()>;
+}
+
+/// A directory that was entered.
+struct Frame {
+    name: CString,
+    parent: (u64, u64),
+    /// Directories of the parent that are still to be entered.
+    pending: Vec<CString>,
+}
+
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut here = top;
+    let mut pending = entries(&here, visit)?;
+    loop {
+        if let Some(name) = pending.pop() {
+            match enter(&here, &name) {
+                Ok(child) => {
+                    let parent = id(&fstat(&here)?);
+                    frames.push(Frame { name, parent, pending });
+                    here = child;
+                    pending = entries(&here, visit)?;
+                }
+                Err(Errno::XDEV) => visit.mount(&name)?,
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+            continue;
+        }
+        visit.leaving(&here)?;
+        let Some(frame) = frames.pop() else { return Ok(()) };
+        let up = openat(&here, "..", DIRECTORY, Mode::empty())?;
+        if id(&fstat(&up)?) != frame.parent {
+            return Err(io::Error::other("a directory was moved meanwhile"));
+        }
+        (here, pending) = (up, frame.pending);
+        visit.left(&here, &frame.name)?;
+    }
+}
+
+/// Visits what is no directory, and gives what is one.
+fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
+    let mut directories = Vec::new();
+    for entry in Dir::read_from(at)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            },
+            kind => kind,
+        };
+        if kind == FileType::Directory {
+            directories.push(name.to_owned());
+        } else {
+            visit.file(at, name)?;
+        }
+    }
+    Ok(directories)
+}
+
+struct Remover;
+
+impl Visit for Remover {
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        gone(unlinkat(at, name, AtFlags::empty()))
+    }
+    fn leaving(&mut self, _: &OwnedFd) -> io::Result<()> {
+        Ok(())
+    }
+    fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()> {
+        gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+    }
+    fn mount(&mut self, name: &CStr) -> io::Result<()> {
+        Err(io::Error::other(format!("something is mounted at {}", name.to_string_lossy())))
+    }
+}
+
+/// What is not there is removed.
+pub(super) fn gone(result: Result<(), Errno>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes whatever stands under this name, with all that is in it.
+///
+/// # Errors
+/// Something is mounted in it, or the system's. What was removed until then is gone.
+pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
+    match unlinkat(parent, name, AtFlags::empty()) {
+        // What unlink says of a directory: the first is Linux's, the second the standard's.
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        other => return gone(other),
+    }
+    let name = CString::new(name)?;
+    match enter(parent, &name) {
+        Ok(top) => walk(top, &mut Remover)?,
+        Err(Errno::XDEV) => return Remover.mount(&name),
+        other => return gone(other.map(drop)),
+    }
+    Remover.left(parent, &name)
+}
+
+/// To whom a volume is given (spec/11 section 10).
+pub(super) struct Ownership<'a> {
+    /// `fsGroup`.
+    pub group: u32,
+    /// No container may write to it.
+    pub read_only: bool,
+    /// Skip what has the right root already (`OnRootMismatch`).
+    pub only_on_mismatch: bool,
+    /// Told when it takes long, with the count of files so far.
+    pub slow: &'a mut dyn FnMut(u64),
+}
+
+impl Ownership<'_> {
+    fn bits(&self, is_directory: bool) -> u32 {
+        match (self.read_only, is_directory) {
+            (false, false) => 0o660,
+            (false, true) => 0o2770,
+            (true, false) => 0o440,
+            (true, true) => 0o2550,
+        }
+    }
+}
+
+/// Gives a volume to a group: children first, so that an interrupted walk has not touched its root.
+///
+/// # Errors
+/// The system's; what was changed until then stays so.
+pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
+    if ownership.only_on_mismatch {
+        let stat = fstat(&top)?;
+        let bits = ownership.bits(true);
+        if stat.st_gid == ownership.group && stat.st_mode & bits == bits {
+            return Ok(());
+        }
+    }
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: limits::OWNERSHIP_SLOW };
+    walk(top, &mut owner)
+}
+
+/// Gives one directory to a group, and nothing in it.
+///
+/// # Errors
+/// The system's.
+pub(super) fn own_one(directory: &OwnedFd, group: u32, read_only: bool) -> io::Result<()> {
+    let ownership = Ownership { group, read_only, only_on_mismatch: false, slow: &mut |_| {} };
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX };
+    owner.give(directory)
+}
+
+struct Owner<'a> {
+    ownership: Ownership<'a>,
+    count: u64,
+    begun: Instant,
+    /// When it is told that it takes long.
+    next: Duration,
+}
+
+impl Owner<'_> {
+    fn give(&mut self, found: &OwnedFd) -> io::Result<()> {
+        self.count = self.count.saturating_add(1);
+        if self.begun.elapsed() >= self.next {
+            self.next = self.begun.elapsed().saturating_add(limits::OWNERSHIP_SLOW_AGAIN);
+            (self.ownership.slow)(self.count);
+        }
+        let stat = fstat(found)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let bits = self.ownership.bits(kind == FileType::Directory);
+        let has_group = stat.st_gid == self.ownership.group;
+        if !has_group {
+            let group = Some(Gid::from_raw(self.ownership.group));
+            chownat(found, c"", None, group, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        // A link has no mode of its own. After the change of group: that takes bits away.
+        if kind != FileType::Symlink && !(has_group && stat.st_mode & bits == bits) {
+            let mode = (stat.st_mode & 0o7777) | bits;
+            chmod(by_descriptor(found), Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+}
+
+/// The path of what a descriptor stands for: not even a handle needs to be opened again.
+pub(super) fn by_descriptor(found: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", found.as_raw_fd())
+}
+
+impl Visit for Owner<'_> {
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        match openat(at, name, HANDLE, Mode::empty()) {
+            Ok(found) => self.give(&found),
+            Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        self.give(directory)
+    }
+    fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+    /// Somebody else's.
+    fn mount(&mut self, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens a path below a directory, part by part, without following a link; `None` when a part is not there.
+///
+/// # Errors
+/// A part is a link or no directory, or the system's.
+pub(super) fn open_below(at: BorrowedFd<'_>, parts: &[&str]) -> io::Result<Option<OwnedFd>> {
+    let mut here = at.try_clone_to_owned()?;
+    for part in parts {
+        here = match openat(&here, *part, DIRECTORY, Mode::empty()) {
+            Ok(next) => next,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+    }
+    Ok(Some(here))
+}
+
+/// Makes a path below a directory, part by part, without following a link; what is missing gets `mode`.
+///
+/// # Errors
+/// A part is a link or no directory, or the system's.
+pub(super) fn make_below(at: BorrowedFd<'_>, parts: &[&str], mode: u32) -> io::Result<OwnedFd> {
+    let mut here = at.try_clone_to_owned()?;
+    for part in parts {
+        let made = match rustix::fs::mkdirat(&here, *part, Mode::from_raw_mode(mode)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        here = openat(&here, *part, DIRECTORY, Mode::empty())?;
+        if made {
+            // Whatever the umask is.
+            rustix::fs::fchmod(&here, Mode::from_raw_mode(mode))?;
+        }
+    }
+    Ok(here)
+}
+
+/// Names in a directory; those that are no UTF-8 are nobody's of ours.
+pub(super) fn names(at: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(at)? {
+        if let Ok(name) = entry?.file_name().to_str()
+            && !matches!(name, "." | "..")
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
+use rustix::fs::mkdirat;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::*;
+
+fn open(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, DIRECTORY, Mode::empty()).unwrap()
+}
+
+/// Directories inside one another, far deeper than a path can be long.
+fn deep(at: &Path, levels: u32) {
+    let mut here = open(at);
+    for _ in 0..levels {
+        mkdirat(&here, "directory-of-some-length", Mode::from_raw_mode(0o755)).unwrap();
+        here = openat(&here, "directory-of-some-length", DIRECTORY, Mode::empty()).unwrap();
+    }
+}
+
+#[test]
+fn a_tree_is_removed_and_links_are_not_followed() {
+    let base = crate::cli::scratch("walk-remove");
+    fs::create_dir_all(base.join("keep/me")).unwrap();
+    fs::create_dir_all(base.join("tree/a/b")).unwrap();
+    fs::write(base.join("tree/a/f"), "").unwrap();
+    symlink("../keep", base.join("tree/link")).unwrap();
+    symlink("../../keep", base.join("tree/a/link")).unwrap();
+    deep(&base.join("tree/a"), 3000);
+    let at = open(&base);
+    remove(&at, "tree").unwrap();
+    assert!(!base.join("tree").exists() && base.join("keep/me").exists());
+    symlink("keep", base.join("direct")).unwrap();
+    remove(&at, "direct").unwrap();
+    remove(&at, "nothing").unwrap();
+    assert!(base.join("keep/me").exists() && fs::symlink_metadata(base.join("direct")).is_err());
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// Bound onto itself too, which has the same device.
+#[test]
+fn a_mount_is_not_crossed() {
+    let base = crate::cli::scratch("walk-mount");
+    for dir in ["tree/a/bound", "tree/a/tmpfs", "data"] {
+        fs::create_dir_all(base.join(dir)).unwrap();
+    }
+    fs::write(base.join("data/precious"), "").unwrap();
+    let bound = base.join("tree/a/bound");
+    rustix::mount::mount_bind(base.join("data"), &bound).unwrap();
+    mount("tmpfs", base.join("tree/a/tmpfs"), "tmpfs", MountFlags::empty(), None).unwrap();
+    let at = open(&base);
+    let removed = remove(&at, "tree").unwrap_err().to_string();
+    let given = own(
+        open(&base.join("tree")),
+        Ownership { group: 7, read_only: false, only_on_mismatch: false, slow: &mut |_| {} },
+    );
+    let group = fs::metadata(base.join("data/precious")).map(|meta| meta.gid());
+    unmount(&bound, UnmountFlags::empty()).unwrap();
+    unmount(base.join("tree/a/tmpfs"), UnmountFlags::empty()).unwrap();
+    assert!(removed.starts_with("something is mounted at "), "{removed}");
+    given.unwrap();
+    assert_eq!(group.unwrap(), 0, "what is mounted there is somebody else's");
+    assert!(base.join("data/precious").exists());
+    remove(&at, "tree").unwrap();
+    fs::remove_dir_all(base).unwrap();
+}
+
+#[test]
+fn a_volume_is_given_to_a_group() {
+    let base = crate::cli::scratch("walk-own");
+    let v = base.join("v");
+    fs::create_dir_all(v.join("d")).unwrap();
+    fs::write(base.join("outside"), "").unwrap();
+    fs::write(v.join("d/f"), "").unwrap();
+    fs::write(v.join("run"), "").unwrap();
+    symlink("../../outside", v.join("d/link")).unwrap();
+    for (path, mode) in [("d", 0o700), ("d/f", 0o400), ("run", 0o4711), (".", 0o755)] {
+        fs::set_permissions(v.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    deep(&v.join("d"), 2000);
+    let told = |read_only: bool, only_on_mismatch: bool| {
+        own(open(&v), Ownership { group: 4242, read_only, only_on_mismatch, slow: &mut |_| {} }).unwrap();
+        let of = |path: &str| {
+            let meta = fs::symlink_metadata(v.join(path)).unwrap();
+            format!("{}:{:o}", meta.gid(), meta.mode() & 0o7777)
+        };
+        [of("."), of("d"), of("d/f"), of("run")].join(" ")
+    };
+    assert_eq!(told(true, false), "4242:2755 4242:2750 4242:440 4242:4751", "enough to read");
+    assert_eq!(told(false, false), "4242:2775 4242:2770 4242:660 4242:4771");
+    assert_eq!(fs::symlink_metadata(v.join("d/link")).unwrap().gid(), 4242);
+    assert_eq!(fs::metadata(base.join("outside")).unwrap().gid(), 0);
+    // The root is as it should be: nothing is walked.
+    std::os::unix::fs::chown(v.join("d/f"), None, Some(0)).unwrap();
+    assert_eq!(told(false, true), "4242:2775 4242:2770 0:660 4242:4771");
+    assert!(told(false, false).contains(" 4242:660 "));
+    std::os::unix::fs::chown(v.join("d/f"), None, Some(0)).unwrap();
+    fs::set_permissions(&v, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(told(false, true).contains(" 4242:660 "), "another root: everything is walked");
+    remove(&open(&base), "v").unwrap();
+    fs::remove_dir_all(base).unwrap();
+}

@@ -1,0 +1,555 @@
+//! Volumes on the real Docker: what a process sees, what follows a change, what is left in the end.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use podkeeper::runtime::labels;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+use serde_json::{Value, json};
+
+use super::harness::{Node, Options};
+use super::pods::{OBEYS, Pod, container};
+
+/// How soon a change of a manifest is seen inside.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What a script prints in a container, once there is one.
+fn inside(node: &Node, pod: &str, container: &str, script: &str) -> String {
+    let script = format!("{script}; true");
+    let output = node.wait_for(&format!("a command runs in {pod}/{container}"), || {
+        let output = node.podkeeper(&["exec", pod, "-c", container, "--", "sh", "-c", &script]);
+        output.status.success().then_some(output)
+    });
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+fn volumes(pod: Pod, volumes: Value, mounts: Value) -> Pod {
+    pod.set("/spec/volumes", volumes).set("/spec/containers/0/volumeMounts", mounts)
+}
+
+fn object(kind: &str, name: &str, data: Value) -> Value {
+    let field = if kind == "Secret" { "stringData" } else { "data" };
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, field: data})
+}
+
+fn claim(name: &str, mode: &str) -> String {
+    let spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}});
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec})
+        .to_string()
+}
+
+/// Directories of pods.
+fn pod_dirs(node: &Node) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(node.root().join("pods"));
+    entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Nothing of any pod is on the host any more.
+fn wait_clean(node: &Node) {
+    node.wait_until("nothing is mounted, and no pod has a directory", || {
+        node.mounts().is_empty() && pod_dirs(node).is_empty()
+    });
+}
+
+fn uid(node: &Node, pod: &str) -> String {
+    node.wait_running(pod, "app").uid
+}
+
+#[test]
+fn a_process_sees_what_was_asked_for_and_nothing_is_left() {
+    let node = Node::start();
+    let pod = volumes(
+        Pod::new("sees").and(container("other", OBEYS)),
+        json!([
+            {"name": "disk", "emptyDir": {}},
+            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
+            {"name": "config", "configMap": {"name": "c"}},
+            {"name": "secret", "secret": {"secretName": "s", "defaultMode": 0o400}},
+            {"name": "all", "projected": {"sources": [
+                {"configMap": {"name": "c", "items": [{"key": "k", "path": "a/b/c"}]}},
+                {"downwardAPI": {"items": [{"path": "uid", "fieldRef": {"fieldPath": "metadata.uid"}}]}}]}},
+            {"name": "host", "hostPath": {"path": node.base.join("host/x").display().to_string()}},
+        ]),
+        json!([
+            {"name": "disk", "mountPath": "/disk"},
+            {"name": "disk", "mountPath": "/disk-ro", "readOnly": true},
+            {"name": "memory", "mountPath": "/memory"},
+            {"name": "config", "mountPath": "/config"},
+            {"name": "secret", "mountPath": "/secret"},
+            {"name": "all", "mountPath": "/all"},
+            {"name": "host", "mountPath": "host/relative"},
+            {"name": "disk", "mountPath": "/part", "subPath": "p/q"},
+        ]),
+    );
+    let objects = [object("ConfigMap", "c", json!({"k": "v"})), object("Secret", "s", json!({"p": "w"}))];
+    node.write("sees.yaml", format!("{}\n---\n{}\n---\n{}", objects[0], objects[1], pod.text()));
+    let uid = uid(&node, "sees");
+    node.wait_running("sees", "other");
+    let mounts = inside(&node, "sees", "app", "cat /proc/self/mountinfo");
+    let of = |place: &str| {
+        let line = mounts.lines().find(|line| line.split(' ').nth(4) == Some(place));
+        line.unwrap_or_else(|| panic!("{place} is no mount: {mounts}")).to_owned()
+    };
+    for place in ["/disk", "/memory", "/host/relative", "/part"] {
+        assert!(of(place).contains(" rw,"), "{place}: {}", of(place));
+    }
+    for place in ["/disk-ro", "/config", "/secret", "/all"] {
+        assert!(of(place).contains(" ro,"), "{place}: {}", of(place));
+    }
+    for (place, is) in
+        [("/disk", false), ("/config", false), ("/memory", true), ("/secret", true), ("/all", true)]
+    {
+        assert_eq!(of(place).contains(" - tmpfs "), is, "{place}: {}", of(place));
+    }
+    let said = inside(
+        &node,
+        "sees",
+        "app",
+        "stat -c '%n %a %u:%g' /disk /disk/p/q; stat -Lc '%n %a %u:%g' /config/k /secret/p /all/a/b/c; cat /all/uid",
+    );
+    let expected =
+        "/disk 777 0:0\n/disk/p/q 777 0:0\n/config/k 644 0:0\n/secret/p 400 0:0\n/all/a/b/c 644 0:0\n";
+    assert_eq!(said, format!("{expected}{uid}"));
+    assert_eq!(inside(&node, "sees", "app", "touch /part/x; ls /disk/p/q"), "x");
+    assert_eq!(fs::metadata(node.base.join("host/x")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(node.mounts().len(), 4, "memory, secret, all, part: {:?}", node.mounts());
+    let pod_dir = node.root().join("pods").join(uid);
+    assert_eq!(fs::metadata(&pod_dir).unwrap().permissions().mode() & 0o7777, 0o750);
+    node.remove("sees.yaml");
+    wait_clean(&node);
+    assert!(node.base.join("host/x").exists(), "what is the host's stays");
+}
+
+/// Changes reach files of running containers; not those that were bound alone, nor immutable ones.
+#[test]
+fn a_changed_object_is_seen_by_a_running_process() {
+    let node = Node::start();
+    let text = |value: &str| {
+        let mut fixed = object("ConfigMap", "fixed", json!({"k": value}));
+        fixed["immutable"] = json!(true);
+        let all = [
+            object("ConfigMap", "c", json!({"k": value, value: "named"})),
+            object("Secret", "s", json!({"p": format!("secret {value}")})),
+            fixed,
+        ];
+        all.map(|one| one.to_string()).join("\n---\n")
+    };
+    node.write("objects.yaml", text("one"));
+    // Tells whenever it sees something else.
+    let script = "trap 'exit 0' TERM; while :; do now=\"$(cat /c/k) $(cat /s/p)\"; [ \"$now\" = \"$last\" ] || echo \"$now\"; last=$now; usleep 50000; done";
+    let pod = volumes(
+        Pod::new("live").script(script),
+        json!([
+            {"name": "c", "configMap": {"name": "c"}},
+            {"name": "s", "secret": {"secretName": "s"}},
+            {"name": "fixed", "configMap": {"name": "fixed"}},
+        ]),
+        json!([
+            {"name": "c", "mountPath": "/c"},
+            {"name": "s", "mountPath": "/s"},
+            {"name": "fixed", "mountPath": "/fixed"},
+            {"name": "c", "mountPath": "/alone", "subPath": "k"},
+        ]),
+    );
+    node.write("live.yaml", pod.text());
+    let before = node.wait_running("live", "app");
+    let log = || node.says(&["logs", "live"]);
+    node.wait_until("it sees the first values", || log() == "one secret one\n");
+    let begun = Instant::now();
+    node.write("objects.yaml", text("two"));
+    node.wait_until("it sees the second ones", || log().ends_with("two secret two\n"));
+    let took = begun.elapsed();
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(
+        inside(&node, "live", "app", "cat /alone; echo; cat /fixed/k; echo; ls /c"),
+        "one\none\nk\ntwo"
+    );
+    assert_eq!(node.running("live", "app").first(), Some(&before), "nothing was restarted");
+    // A new container takes the part anew.
+    node.kill_container(&before.id, "KILL");
+    node.wait_until("it runs again", || node.running("live", "app").first().is_some_and(|c| c.attempt == 1));
+    node.wait_until("its part is the new one", || inside(&node, "live", "app", "cat /alone") == "two");
+    // Without its objects it goes on with what it has, and a daemon that comes back does the same.
+    node.remove("objects.yaml");
+    node.wait_until("that is told", || {
+        node.says(&["get", "events"])
+            .contains("MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found")
+    });
+    node.restart();
+    assert_eq!(inside(&node, "live", "app", "cat /c/k"), "two");
+    node.remove("live.yaml");
+    wait_clean(&node);
+}
+
+/// An init container leaves links in a volume, and a later container asks for what is behind them.
+#[test]
+fn k56625_a_link_in_a_volume_leads_nowhere() {
+    let node = Node::start();
+    let links = "cd /v && ln -s / root && ln -s ../../../../../.. up && mkdir d && ln -s ../.. d/out && ln -s d inner && echo mine >d/f";
+    let with_mount = |mut it: Value, path: &str| {
+        it["volumeMounts"] = json!([{"name": "v", "mountPath": "/v", "subPath": path}]);
+        it
+    };
+    let mut init = container("init", links);
+    init["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    let mut pod = Pod::new("attack").init(init).set("/spec/volumes", json!([{"name": "v", "emptyDir": {}}]));
+    for (name, path) in
+        [("root", "root/var/run"), ("root2", "root"), ("up", "up"), ("out", "d/out/x"), ("fine", "inner")]
+    {
+        pod = pod.and(with_mount(container(name, OBEYS), path));
+    }
+    node.write("attack.yaml", pod.text());
+    node.wait_running("attack", "fine");
+    assert_eq!(inside(&node, "attack", "fine", "cat /v/f"), "mine", "a link that stays inside is followed");
+    for name in ["root", "root2", "up", "out"] {
+        node.wait_until(&format!("{name} is refused"), || {
+            node.waits_for("attack", name) == "CreateContainerConfigError"
+        });
+        let status = node.container_status("attack", name).unwrap();
+        let message = status.state.unwrap().waiting.unwrap().message.unwrap();
+        assert!(message.contains(&format!("for volumeMount \"v\" of container {name:?}")), "{message}");
+        assert!(node.of("attack").iter().all(|c| c.container != name));
+    }
+    node.remove("attack.yaml");
+    wait_clean(&node);
+    assert!(Path::new("/var/run").exists());
+}
+
+#[test]
+fn a_claim_of_ten_thousand_files_is_given_to_a_group_and_outlives_its_pod() {
+    const FILES: u32 = 10_000;
+    let node = Node::start();
+    let data = node.root().join("local-storage/default/data");
+    for n in 0..FILES {
+        let dir = data.join(format!("d{}", n % 100));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("f{n}")), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", data.join("link")).unwrap();
+    let host = fs::metadata("/etc/passwd").unwrap();
+    let pod = |name: &str, policy: &str| {
+        volumes(
+            Pod::new(name)
+                .set("/spec/securityContext", json!({"fsGroup": 4242, "fsGroupChangePolicy": policy})),
+            json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+            json!([{"name": "v", "mountPath": "/v"}]),
+        )
+    };
+    node.write("claim.yaml", claim("data", "ReadWriteOncePod"));
+    let begun = Instant::now();
+    node.write("first.yaml", pod("first", "OnRootMismatch").text());
+    node.wait_running("first", "app");
+    eprintln!("{FILES} files were given to a group, and the pod ran, in {:?}", begun.elapsed());
+    let right = |path: &Path| {
+        let meta = fs::symlink_metadata(path).unwrap();
+        let bits = if meta.is_dir() { 0o2770 } else { 0o660 };
+        meta.gid() == 4242 && (meta.is_symlink() || meta.mode() & bits == bits)
+    };
+    for n in (0..FILES).step_by(97) {
+        let path = data.join(format!("d{}/f{n}", n % 100));
+        assert!(right(&path) && right(path.parent().unwrap()), "{path:?}");
+    }
+    assert!(right(&data) && right(&data.join("link")));
+    let after = fs::metadata("/etc/passwd").unwrap();
+    assert_eq!((host.gid(), host.mode(), host.ctime()), (after.gid(), after.mode(), after.ctime()));
+    // It wants the claim alone, and waits; a root that has the group already is not walked again.
+    std::os::unix::fs::chown(data.join("d1/f1"), None, Some(0)).unwrap();
+    node.write("second.yaml", pod("second", "OnRootMismatch").text());
+    node.wait_until("the second one waits", || {
+        node.says(&["get", "events"]).contains("with the same name and ReadWriteOncePod access mode")
+    });
+    assert!(node.of("second").is_empty());
+    node.remove("first.yaml");
+    node.wait_running("second", "app");
+    assert!(!right(&data.join("d1/f1")), "it was walked again");
+    node.remove("second.yaml");
+    wait_clean(&node);
+    node.write("third.yaml", pod("third", "Always").text());
+    node.wait_running("third", "app");
+    assert!(right(&data.join("d1/f1")));
+    assert_eq!(inside(&node, "third", "app", "ls /v/d7 | wc -l"), "100");
+    node.remove("third.yaml");
+    wait_clean(&node);
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 101, "the claim's data are kept");
+}
+
+/// Somebody on the host works in a volume: it is left alone until it is let go, and nobody else waits.
+#[test]
+fn a_busy_mount_holds_up_its_own_pod_alone() {
+    let node = Node::start();
+    let pod = |name: &str| {
+        volumes(
+            Pod::new(name),
+            json!([{"name": "m", "emptyDir": {"medium": "Memory"}}]),
+            json!([{"name": "m", "mountPath": "/m"}]),
+        )
+        .text()
+    };
+    node.write("busy.yaml", pod("busy"));
+    node.write("idle.yaml", pod("idle"));
+    let dir = |uid: &str| node.root().join("pods").join(uid);
+    let busy = dir(&uid(&node, "busy"));
+    let idle = dir(&uid(&node, "idle"));
+    let volume = busy.join("volumes/kubernetes.io~empty-dir/m");
+    let mut user =
+        Command::new("sleep").arg("1000").current_dir(&volume).stdin(Stdio::null()).spawn().unwrap();
+    node.remove("busy.yaml");
+    node.remove("idle.yaml");
+    node.wait_until("the other one is gone", || !idle.exists());
+    node.wait_until("that it is busy is told", || node.log().contains("its volumes cannot be taken down"));
+    assert!(volume.exists() && node.mounts().len() == 1);
+    // The same name under another UID does not wait for it.
+    node.write("busy.yaml", Pod::new("busy").text());
+    node.wait_running("busy", "app");
+    user.kill().unwrap();
+    user.wait().unwrap();
+    node.wait_until("it is taken down later", || node.mounts().is_empty() && !busy.exists());
+}
+
+#[test]
+fn a_hundred_volumes_in_a_pod() {
+    let node = Node::start();
+    let (mut list, mut mounts, mut data) = (Vec::new(), Vec::new(), serde_json::Map::new());
+    for n in 0..100 {
+        data.insert(format!("k{n}"), json!(format!("value {n}")));
+        let item = json!([{"key": format!("k{n}"), "path": "file"}]);
+        list.push(match n % 3 {
+            0 => json!({"name": format!("v{n}"), "secret": {"secretName": "s", "items": item}}),
+            1 => json!({"name": format!("v{n}"), "configMap": {"name": "c", "items": item}}),
+            _ => json!({"name": format!("v{n}"), "emptyDir": {}}),
+        });
+        mounts.push(json!({"name": format!("v{n}"), "mountPath": format!("/v/{n}")}));
+    }
+    let objects =
+        [object("Secret", "s", Value::Object(data.clone())), object("ConfigMap", "c", Value::Object(data))];
+    let pod = volumes(Pod::new("many"), Value::Array(list), Value::Array(mounts));
+    let begun = Instant::now();
+    node.write("many.yaml", format!("{}\n---\n{}\n---\n{}", objects[0], objects[1], pod.text()));
+    node.wait_running("many", "app");
+    eprintln!("a pod of 100 volumes ran in {:?}", begun.elapsed());
+    let said = inside(
+        &node,
+        "many",
+        "app",
+        "cat /v/*/file | wc -c; cat /v/99/file; grep -c ' /v/' /proc/self/mountinfo",
+    );
+    assert!(said.ends_with("value 99100"), "{said}");
+    assert_eq!(node.mounts().len(), 34);
+    let begun = Instant::now();
+    node.remove("many.yaml");
+    wait_clean(&node);
+    eprintln!("and was gone in {:?}", begun.elapsed());
+}
+
+/// A Secret's value is in memory and in its container, and nowhere on a disk.
+#[test]
+fn k12396_a_secret_in_a_volume_is_on_no_disk() {
+    const CANARY: &str = "canary-9f3b77c1d2-in-a-volume";
+    let node = Node::with(Options::default());
+    let pod = volumes(
+        Pod::new("holds"),
+        json!([
+            {"name": "s", "secret": {"secretName": "s"}},
+            {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}},
+        ]),
+        json!([
+            {"name": "s", "mountPath": "/s"},
+            {"name": "p", "mountPath": "/p"},
+            {"name": "s", "mountPath": "/alone", "subPath": "password"},
+        ]),
+    );
+    let secret = object("Secret", "s", json!({"password": CANARY}));
+    node.write("holds.yaml", format!("{secret}\n---\n{}", pod.text()));
+    let app = node.wait_running("holds", "app");
+    assert_eq!(inside(&node, "holds", "app", "cat /s/password /p/password /alone"), CANARY.repeat(3));
+    // The manifest itself is the operator's.
+    let mut looked_at = 0;
+    let mut open = vec![node.root(), node.run_dir(), node.pod_logs(), node.base.join("log")];
+    open.push(Path::new("/var/lib/docker/containers").join(&app.id));
+    let device = fs::metadata(node.root()).unwrap().dev();
+    while let Some(path) = open.pop() {
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        if meta.is_dir() && meta.dev() == device {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if meta.is_file() && meta.dev() == device {
+            looked_at += 1;
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes()), "{path:?}");
+        }
+    }
+    assert!(looked_at > 5, "{looked_at}");
+    assert!(!node.inspect(&app.id).to_string().contains(CANARY));
+    assert!(!node.says(&["get", "pods", "-o", "json"]).contains(CANARY));
+}
+
+/// Killed at any time, the next daemon ends up with the same: what is there is used, what nobody wants goes.
+#[test]
+fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
+    let node = Node::start();
+    let pod = |name: &str| {
+        volumes(
+            Pod::new(name),
+            json!([
+                {"name": "m", "emptyDir": {"medium": "Memory"}},
+                {"name": "d", "emptyDir": {}},
+                {"name": "s", "secret": {"secretName": "s"}},
+            ]),
+            json!([
+                {"name": "m", "mountPath": "/m"},
+                {"name": "d", "mountPath": "/d"},
+                {"name": "s", "mountPath": "/s"},
+                {"name": "d", "mountPath": "/part", "subPath": "p"},
+            ]),
+        )
+        .text()
+    };
+    node.write("s.yaml", object("Secret", "s", json!({"k": "v"})).to_string());
+    for name in ["stays", "stopped", "vanishes"] {
+        node.write(&format!("{name}.yaml"), pod(name));
+    }
+    let stays = node.wait_running("stays", "app");
+    inside(&node, "stays", "app", "echo kept >/m/f; echo kept >/d/f");
+    for name in ["stopped", "vanishes"] {
+        node.wait_running(name, "app");
+    }
+    node.kill9();
+    // While nobody looks: a manifest goes, and a pod with all its containers.
+    node.remove("stopped.yaml");
+    node.remove("vanishes.yaml");
+    for container in node.of("vanishes") {
+        node.remove_container(&container.id);
+    }
+    assert_eq!(pod_dirs(&node).len(), 3);
+    node.launch();
+    let only = node.root().join("pods").join(&stays.uid);
+    node.wait_until("only one is left", || pod_dirs(&node) == BTreeSet::from([only.clone()]));
+    assert_eq!(node.mounts().len(), 3, "{:?}", node.mounts());
+    assert_eq!(node.running("stays", "app"), [stays]);
+    assert_eq!(inside(&node, "stays", "app", "cat /m/f /d/f /s/k"), "kept\nkept\nv");
+    // In the middle of setting up and of taking down.
+    for round in 0..6 {
+        let name = format!("r{round}");
+        node.write(&format!("{name}.yaml"), pod(&name));
+        let begun = Instant::now();
+        node.comes_true(|| begun.elapsed() > Duration::from_millis(round * 15));
+        node.kill9();
+        node.launch();
+        node.wait_running(&name, "app");
+        node.remove(&format!("{name}.yaml"));
+        let begun = Instant::now();
+        node.comes_true(|| begun.elapsed() > Duration::from_millis(round * 300));
+        node.kill9();
+        node.launch();
+        node.wait_gone(&name);
+    }
+    node.wait_until("again only one is left", || pod_dirs(&node) == BTreeSet::from([only.clone()]));
+    // A reboot takes what is in memory, and leaves what is on the disk.
+    node.stop();
+    for container in node.of("stays") {
+        node.kill_container(&container.id, "KILL");
+    }
+    node.wait_gone("stays");
+    for mounted in node.mounts().iter().rev() {
+        unmount(mounted, UnmountFlags::empty()).unwrap();
+    }
+    node.launch();
+    node.wait_running("stays", "app");
+    assert_eq!(inside(&node, "stays", "app", "ls /m; cat /d/f /s/k; ls -d /part"), "kept\nv/part");
+    node.remove("stays.yaml");
+    node.wait_gone("stays");
+    wait_clean(&node);
+}
+
+#[test]
+fn a_pod_that_ended_gives_its_volumes_back_and_one_that_waits_gets_them_late() {
+    let node = Node::start();
+    let ends = volumes(
+        Pod::new("ends").script("echo done >/m/f").restart_policy("Never"),
+        json!([{"name": "m", "emptyDir": {"medium": "Memory"}}, {"name": "d", "emptyDir": {}}]),
+        json!([{"name": "m", "mountPath": "/m"}, {"name": "d", "mountPath": "/d"}]),
+    );
+    node.write("ends.yaml", ends.text());
+    node.wait_phase("ends", "Succeeded");
+    node.wait_until("its volumes are gone", || node.mounts().is_empty());
+    assert!(node.of("ends").iter().any(|c| c.container == "app"), "its container is kept for the log");
+    let late = volumes(
+        Pod::new("late"),
+        json!([{"name": "c", "configMap": {"name": "c"}}, {"name": "h", "hostPath": {"path": node.base.join("f").display().to_string(), "type": "File"}}]),
+        json!([{"name": "c", "mountPath": "/c"}, {"name": "h", "mountPath": "/h"}]),
+    );
+    node.write("late.yaml", late.text());
+    node.wait_until("both failures are told", || {
+        let events = node.says(&["get", "events"]);
+        events.contains("FailedMount")
+            && events.contains("MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found")
+            && events.contains("hostPath type check failed")
+    });
+    assert_eq!(node.waits_for("late", "app"), "ContainerCreating");
+    assert!(node.of("late").is_empty(), "not even a sandbox");
+    fs::write(node.base.join("f"), "host").unwrap();
+    node.write("c.yaml", object("ConfigMap", "c", json!({"k": "v"})).to_string());
+    node.wait_running("late", "app");
+    assert_eq!(inside(&node, "late", "app", "cat /c/k /h"), "vhost");
+}
+
+/// Docker would show an empty directory in place of a Secret: that is said, and nothing starts without it.
+#[test]
+fn a_daemon_whose_mounts_docker_does_not_see_says_so() {
+    let node = Node::with(Options { own_mounts: true, ..Options::default() });
+    node.write("s.yaml", object("Secret", "s", json!({"k": "v"})).to_string());
+    let hidden = volumes(
+        Pod::new("hidden"),
+        json!([{"name": "s", "secret": {"secretName": "s"}}]),
+        json!([{"name": "s", "mountPath": "/s"}]),
+    );
+    let plain = volumes(
+        Pod::new("plain"),
+        json!([{"name": "d", "emptyDir": {}}]),
+        json!([{"name": "d", "mountPath": "/d"}]),
+    );
+    node.write("hidden.yaml", hidden.text());
+    node.write("plain.yaml", plain.text());
+    node.wait_running("plain", "app");
+    node.wait_until("it says why", || {
+        node.says(&["get", "events"]).contains("Docker does not see what podkeeper mounts")
+    });
+    assert!(node.of("hidden").is_empty());
+    node.remove("hidden.yaml");
+    node.remove("plain.yaml");
+    node.wait_until("nothing is left", || pod_dirs(&node).is_empty());
+}
+
+/// What is mounted on the host later is seen where that was asked for, and only there.
+#[test]
+fn mounts_of_the_host_spread_into_a_container() {
+    let node = Node::start();
+    let shared = node.base.join("shared");
+    fs::create_dir(&shared).unwrap();
+    mount("tmpfs", &shared, "tmpfs", MountFlags::empty(), None).unwrap();
+    mount_change(&shared, MountPropagationFlags::SHARED).unwrap();
+    fs::create_dir(shared.join("below")).unwrap();
+    let pod = volumes(
+        Pod::new("spread"),
+        json!([{"name": "h", "hostPath": {"path": shared.display().to_string()}}]),
+        json!([
+            {"name": "h", "mountPath": "/slave", "mountPropagation": "HostToContainer"},
+            {"name": "h", "mountPath": "/private"},
+        ]),
+    );
+    node.write("spread.yaml", pod.text());
+    node.wait_running("spread", "app");
+    mount("tmpfs", shared.join("below"), "tmpfs", MountFlags::empty(), None).unwrap();
+    fs::write(shared.join("below/new"), "").unwrap();
+    assert_eq!(inside(&node, "spread", "app", "ls /slave/below"), "new");
+    assert_eq!(inside(&node, "spread", "app", "ls /private/below"), "");
+    let sandbox = node.running("spread", labels::SANDBOX_NAME);
+    assert_eq!(sandbox.len(), 1);
+    node.remove("spread.yaml");
+    node.wait_gone("spread");
+    unmount(shared.join("below"), UnmountFlags::empty()).unwrap();
+    unmount(&shared, UnmountFlags::empty()).unwrap();
+}
