@@ -46,6 +46,7 @@ const PLAIN: &[&str] = &["\"Plaintext\""];
 const HTTP_1: &str = "requests are made in HTTP/1.1";
 const NO_TLS: &str = "gRPC is spoken without TLS";
 const ONE_NODE: &str = "there is one node and no scheduler";
+const NO_API: &str = "there is no API server to give it";
 const NO_DRIVER: &str = "this kind of volume needs a driver or a cluster";
 const NO_CLAIMS: &str = "there is no dynamic resource allocation; see --device";
 const NO_CLUSTER: &str = "there is no cluster";
@@ -113,8 +114,16 @@ const TABLE: &[Row] = &[
     refused("spec.schedulingGates", &[], ONE_NODE),
     ignored("spec.schedulingGroup", &[], ONE_NODE),
     yes("spec.securityContext"),
+    yes("spec.securityContext.appArmorProfile"),
     yes("spec.securityContext.fsGroup"),
     yes("spec.securityContext.fsGroupChangePolicy"),
+    yes("spec.securityContext.runAsGroup"),
+    yes("spec.securityContext.runAsNonRoot"),
+    yes("spec.securityContext.runAsUser"),
+    yes("spec.securityContext.seLinuxOptions"),
+    yes("spec.securityContext.seccompProfile"),
+    yes("spec.securityContext.supplementalGroups"),
+    yes("spec.securityContext.sysctls"),
     ignored("spec.securityContext.seLinuxChangePolicy", &[], "volumes are not relabelled"),
     refused("spec.securityContext.supplementalGroupsPolicy", &["\"Merge\""], "Docker always adds the image's groups"),
     refused("spec.securityContext.windowsOptions", &[], "this node runs Linux"),
@@ -152,6 +161,9 @@ const TABLE: &[Row] = &[
     refused("spec.volumes[*].photonPersistentDisk", &[], NO_DRIVER),
     refused("spec.volumes[*].portworxVolume", &[], NO_DRIVER),
     yes("spec.volumes[*].projected"),
+    refused("spec.volumes[*].projected.sources[*].clusterTrustBundle", &[], NO_API),
+    refused("spec.volumes[*].projected.sources[*].podCertificate", &[], NO_API),
+    refused("spec.volumes[*].projected.sources[*].serviceAccountToken", &[], NO_API),
     refused("spec.volumes[*].quobyte", &[], NO_DRIVER),
     refused("spec.volumes[*].rbd", &[], NO_DRIVER),
     refused("spec.volumes[*].scaleIO", &[], NO_DRIVER),
