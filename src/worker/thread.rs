@@ -265,7 +265,8 @@ impl Body {
             }
             // What is answered already (nothing could be sent) is taken without waiting.
             let done = !self.read.is_empty() || self.addresses.is_some() || !self.refused.is_empty();
-            if !done && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            let done = done || (called && self.calls.iter().any(|c| c.pending.fd().is_none()));
+            if !done {
                 self.wait(step.wake);
             }
         }
