@@ -240,8 +240,9 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            let asked = !self.read.is_empty() || self.addresses.is_some();
-            if !asked && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            let read = !self.read.is_empty() || self.addresses.is_some();
+            let answered = called && self.calls.iter().any(|c| c.pending.fd().is_none());
+            if !read && !answered {
                 self.wait(step.wake);
             }
         }

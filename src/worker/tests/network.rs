@@ -141,7 +141,8 @@ fn added(rig: &Rig) -> Vec<String> {
     let words = list.map(|c| {
         let state = c.state.unwrap();
         let ended = state.terminated.map(|t| format!("ended {}", t.exit_code));
-        let state = ended.unwrap_or(if state.running.is_some() { "running".into() } else { "waiting".into() });
+        let state =
+            ended.unwrap_or(if state.running.is_some() { "running".into() } else { "waiting".into() });
         format!("{}: {state}", c.name)
     });
     words.collect()
