@@ -166,6 +166,7 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     let node = Node::start();
     node.write("web.yaml", Pod::new("web").text());
     let app = node.wait_running("web", "app");
+    node.wait_phase("web", "Running");
     let image = ["--image", "busybox:static"];
     let debug = |more: &[&str]| node.podkeeper(&[&["debug", "web"], &image[..], more].concat());
     let script = "echo up; trap exit TERM; sleep 1000 & wait";
