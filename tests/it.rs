@@ -104,6 +104,9 @@ mod limits;
 #[path = "it/log_paths.rs"]
 mod log_paths;
 #[cfg(test)]
+#[path = "it/network.rs"]
+mod network;
+#[cfg(test)]
 #[path = "it/objects.rs"]
 mod objects;
 #[cfg(test)]

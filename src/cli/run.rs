@@ -309,6 +309,15 @@ mod tests {
         let config =
             configure(&options("run --pod-manifest-path m --hostname-override EDGE-7 "), "my_host").unwrap();
         assert_eq!(config.node_name, "edge-7");
+        let line = "run --pod-manifest-path m --docker-network pods --docker-network-cidr 10.9.0.0/16,fd09::/64 \
+             --cluster-dns 10.96.0.10 --cluster-domain Cluster.Local. --resolv-conf= --node-ip fd00::1";
+        let network = configure(&options(line), "n").unwrap().network;
+        let cidrs = ["10.9.0.0/16", "fd09::/64"].map(str::to_owned).to_vec();
+        assert_eq!(network.docker_network, Some(DockerNetwork { name: "pods".to_owned(), cidrs }));
+        assert_eq!((network.cluster_domain.as_str(), network.resolv_conf), ("cluster.local", None));
+        assert_eq!((network.cluster_dns.len(), network.node_ips.len()), (1, 1));
+        let error = configure(&options("run --pod-manifest-path m --docker-network-cidr 10.9.0.0/16"), "n");
+        assert!(error.unwrap_err().message.contains("is of a network that --docker-network names"));
         let error = configure(&options("run --pod-manifest-path m"), "my_host").unwrap_err();
         assert!(error.message.contains("\"my_host\" is not an RFC 1123 subdomain"), "{}", error.message);
     }

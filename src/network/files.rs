@@ -166,3 +166,104 @@ fn text(path: &Path) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use super::*;
+    use crate::plan::testing::pod;
+
+    fn rig(name: &str, config: NetworkConfig) -> (PathBuf, NodeFiles, Files) {
+        let root = crate::cli::scratch(name);
+        let files = Files::new(root.clone());
+        (root.clone(), NodeFiles::new(root, config, files.clone()), files)
+    }
+
+    fn hosts(text: &str) -> HostsFile {
+        HostsFile { uid: "u".into(), of_node: false, text: text.into() }
+    }
+
+    #[test]
+    fn a_hosts_file_is_changed_in_place_and_only_when_it_differs() {
+        let (root, files, _) = rig("hosts", NetworkConfig::default());
+        let at = path(&root, "u", HOSTS);
+        assert!(files.write_hosts(&hosts("one\ntwo\n")));
+        let first = fs::metadata(&at).unwrap();
+        assert_eq!(first.permissions().mode() & 0o777, 0o644);
+        assert!(files.write_hosts(&hosts("one\ntwo\n")));
+        let same = fs::metadata(&at).unwrap();
+        assert_eq!((same.mtime(), same.mtime_nsec()), (first.mtime(), first.mtime_nsec()));
+        for text in ["one\n", "one\ntwo and more\n"] {
+            assert!(files.write_hosts(&hosts(text)));
+            assert_eq!(fs::read_to_string(&at).unwrap(), text);
+            assert_eq!(fs::metadata(&at).unwrap().ino(), first.ino());
+        }
+        assert!(files.write_hosts(&HostsFile { of_node: true, ..hosts("aliases") }));
+        let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
+        assert_eq!(fs::read_to_string(&at).unwrap(), format!("{}{own}aliases", hosts::OF_NODE));
+        files.forget("u");
+        assert_eq!(fs::read_dir(root.join("pods")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn links_and_odd_names_lead_nowhere() {
+        let (root, files, _) = rig("links", NetworkConfig::default());
+        let outside = root.join("outside");
+        fs::write(&outside, "untouched").unwrap();
+        fs::create_dir_all(root.join("pods/u")).unwrap();
+        symlink(&outside, path(&root, "u", HOSTS)).unwrap();
+        assert!(!files.write_hosts(&hosts("x")));
+        assert!(!files.write_hosts(&HostsFile { uid: "../outside".into(), ..hosts("x") }));
+        assert_eq!(fs::read_to_string(&outside).unwrap(), "untouched");
+        files.forget("u");
+        assert!(outside.exists() && !root.join("pods/u").exists());
+    }
+
+    #[test]
+    fn a_sweep_spares_what_this_process_made() {
+        let (root, files, swept) = rig("sweep", NetworkConfig::default());
+        let other = root.join("pods/old");
+        fs::create_dir_all(&other).unwrap();
+        for name in [HOSTS, RESOLVER] {
+            fs::write(other.join(name), "").unwrap();
+        }
+        assert!(files.write_hosts(&hosts("x")));
+        swept.sweep(&BTreeSet::new());
+        assert!(!other.exists() && path(&root, "u", HOSTS).exists());
+    }
+
+    #[test]
+    fn bodies_are_prepared() {
+        let file = std::env::temp_dir().join(format!("podkeeper-resolver-{}", std::process::id()));
+        let config = NetworkConfig { resolv_conf: Some(file.clone()), ..NetworkConfig::default() };
+        let (root, files, _) = rig("prepare", config);
+        let prepared = |text: &str, sandbox: bool, names: bool, spec: &str| {
+            fs::write(&file, text).unwrap();
+            let pod = pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            let hosts = (!sandbox).then(|| hosts("x"));
+            let mut body = CreateBody::default();
+            let resolver = resolver::Asked::of(&pod);
+            body.network = Some(Box::new(Wanted { resolver, hosts, sandbox, names }));
+            let told = files.prepare(&mut body);
+            let targets: Vec<String> = body.host_config.mounts.iter().map(|m| m.target.clone()).collect();
+            let HostConfig { dns, dns_search, dns_options, .. } = body.host_config;
+            (dns.join(" "), dns_search.join(" "), dns_options.join(" "), targets.join(" "), told)
+        };
+        let full = "nameserver 192.0.2.1\nnameserver fe80::1%eth0\nsearch a b\noptions rotate\n";
+        let (dns, search, options, mounts, told) = prepared(full, true, false, "");
+        assert_eq!((&*dns, &*search, &*options, &*mounts), ("192.0.2.1", "a b", "rotate", ""));
+        assert_eq!(told, []);
+        assert_eq!(prepared("nameserver 192.0.2.1\n", true, false, "").1, ".", "none, not the node's");
+        // What Docker could not say is in a file.
+        assert_eq!(prepared("search a\n", false, false, "").3, RESOLVER_TARGET);
+        let written = fs::read_to_string(path(&root, crate::plan::testing::UID, RESOLVER)).unwrap();
+        assert_eq!(written, "search a\n");
+        assert_eq!(prepared("search a\n", false, true, "").3, "", "its own resolver knows the names");
+        let told = prepared("", true, false, "hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet").4;
+        assert_eq!(told, [words::missing_cluster_dns()]);
+        fs::remove_file(&file).unwrap();
+    }
+}

@@ -315,6 +315,14 @@ mod tests {
             "Unhealthy",
             "Liveness probe failed: no",
         );
+        check(dns_config("cut".into()), warning, "DNSConfigForming", "cut");
+        check(
+            missing_cluster_dns(),
+            warning,
+            "MissingClusterDNS",
+            "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
+             Falling back to \"Default\" policy.",
+        );
         check(rejected("NodePorts", "taken"), warning, "NodePorts", "taken");
     }
 

@@ -255,12 +255,13 @@ fn nothing_is_written_and_nobody_wakes_up_while_nothing_changes() {
         }
         last.1.elapsed() >= QUIET
     });
-    // Of the directories, none holds more than the lock, what is remembered, the last words of containers,
-    // the status and the events.
+    // Of the directories, none holds more than the lock, what is remembered, files of the pod, the status and
+    // the events.
     let names = |dir| -> BTreeSet<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
-    assert_eq!(names(node.root()), BTreeSet::from(["last-good", "lock", "pods"].map(str::to_owned)));
+    let known = BTreeSet::from(["last-good", "lock", "pods"].map(str::to_owned));
+    assert_eq!(names(node.root()), known);
     assert_eq!(
         names(node.run_dir()),
         BTreeSet::from(["events.json", "lock", "status.json"].map(str::to_owned))

@@ -130,12 +130,38 @@ fn policies_are_read() {
 }
 
 #[test]
+fn a_container_is_added_with_or_without_a_command() {
+    let debug = |line: &str| match words(line) {
+        Ok(Command::Debug(options, pod, command)) => (options.image, options.target, pod, command.join(" ")),
+        other => panic!("{line}: {other:?}"),
+    };
+    let image = Some("busybox".to_owned());
+    let with = debug("debug pod/web --image busybox -it --target app -- sh -c x");
+    assert_eq!(with, (image.clone(), Some("app".into()), "web".into(), "sh -c x".into()));
+    assert_eq!(debug("debug web --image busybox"), (image, None, "web".into(), String::new()));
+    assert!(
+        matches!(words("explain pod.spec --recursive"), Ok(Command::Explain(o, f)) if o.recursive && f == "pod.spec")
+    );
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_a_reason() {
     let check = |line: &str, part: &str| {
         let message = refused(line);
         assert!(message.contains(part), "{line}: {message}");
     };
     check("", "no command given");
+    check("debug web", "you must specify --image");
+    check("debug --image i", "no pod given");
+    check("debug web --image i -t", "-i/--stdin is required for containers with -t/--tty=true");
+    check("explain", "you must specify the field to be explained");
+    check("explain pod pod.spec", "one field at a time");
+    check("run --pod-manifest-path m --docker-network host", "pods need a network that gives them addresses");
+    check("run --pod-manifest-path m --cluster-dns dns", "\"dns\" is not an IP address");
+    check(
+        "run --pod-manifest-path m --node-ip 1.2.3.4,5.6.7.8",
+        "must be one address, or one of IPv4 and one",
+    );
     check(
         "check --pod-security strict a.yaml",
         "invalid argument \"strict\" for \"--pod-security\" flag: \

@@ -1,0 +1,233 @@
+//! What pods find on the network, on the real Docker: names, addresses, resolver and hosts files, and
+//! containers that are added to them. The rest of it is shown by the examples.
+
+use std::fs;
+use std::path::PathBuf;
+
+use podkeeper::clock::System;
+use podkeeper::config::Endpoint;
+use podkeeper::runtime::docker::Docker;
+use podkeeper::runtime::{Call, DockerError, NetworkBody};
+use serde_json::json;
+
+use super::harness::{Node, Options, remove_network};
+use super::pods::Pod;
+
+/// What `sh -c` prints in a container, or what went wrong.
+fn says(node: &Node, pod: &str, container: &str, command: &str) -> String {
+    let output = node.podkeeper(&["exec", pod, "-c", container, "--", "sh", "-c", command]);
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+/// Everything below the pods' directories on the node.
+fn left(node: &Node) -> Vec<PathBuf> {
+    let entries = fs::read_dir(node.root().join("pods"));
+    entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A network that goes when it is dropped, after the node.
+struct Network(String);
+
+impl Network {
+    fn new() -> Network {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        Network(format!("podkeeper-it-{}-{n}", std::process::id()))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        remove_network(&self.0);
+    }
+}
+
+#[test]
+fn pods_find_each_other_by_name_also_after_one_was_replaced() {
+    let network = Network::new();
+    // Few have these subnets.
+    let third = std::process::id() % 250;
+    let cidrs = format!("10.213.{third}.0/24,fd13:{third:x}::/64");
+    let flags = ["--docker-network", &network.0, "--docker-network-cidr", &cidrs];
+    let node = Node::with(Options::flags(&flags));
+    let pod = |name: &str, version: &str| Pod::new(name).set("/metadata/annotations/version", version);
+    node.write("a.yaml", pod("a", "1").text());
+    node.write("b.yaml", pod("b", "1").text());
+    node.wait_running("a", "app");
+    node.wait_running("b", "app");
+    let address = |name: &str| {
+        let ips = node.pod(name).and_then(|p| p.status?.pod_ips).unwrap_or_default();
+        ips.into_iter().map(|ip| ip.ip).collect::<Vec<_>>()
+    };
+    node.wait_until("b has both addresses", || address("b").len() == 2);
+    let before = address("b");
+    assert!(before[0].starts_with(&format!("10.213.{third}.")), "{before:?}");
+    assert!(before[1].starts_with("fd13:"), "{before:?}");
+    let finds = |name: &str, ip: &str| {
+        let look = format!("nslookup {name} | grep -c '{ip}$'");
+        node.wait_until(&format!("{name} is {ip}"), || says(&node, "a", "app", &look) == "1");
+    };
+    for name in ["b", "b.default", &node.full("b")] {
+        finds(name, &before[0]);
+    }
+    assert!(says(&node, "a", "app", "ping -c 1 -w 5 b").contains("1 packets received"));
+    assert!(says(&node, "b", "app", "cat /etc/hosts").contains(&format!(
+        "{}\t{}",
+        before[1],
+        node.full("b")
+    )));
+    // Another one takes its place, and its address.
+    node.write("other.yaml", pod("other", "1").text());
+    node.remove("b.yaml");
+    node.wait_gone("b");
+    node.wait_running("other", "app");
+    node.write("b.yaml", pod("b", "2").text());
+    node.wait_running("b", "app");
+    node.wait_until("b has both addresses again", || address("b").len() == 2);
+    finds("b", &address("b")[0]);
+}
+
+#[test]
+fn a_network_that_somebody_removed_is_made_again() {
+    let network = Network::new();
+    let node = Node::with(Options::flags(&["--docker-network", &network.0]));
+    node.write("a.yaml", Pod::new("a").text());
+    node.wait_running("a", "app");
+    node.remove("a.yaml");
+    node.wait_gone("a");
+    remove_network(&network.0);
+    node.write("b.yaml", Pod::new("b").text());
+    node.wait_running("b", "app");
+}
+
+/// Docker alone would send pods of a node without name servers to a public one.
+#[test]
+fn a_resolver_file_of_the_pods_own_where_dockers_would_be_wrong() {
+    let file = std::env::temp_dir().join(format!("podkeeper-it-resolv-{}", std::process::id()));
+    fs::write(&file, "search lab.example\n").unwrap();
+    let node = Node::with(Options::flags(&["--resolv-conf", file.to_str().unwrap()]));
+    node.write("plain.yaml", Pod::new("plain").text());
+    node.write("host.yaml", Pod::new("host").set("/spec/hostNetwork", true).text());
+    let config = json!({"nameservers": ["192.0.2.77"], "options": [{"name": "rotate"}]});
+    let own = Pod::new("own").set("/spec/dnsPolicy", "None").set("/spec/dnsConfig", config);
+    node.write("own.yaml", own.text());
+    for (pod, expected) in [
+        ("plain", "search lab.example"),
+        ("host", "search lab.example"),
+        ("own", "nameserver 192.0.2.77\noptions rotate"),
+    ] {
+        node.wait_running(pod, "app");
+        node.wait_until(&format!("{pod} has its settings"), || {
+            says(&node, pod, "app", "cat /etc/resolv.conf") == expected
+        });
+    }
+    assert_eq!(left(&node).len(), 3);
+    for pod in ["plain", "host", "own"] {
+        node.remove(&format!("{pod}.yaml"));
+        node.wait_gone(pod);
+    }
+    node.wait_until("nothing is left on the disk", || left(&node).is_empty());
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn hosts_files_outlive_the_daemon_and_go_with_their_pod() {
+    let node = Node::start();
+    node.write("a.yaml", Pod::new("a").text());
+    node.write("b.yaml", Pod::new("b").text());
+    let first = node.wait_running("a", "app");
+    node.wait_running("b", "app");
+    let ip = node.wait_for("a has an address", || node.pod("a")?.status?.pod_ip);
+    let line = format!("{ip}\t{}", node.full("a"));
+    assert_eq!(says(&node, "a", "app", "tail -n 1 /etc/hosts"), line);
+    node.kill9();
+    node.remove("b.yaml");
+    node.launch();
+    node.wait_gone("b");
+    assert_eq!(node.wait_running("a", "app").id, first.id);
+    assert_eq!(says(&node, "a", "app", "tail -n 1 /etc/hosts"), line);
+    node.wait_until("b's files are gone", || left(&node).len() == 1);
+    // The sandbox comes back with another address, and the file says it.
+    node.kill_container(&node.of("a").iter().find(|c| c.is_sandbox()).unwrap().id, "KILL");
+    node.wait_until("a is back", || node.running("a", "app").iter().any(|c| c.id != first.id));
+    node.wait_until("the file says where it is", || {
+        let ip = node.pod("a").and_then(|p| p.status?.pod_ip).unwrap_or_default();
+        says(&node, "a", "app", "tail -n 1 /etc/hosts") == format!("{ip}\t{}", node.full("a"))
+    });
+    node.remove("a.yaml");
+    node.wait_gone("a");
+    node.wait_until("nothing is left on the disk", || left(&node).is_empty());
+}
+
+#[test]
+fn debug_adds_a_container_that_goes_with_its_pod() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    let app = node.wait_running("web", "app");
+    node.wait_phase("web", "Running");
+    let image = ["--image", "busybox:static"];
+    let debug = |more: &[&str]| node.podkeeper(&[&["debug", "web"], &image[..], more].concat());
+    let script = "echo up; trap exit TERM; sleep 1000 & wait";
+    let output = debug(&["-c", "look", "--target", "app", "--", "sh", "-c", script]);
+    assert!(output.status.success(), "{output:?}");
+    node.wait_until("it is told", || {
+        let status = node.pod("web").and_then(|p| p.status?.ephemeral_container_statuses).unwrap_or_default();
+        status.iter().any(|s| s.name == "look" && s.state.as_ref().is_some_and(|s| s.running.is_some()))
+    });
+    node.wait_until("it has a log", || node.says(&["logs", "web", "-c", "look"]).trim() == "up");
+    // The target's first process, and the pod's own name.
+    assert!(says(&node, "web", "look", "cat /proc/1/cmdline").contains("echo started"));
+    assert_eq!(says(&node, "web", "look", "hostname"), node.full("web"));
+    assert!(node.says(&["describe", "pod", "web"]).contains("Ephemeral Containers:\n  look:"));
+    let taken = debug(&["-c", "app"]);
+    assert!(String::from_utf8_lossy(&taken.stderr).contains("is in pod"), "{taken:?}");
+    // Attached to, it ends with its input.
+    let mut child = node.command(&["debug", "web", "--image", "busybox:static", "-i", "--", "cat"]);
+    child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"back and forth\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "back and forth\n");
+    node.wait_until("its end is told", || {
+        let status = node.pod("web").and_then(|p| p.status?.ephemeral_container_statuses).unwrap_or_default();
+        status.iter().any(|s| s.state.as_ref().is_some_and(|s| s.terminated.is_some()))
+    });
+    assert_eq!(node.wait_running("web", "app").id, app.id, "the pod goes on as it was");
+    node.remove("web.yaml");
+    node.wait_gone("web");
+    node.wait_until("all its containers are gone", || node.containers().is_empty());
+    node.wait_until("it is not shown any more", || node.pod("web").is_none());
+    let gone = debug(&[]);
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("not found"), "{gone:?}");
+}
+
+/// The in-memory engine answers network calls as the real one does.
+#[test]
+fn networks_of_both_engines_are_alike() {
+    let network = Network::new();
+    let name = network.0.clone();
+    let body = NetworkBody {
+        name: name.clone(),
+        check_duplicate: true,
+        driver: "bridge",
+        enable_ipv6: false,
+        ipam: None,
+        labels: Default::default(),
+    };
+    let tell = |endpoint: Endpoint| {
+        let docker = Docker::connect(&endpoint, System::start());
+        let inspect = Call::NetworkInspect { name: name.clone() };
+        let create = Call::NetworkCreate { body: body.clone() };
+        [inspect.clone(), create.clone(), create, inspect].map(|call| match docker.call(&call) {
+            Ok(podkeeper::runtime::Reply::Network(found)) => found.name,
+            Ok(other) => format!("{other:?}"),
+            Err(DockerError::Refused(no)) => format!("{} {:?} {}", no.status, no.kind, no.message),
+            Err(other) => other.to_string(),
+        })
+    };
+    let real = tell(Endpoint::Unix("/var/run/docker.sock".into()));
+    assert_eq!(real, tell(Endpoint::Fake));
+    assert_eq!(real[0], format!("404 NotFound network {name} not found"));
+}
