@@ -238,7 +238,7 @@ impl Body {
             }
             // What is answered already (nothing could be sent) is taken without waiting.
             let done = !self.read.is_empty() || !self.refused.is_empty();
-            if !done && !(called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
+            if !(done || called && self.calls.iter().any(|c| c.pending.fd().is_none())) {
                 self.wait(step.wake);
             }
         }
