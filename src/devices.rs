@@ -159,7 +159,7 @@ pub fn gpus(container: &Container) -> i64 {
 ///
 /// # Errors
 /// What is wrong with the first that is.
-pub fn named<'a>(pod: &'a DesiredPod) -> Result<Vec<(Option<&'a str>, Device)>, String> {
+pub fn named(pod: &DesiredPod) -> Result<Vec<(Option<&str>, Device)>, String> {
     let text = pod.metadata.annotations.as_ref().and_then(|a| a.get(DEVICE));
     let words = text.into_iter().flat_map(|text| text.split(','));
     words

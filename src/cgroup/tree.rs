@@ -167,7 +167,7 @@ impl Tree {
         let directory = hierarchy.join(cgroup);
         let marked = |name: &String| {
             let mut value = [0_u8; 4096];
-            rustix::fs::getxattr(&directory.join(name), OWNER, &mut value[..])
+            rustix::fs::getxattr(directory.join(name), OWNER, &mut value[..])
                 .is_ok_and(|length| value.get(..length) == Some(self.owner.as_bytes()))
         };
         let below = names(&directory).into_iter().filter(|name| directory.join(name).is_dir());

@@ -354,3 +354,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn sizes_are_no_part_of_a_pods_shape() {
+    let shape = |spec: &str| {
+        let text = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}");
+        let context = Context { node_name: "n", source: Source::File, path: "/m/p.yaml" };
+        let decoded = decode(text.as_bytes(), &context);
+        let pod = decoded.pods.first().unwrap_or_else(|| panic!("{spec}: {:?}", decoded.problems)).clone();
+        (pod.shape.clone().unwrap(), pod.uid.clone())
+    };
+    let spec = |image: &str, resources: &str| {
+        shape(&format!("{{containers: [{{name: a, image: {image}, resources: {resources}}}]}}"))
+    };
+    let base = spec("i:1", "{requests: {cpu: 1}, limits: {memory: 64Mi}}");
+    for same in [
+        "{requests: {cpu: 2}, limits: {memory: 64Mi}}",
+        "{requests: {cpu: 1}, limits: {memory: 1Gi}}",
+        "{requests: {cpu: 1, memory: 1Mi}, limits: {memory: 64Mi}}",
+        "{limits: {memory: 64Mi}}",
+    ] {
+        let other = spec("i:1", same);
+        assert_eq!(other.0, base.0, "{same}");
+        assert_ne!(other.1, base.1, "the UID of a new pod follows all that is written: {same}");
+    }
+    for (image, other) in [
+        ("i:2", "{requests: {cpu: 1}, limits: {memory: 64Mi}}"),
+        // A limit comes, another resource, and another class of service.
+        ("i:1", "{requests: {cpu: 1}, limits: {cpu: 2, memory: 64Mi}}"),
+        ("i:1", "{requests: {cpu: 1}, limits: {memory: 64Mi, ephemeral-storage: 1Gi}}"),
+        ("i:1", "{requests: {cpu: 1}}"),
+        ("i:1", "{}"),
+    ] {
+        assert_ne!(spec(image, other).0, base.0, "{other}");
+    }
+    let init = |policy: &str, cpu: u32| {
+        shape(&format!(
+            "{{initContainers: [{{name: i, image: i{policy}, resources: {{requests: {{cpu: {cpu}}}}}}}], \
+             containers: [{{name: a, image: i}}]}}"
+        ))
+    };
+    assert_ne!(init("", 1).0, init("", 2).0);
+    assert_eq!(init(", restartPolicy: Always", 1).0, init(", restartPolicy: Always", 2).0);
+}

@@ -49,7 +49,7 @@ fn look_at_device(path: &str) -> Result<(), String> {
 /// directory.
 fn read_profile(root_dir: &Path, profile: &str) -> io::Result<String> {
     let directory = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-    let mut at: OwnedFd = open(&root_dir.join(SECCOMP), directory, Mode::empty())?;
+    let mut at: OwnedFd = open(root_dir.join(SECCOMP), directory, Mode::empty())?;
     let mut parts = Path::new(profile).components().filter(|c| !matches!(c, Component::CurDir)).peekable();
     let last = loop {
         let Some(Component::Normal(part)) = parts.next() else {

@@ -156,7 +156,7 @@ fn sizes_change_without_a_restart() {
     });
     node.write("r.yaml", pod("200m", "32Mi").text());
     node.wait_until("sizes that fit are given", || is(&first.id, 204, 100_000, 128 * MIB));
-    assert_eq!(condition(&node, "r", "PodResizePending"), None);
+    node.wait_until("nothing waits", || condition(&node, "r", "PodResizePending").is_none());
     // Edited while nobody looked.
     node.kill9();
     node.write("r.yaml", pod("400m", "32Mi").text());

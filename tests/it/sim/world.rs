@@ -409,7 +409,7 @@ impl World {
                 daemon.workers.remove(&key);
                 daemon.probes.set(&key, &[], self.now);
             }
-            Effect::Sweep(_) => {}
+            Effect::Sweep(keep) => self.cgroups.retain(|uid| keep.pods.contains(uid)),
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }
@@ -867,6 +867,9 @@ impl World {
             }
         }
         assert_eq!(wanted, running, "what is wanted, and what runs");
+        let uids: BTreeSet<&String> = running.iter().map(|(_, uid, _)| uid).collect();
+        let without: Vec<_> = uids.iter().filter(|uid| !self.cgroups.contains(**uid)).collect();
+        assert!(without.is_empty(), "run without a cgroup: {without:?}");
         let crowd = dead.iter().find(|(_, n)| **n > 1);
         assert!(crowd.is_none(), "too many dead {crowd:?}");
     }
