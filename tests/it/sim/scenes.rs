@@ -18,6 +18,9 @@ pub fn manifest(name: &str, version: u64, shape: u64) -> String {
     if shape % 5 == 1 {
         text += "  hostNetwork: true\n";
     }
+    if shape % 3 == 1 {
+        text += "  volumes: [{name: v, emptyDir: {}}]\n";
+    }
     if shape % 4 == 3 {
         text += "  initContainers:\n";
         text += &container("prepare").replace("sleep, ", "'true', ");
@@ -25,6 +28,9 @@ pub fn manifest(name: &str, version: u64, shape: u64) -> String {
     }
     text += "  containers:\n";
     text += &container("app");
+    if shape % 3 == 1 {
+        text += "    volumeMounts: [{name: v, mountPath: /v}]\n";
+    }
     if shape % 3 == 2 {
         text += &container("second");
     }
