@@ -2,6 +2,8 @@
 //! stopped once the source that made them has reported and every other one was heard, and left alone while
 //! it cannot be read.
 
+use std::collections::BTreeSet;
+
 use super::{Effect, InUse, Turn};
 use crate::clock::Now;
 use crate::plan::Owned;
@@ -55,17 +57,20 @@ impl Turn {
         }
     }
 
-    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves.
+    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves. Of what was
+    /// found and is not wanted a worker may see nothing any more: then once again with the next list.
     fn sweep(&mut self) {
         if self.swept || !self.merge.all_ready() {
             return;
         }
         self.swept = true;
-        let found = self.found.values().flatten().map(|c| c.uid.clone());
         let wanted = self.merge.pods().map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
-        let pods = found.chain(wanted).chain(known).collect();
+        let mut pods: BTreeSet<String> = wanted.chain(known).collect();
+        let sure = pods.len();
+        pods.extend(self.found.values().flatten().map(|c| c.uid.clone()));
+        self.sweep_again = pods.len() > sure;
         let containers = self.found.values().flatten().map(|c| c.id.clone()).collect();
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }

@@ -71,6 +71,8 @@ pub struct World {
     pub disk: BTreeSet<String>,
     /// Those of them whose volumes are complete.
     volumes: BTreeSet<String>,
+    /// Of what the disk does: its own, so that stories differ by nothing else.
+    disk_rng: Rng,
     /// Until when orders about volumes may fail.
     pub disk_fails: Mono,
     /// Both sources with all that is theirs, in place of `files`.
@@ -240,6 +242,7 @@ impl World {
             checked: 0,
             disk: BTreeSet::new(),
             volumes: BTreeSet::new(),
+            disk_rng: Rng::new(seed),
             disk_fails: Mono::default(),
             hub: None,
         }
@@ -476,12 +479,13 @@ impl World {
             Order::SetUp(order) => _ = self.disk.insert(order.pod.uid.clone()),
             Order::TearDown { uid } => _ = self.volumes.remove(uid),
         }
-        let (generation, delay) = (self.generation, Duration::from_micros(200 + self.below(20_000)));
+        let (generation, delay) =
+            (self.generation, Duration::from_micros(200 + self.disk_rng.number() % 20_000));
         self.later(delay, Job::Volumes { generation, key: key.clone(), order });
     }
 
     fn volumes_done(&mut self, key: &PodKey, order: Order) {
-        let fails = self.now < self.disk_fails && self.below(8) == 0;
+        let fails = self.now < self.disk_fails && self.disk_rng.number().is_multiple_of(8);
         let told = match order {
             Order::SetUp(order) if fails => {
                 let why = "no space left on device".to_owned();
