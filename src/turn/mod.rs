@@ -237,6 +237,8 @@ pub struct Turn {
     told_kept: BTreeMap<PodKey, String>,
     /// What pods that vanished while nobody looked left on disk has been removed.
     swept: bool,
+    /// It left something alone that may be nobody's.
+    sweep_again: bool,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -267,6 +269,7 @@ impl Turn {
             draining: None,
             told_kept: BTreeMap::new(),
             swept: false,
+            sweep_again: false,
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),
@@ -364,6 +367,7 @@ impl Turn {
         self.docker.problem = None;
         self.docker.version = version.or(self.docker.version.take());
         let root = self.config.root_dir.to_string_lossy().into_owned();
+        self.swept &= !self.sweep_again;
         self.found.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.entry(owned.key.clone()).or_default().push(owned);

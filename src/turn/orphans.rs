@@ -56,17 +56,20 @@ impl Turn {
         }
     }
 
-    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves.
+    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves. Of what was
+    /// found and is not wanted a worker may see nothing any more: then once again with the next list.
     fn sweep(&mut self) {
         if self.swept || !self.merge.all_ready() {
             return;
         }
         self.swept = true;
-        let found = self.found.values().flatten().map(|c| c.uid.clone());
         let wanted = self.merge.pods().map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
-        let pods = order::set(found.chain(wanted).chain(known));
+        let mut pods = order::set(wanted.chain(known));
+        let sure = pods.len();
+        pods.extend(self.found.values().flatten().map(|c| c.uid.clone()));
+        self.sweep_again = pods.len() > sure;
         let containers = order::set(self.found.values().flatten().map(|c| c.id.clone()));
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }

@@ -77,24 +77,6 @@ pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Op
     Ok(Some(files))
 }
 
-/// Every object that the volume is made of, as far as it is there, is immutable.
-#[must_use]
-pub fn is_immutable(kind: Kind<'_>, namespace: &str, objects: &Objects) -> bool {
-    let is = |kind: ObjectKind, name: &str| {
-        let key = ObjectKey { kind, namespace: namespace.to_owned(), name: name.to_owned() };
-        objects.get(&key).is_some_and(|object| object.immutable)
-    };
-    match kind {
-        Kind::ConfigMap(it) => is(ObjectKind::ConfigMap, &it.name),
-        Kind::Secret(it) => is(ObjectKind::Secret, it.secret_name.as_deref().unwrap_or_default()),
-        Kind::Projected(it) => it.sources.iter().flatten().all(|source| {
-            source.config_map.as_ref().is_none_or(|it| is(ObjectKind::ConfigMap, &it.name))
-                && source.secret.as_ref().is_none_or(|it| is(ObjectKind::Secret, &it.name))
-        }),
-        _ => false,
-    }
-}
-
 /// What files get that say nothing themselves.
 #[derive(Debug, Clone, Copy)]
 struct Owner {

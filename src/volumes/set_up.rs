@@ -241,9 +241,6 @@ impl One<'_> {
             dir
         };
         let there = atomic::is_written(&dir).map_err(cannot("cannot read", &path))?;
-        if there && payload::is_immutable(kind, &self.pod.key.namespace, self.objects) {
-            return Ok(());
-        }
         let facts = Facts {
             pod: self.pod,
             node_name: &self.node.name,

@@ -89,6 +89,7 @@ fn churn_ends_with_exactly_the_wanted_pods() {
         let chaos = Mono(seconds(60));
         let chance = [0, 50, 200, 600][usize::try_from(w.seed % 4).unwrap()];
         w.engine.faults = FaultPlan::all(w.seed, chance, chaos);
+        w.disk_fails = chaos;
         let foreign = w.plant_foreign();
         w.some_files(1 + w.seed % 6);
         w.start_daemon();

@@ -31,6 +31,16 @@ pub fn manifest(name: &str, version: u64, shape: u64) -> String {
     text
 }
 
+/// The same, and every third has a volume.
+fn with_volume(name: &str, version: u64, shape: u64) -> String {
+    let text = manifest(name, version, shape);
+    if shape % 3 != 1 {
+        return text;
+    }
+    let text = text.replace("spec:\n", "spec:\n  volumes: [{name: v, emptyDir: {}}]\n");
+    text.replace("- name: app\n", "- name: app\n    volumeMounts: [{name: v, mountPath: /v}]\n")
+}
+
 impl World {
     fn path(n: u64) -> String {
         format!("/m/pod{n}.yaml")
@@ -39,7 +49,7 @@ impl World {
     /// The first `n` manifests.
     pub fn some_files(&mut self, n: u64) {
         for i in 0..n {
-            self.files.insert(Self::path(i), manifest(&format!("pod{i}"), 0, i));
+            self.files.insert(Self::path(i), with_volume(&format!("pod{i}"), 0, i));
         }
         // Plain init containers end by themselves.
         self.engine.behave("prepare", Behaviour::exits(0, std::time::Duration::from_millis(300)));
@@ -172,7 +182,7 @@ impl World {
             self.files.remove(&path);
         } else {
             self.note(|| format!("mischief: write {path}"));
-            self.files.insert(path, manifest(&format!("pod{n}"), version, shape));
+            self.files.insert(path, with_volume(&format!("pod{n}"), version, shape));
         }
         if self.below(4) > 0 {
             self.hint_files();

@@ -19,10 +19,10 @@ use podkeeper::probe::schedule::{ProbeId, Schedule};
 use podkeeper::probe::{Kind, Outcome, Probing, Target, Watch};
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
 use podkeeper::runtime::map::MapConfig;
-use podkeeper::runtime::{Call, DockerError, DockerState, Reply, labels, sandbox_image};
+use podkeeper::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
-use podkeeper::volumes::{Order, Report as VolumeReport};
+use podkeeper::volumes::{Failure, Order, Report as VolumeReport};
 use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 
 use super::probes::Answers;
@@ -70,6 +70,14 @@ pub struct World {
     pub engine_restarted: bool,
     /// [`Engine::ups`] when all that ran was last looked at.
     checked: u64,
+    /// UIDs of pods of which something is on the disk: it outlives daemons.
+    pub disk: BTreeSet<String>,
+    /// Those of them whose volumes are complete.
+    volumes: BTreeSet<String>,
+    /// Of what the disk does: its own, so that stories differ by nothing else.
+    disk_rng: Rng,
+    /// Until when orders about volumes may fail.
+    pub disk_fails: Mono,
     /// Both sources with all that is theirs, in place of `files`.
     pub hub: Option<Hub>,
 }
@@ -114,6 +122,12 @@ enum Job {
     Wake {
         generation: u64,
         key: PodKey,
+    },
+    /// A worker's order about volumes is carried out.
+    Volumes {
+        generation: u64,
+        key: PodKey,
+        order: Order,
     },
     /// The worker reads its mailbox.
     Read {
@@ -232,6 +246,10 @@ impl World {
             told: BTreeMap::new(),
             engine_restarted: false,
             checked: 0,
+            disk: BTreeSet::new(),
+            volumes: BTreeSet::new(),
+            disk_rng: Rng::new(seed),
+            disk_fails: Mono::default(),
             hub: None,
         }
     }
@@ -409,7 +427,10 @@ impl World {
                 daemon.workers.remove(&key);
                 daemon.probes.set(&key, &[], self.now);
             }
-            Effect::Sweep(keep) => self.cgroups.retain(|uid| keep.pods.contains(uid)),
+            Effect::Sweep(keep) => {
+                self.cgroups.retain(|uid| keep.pods.contains(uid));
+                self.disk.retain(|uid| keep.pods.contains(uid));
+            }
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
             Effect::Log(level, line) => self.log(level, &line),
         }
@@ -435,6 +456,7 @@ impl World {
             self.later(at.since(self.now), Job::Wake { generation, key: key.clone() });
         }
         for output in step.out {
+            self.judge_volumes(&output);
             match output {
                 Output::Call(token, call) => {
                     let delay = Duration::from_micros(200 + self.below(3000));
@@ -474,17 +496,64 @@ impl World {
         }
     }
 
-    /// Nothing is on a disk here: it is done at once.
+    /// It takes its time, and begins at once: a daemon may die in the middle.
     fn volumes(&mut self, key: &PodKey, order: Order) {
+        match &order {
+            Order::SetUp(order) => _ = self.disk.insert(order.pod.uid.clone()),
+            Order::TearDown { uid } => _ = self.volumes.remove(uid),
+        }
+        let (generation, delay) =
+            (self.generation, Duration::from_micros(200 + self.disk_rng.number() % 20_000));
+        self.later(delay, Job::Volumes { generation, key: key.clone(), order });
+    }
+
+    fn volumes_done(&mut self, key: &PodKey, order: Order) {
+        let fails = self.now < self.disk_fails && self.disk_rng.number().is_multiple_of(8);
         let told = match order {
-            Order::SetUp(order) => VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: Vec::new() },
-            Order::TearDown { uid } => VolumeReport::TornDown { uid, result: Ok(()) },
+            Order::SetUp(order) if fails => {
+                let why = "no space left on device".to_owned();
+                let failed = vec![Failure { volume: "v".to_owned(), why, usable: false }];
+                VolumeReport::SetUp { uid: order.pod.uid.clone(), failed }
+            }
+            Order::SetUp(order) => {
+                self.volumes.insert(order.pod.uid.clone());
+                VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: Vec::new() }
+            }
+            Order::TearDown { uid } if fails => {
+                VolumeReport::TornDown { uid, result: Err("device or resource busy".to_owned()) }
+            }
+            Order::TearDown { uid } => {
+                self.disk.remove(&uid);
+                VolumeReport::TornDown { uid, result: Ok(()) }
+            }
         };
-        let generation = self.generation;
         if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key)) {
             worker.slot.volumes(told);
         }
-        self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
+        self.step_worker(key, None);
+    }
+
+    /// What a machine orders fits what is there: no container without its volumes, no volume taken from under
+    /// a container.
+    fn judge_volumes(&self, output: &Output) {
+        match output {
+            Output::Call(_, Call::Create { body, .. }) if body.host_config.mounts.iter().any(is_volume) => {
+                let uid = body.labels.get(labels::POD_UID).unwrap();
+                assert!(self.volumes.contains(uid), "a container is made before its volumes are there");
+            }
+            Output::Volumes(Order::TearDown { uid }) => {
+                let runs = self.engine.containers().any(|c| {
+                    c.state == DockerState::Running && c.body.labels.get(labels::POD_UID) == Some(uid)
+                });
+                assert!(!runs, "volumes are taken down while {uid} runs");
+            }
+            _ => {}
+        }
+    }
+
+    fn check_disk(&self) {
+        let wanted: BTreeSet<String> = self.desired().into_iter().map(|pod| pod.uid.clone()).collect();
+        assert!(self.disk.is_subset(&wanted), "left on the disk: {:?}", self.disk.difference(&wanted));
     }
 
     fn watch(&mut self, key: &PodKey, watch: &Watch) {
@@ -640,6 +709,9 @@ impl World {
                 }
             }
             Job::Read { generation, key } if generation == self.generation => self.step_worker(&key, None),
+            Job::Volumes { generation, key, order } if generation == self.generation => {
+                self.volumes_done(&key, order);
+            }
             Job::Tick { generation } if generation == self.generation => self.event(Event::Tick),
             Job::Stream { generation } if generation == self.generation => self.stream(),
             Job::Scan { generation } if generation == self.generation => self.scan(),
@@ -836,6 +908,7 @@ impl World {
     /// At rest: exactly what the files name runs, and the dead are few.
     pub fn check_at_rest(&self) {
         self.check_ring();
+        self.check_disk();
         let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
         let mut taken: BTreeSet<PodKey> = BTreeSet::new();
         for pod in self.desired() {
@@ -927,4 +1000,8 @@ fn result_words(result: &Result<Reply, DockerError>) -> String {
         Ok(other) => format!("{other:?}").chars().take(30).collect(),
         Err(error) => format!("{error:?}").chars().take(110).collect(),
     }
+}
+
+fn is_volume(mount: &Mount) -> bool {
+    mount.source.contains("/volumes/")
 }
