@@ -1,15 +1,46 @@
-//! Build script: keeps unwind tables out of the release binary. A panic aborts and the symbols are stripped,
-//! so nothing could read them; they are a twelfth of the program. Any linker that takes a linker script (GNU
-//! ld, gold, LLD) does it; with another one set `PODKEEPER_KEEP_UNWIND_TABLES=1`.
+//! Build script: what is left out of the release binary.
+//!
+//! Unwind tables: a panic aborts and the symbols are stripped, so nothing could read them; they are a twelfth
+//! of the program. Any linker that takes a linker script (GNU ld, gold, LLD) does it; with another one set
+//! `PODKEEPER_KEEP_UNWIND_TABLES=1`.
+//!
+//! Relative relocations are packed (a hundred KiB) when the C library that it is built with can read that:
+//! glibc 2.36, of 2022. For machines with an older one than that set `PODKEEPER_PLAIN_RELOCATIONS=1`.
+
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=packaging/link.rs");
     println!("cargo::rerun-if-changed=packaging/no-unwind-tables.ld");
     println!("cargo::rerun-if-env-changed=PODKEEPER_KEEP_UNWIND_TABLES");
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    let wanted = variable("PROFILE") == "release" && variable("PODKEEPER_KEEP_UNWIND_TABLES").is_empty();
-    if wanted {
-        let script = format!("{}/packaging/no-unwind-tables.ld", variable("CARGO_MANIFEST_DIR"));
-        println!("cargo::rustc-link-arg-bin=podkeeper=-Wl,--no-eh-frame-hdr,-T,{script}");
+    println!("cargo::rerun-if-env-changed=PODKEEPER_PLAIN_RELOCATIONS");
+    if variable("PROFILE") != "release" {
+        return;
     }
+    let argument = |text: &str| println!("cargo::rustc-link-arg-bin=podkeeper=-Wl,{text}");
+    if variable("PODKEEPER_KEEP_UNWIND_TABLES").is_empty() {
+        let script = format!("{}/packaging/no-unwind-tables.ld", variable("CARGO_MANIFEST_DIR"));
+        argument(&format!("--no-eh-frame-hdr,-T,{script}"));
+    }
+    if variable("PODKEEPER_PLAIN_RELOCATIONS").is_empty() && reads_packed_relocations() {
+        argument("-z,pack-relative-relocs");
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// Asked of this machine: a program is built for the C library that it is built with. Not when it is built for
+/// another kind of machine.
+fn reads_packed_relocations() -> bool {
+    let same = variable("HOST") == variable("TARGET") && variable("CARGO_CFG_TARGET_ENV") == "gnu";
+    let asked = same.then(|| Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()).flatten();
+    // `glibc 2.36`
+    let answer = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let version = answer.trim().strip_prefix("glibc ").and_then(|text| text.split_once('.'));
+    version.is_some_and(|(major, minor)| {
+        let number = |text: &str| text.parse::<u32>().unwrap_or(0);
+        (number(major), number(minor)) >= (2, 36)
+    })
 }

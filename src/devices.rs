@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Container;
 
+use crate::order;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::qos;
 use crate::runtime::Device;
@@ -84,10 +85,8 @@ impl Pools {
     /// then free ones; `taken` are the annotations of others. `None`: it asks for none, or there are not enough left.
     #[must_use]
     pub fn assign(&self, pod: &DesiredPod, before: Option<&str>, taken: &[String]) -> Option<String> {
-        let taken: BTreeSet<String> =
-            taken.iter().flat_map(|text| text.split(',')).filter_map(host_path).collect();
-        let before: BTreeSet<String> =
-            before.into_iter().flat_map(|text| text.split(',')).filter_map(host_path).collect();
+        let taken = order::set(taken.iter().flat_map(|text| text.split(',')).filter_map(host_path));
+        let before = order::set(before.into_iter().flat_map(|text| text.split(',')).filter_map(host_path));
         let mut words = Vec::new();
         for (resource, units) in &self.0 {
             let is_free = |unit: &&Unit| !unit.iter().any(|d| taken.contains(&d.path_on_host));
@@ -128,7 +127,7 @@ fn give(container: &Container, units: &[&Unit], words: &mut Vec<String>) {
 /// Host paths of all devices that are written on these pods.
 fn assigned<'a>(pods: impl Iterator<Item = &'a DesiredPod>) -> BTreeSet<String> {
     let texts = pods.filter_map(|pod| pod.metadata.annotations.as_ref()?.get(ASSIGNED));
-    texts.flat_map(|text| text.split(',')).filter_map(host_path).collect()
+    order::set(texts.flat_map(|text| text.split(',')).filter_map(host_path))
 }
 
 fn host_path(word: &str) -> Option<String> {

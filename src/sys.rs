@@ -7,6 +7,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::allocatable::Allocatable;
 use crate::node::Machine;
+use crate::order;
 use crate::requests::HUGE_PAGES;
 
 /// This process's own `oom_score_adj` (`pkg/kubelet/qos/policy.go`).
@@ -97,20 +98,18 @@ fn file_system_size(directory: &Path) -> Option<i64> {
 /// Bytes of huge pages by resource name; sizes of which there are none count 0.
 fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
     let sizes = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    sizes
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            let pages: i64 =
-                std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
-            let size = match kib {
-                kib if kib % (1 << 20) == 0 => format!("{}Gi", kib >> 20),
-                kib if kib % (1 << 10) == 0 => format!("{}Mi", kib >> 10),
-                kib => format!("{kib}Ki"),
-            };
-            Some((format!("{HUGE_PAGES}{size}"), pages.checked_mul(kib)?.checked_mul(1024)?))
-        })
-        .collect()
+    order::map(sizes.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let pages: i64 =
+            std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
+        let size = match kib {
+            kib if kib % (1 << 20) == 0 => format!("{}Gi", kib >> 20),
+            kib if kib % (1 << 10) == 0 => format!("{}Mi", kib >> 10),
+            kib => format!("{kib}Ki"),
+        };
+        Some((format!("{HUGE_PAGES}{size}"), pages.checked_mul(kib)?.checked_mul(1024)?))
+    }))
 }
 
 /// Lets the kernel kill this process last of all. Its children would inherit that: Docker's are not.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::tree::Tree;
 use super::values::{PodCgroup, weight_file};
 use super::{Driver, Naming, Parents};
+use crate::order;
 use crate::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
@@ -153,7 +154,7 @@ impl Cgroups {
     /// Removes the cgroups of all pods of ours but these.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
         let Some((tree, naming)) = self.known() else { return };
-        let keep: BTreeSet<String> = keep.iter().map(|uid| naming.written(uid)).collect();
+        let keep = order::set(keep.iter().map(|uid| naming.written(uid)));
         for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
             let class = naming.class(qos);
             for name in tree.ours(&class) {

@@ -1,6 +1,5 @@
 //! Making, filling and removing cgroups below one mount point. The rim: all it knows is paths.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::values::{Entry, Version};
 use crate::limits;
+use crate::order;
 
 /// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
 const OWNER: &str = "trusted.podkeeper.root-dir";
@@ -73,7 +73,7 @@ impl Tree {
     fn delegate(&self, cgroup: &Path) {
         let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
         let given = fs::read_to_string(cgroup.join("cgroup.subtree_control")).unwrap_or_default();
-        let given: BTreeSet<&str> = given.split_whitespace().collect();
+        let given = order::set(given.split_whitespace());
         for controller in there.split_whitespace().filter(|c| !given.contains(c)) {
             if CONTROLLERS.contains(&controller) || controller == "cpuset" || controller == "io" {
                 _ = fs::write(cgroup.join("cgroup.subtree_control"), format!("+{controller}"));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::order;
 use crate::pod::DesiredPod;
 use crate::qos::{self, Qos};
 use crate::requests::{self, HUGE_PAGES};
@@ -63,7 +64,7 @@ impl PodCgroup {
             cpu_quota: quota,
             memory: requests::limit(spec, "memory").filter(|_| limited),
             pids,
-            huge_pages: huge_pages.collect(),
+            huge_pages: order::map(huge_pages),
         };
         PodCgroup { uid: pod.uid.clone(), qos, milli_cpu, values }
     }

@@ -32,6 +32,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::limits;
 use crate::object::{LocalObject, ObjectKind};
+use crate::order;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::source::{Problem, Refused, Severity};
 use node::{Node, Place};
@@ -293,7 +294,7 @@ impl File<'_> {
         // Errors first, so that no flood of warnings hides one.
         problems.extend(warnings);
         problems.truncate(limits::PROBLEMS_PER_FILE);
-        problems.sort_by_key(|p| p.at);
+        order::sort_by_key(&mut problems, |p| p.at);
         Decoded { pods, objects, problems, ..Decoded::default() }
     }
 }

@@ -14,13 +14,14 @@ mod props;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::limits;
 use crate::object::{LocalObject, Objects};
+use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
 use names::{Claim, Holder, Holders};
@@ -127,7 +128,7 @@ impl Merge {
     /// is not taken.
     #[must_use]
     pub fn new(mode: Notification, declared: &[Source]) -> Merge {
-        let sources = declared.iter().map(|s| (*s, Known::default())).collect();
+        let sources = order::map(declared.iter().map(|s| (*s, Known::default())));
         Merge { mode, sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
@@ -316,10 +317,10 @@ impl Known {
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Objects) {
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();
-        claims.sort_by(|a, b| (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid)));
+        order::sort_by(&mut claims, in_place);
         self.crowded = None;
         if claims.len() > limits::PODS_PER_SOURCE {
-            claims.sort_by_cached_key(|pod| {
+            order::sort_by_key(&mut claims, |pod| {
                 let held = holders.get(&pod.key).map(|h| &h.pod).filter(|h| h.source == source);
                 Reverse((held.is_some_and(|h| h.uid == pod.uid), held.is_some()))
             });
@@ -334,10 +335,10 @@ impl Known {
                 );
                 names::problem(Severity::Error, first, message)
             });
-            claims.sort_by(|a, b| (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid)));
+            order::sort_by(&mut claims, in_place);
         }
         self.claims = claims;
-        self.broken = set.broken.iter().cloned().collect();
+        self.broken = order::set(set.broken.iter().cloned());
     }
 }
 
@@ -374,7 +375,12 @@ fn object_claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = Obje
     })
 }
 
+/// By place, and then by what is at one place.
+fn in_place(a: &Arc<DesiredPod>, b: &Arc<DesiredPod>) -> Ordering {
+    (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid))
+}
+
 fn in_order(mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
-    pods.sort_by(|a, b| (a.source, &a.origin, &a.key).cmp(&(b.source, &b.origin, &b.key)));
+    order::sort_by(&mut pods, |a, b| (a.source, &a.origin, &a.key).cmp(&(b.source, &b.origin, &b.key)));
     pods
 }

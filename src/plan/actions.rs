@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Container;
 
 use crate::clock::Mono;
+use crate::order;
 use crate::plan::init::{self, InitPlan};
 use crate::plan::restart::{changed, effective_policy, init_failure, judged_by, restarts, should_start};
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
@@ -327,7 +328,7 @@ fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut
         let message = format!("Container {name} {what}");
         strays.push(Kill { id: owned.id.clone(), name: name.to_owned(), message, reason });
     }
-    strays.sort_by(|a, b| a.id.cmp(&b.id));
+    order::sort_by(&mut strays, |a, b| a.id.cmp(&b.id));
     kill.append(&mut strays);
 }
 

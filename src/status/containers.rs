@@ -51,7 +51,7 @@ pub(super) fn ephemeral(input: &Input<'_>) -> Vec<ContainerStatus> {
     let mut list: Vec<ContainerStatus> = added
         .map(|c| ContainerStatus { image: c.image.clone(), ..from_instances(input, c, None, None) })
         .collect();
-    list.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut list, |a, b| a.name.cmp(&b.name));
     list
 }
 

@@ -27,6 +27,7 @@ use crate::drain::Drain;
 use crate::limits;
 use crate::merge::{Merge, Notification, Running};
 use crate::object::Objects;
+use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
@@ -255,7 +256,7 @@ impl Turn {
         };
         Turn {
             merge: Merge::new(Notification::Incremental, &declared),
-            sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
+            sources: order::map(declared.into_iter().map(|s| (s, SourceState::default()))),
             entries: BTreeMap::new(),
             found: BTreeMap::new(),
             listed: false,
@@ -388,7 +389,7 @@ impl Turn {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
-            let places = same.filter_map(|c| Some((c.source?, c.origin.clone()?))).collect();
+            let places = order::set(same.filter_map(|c| Some((c.source?, c.origin.clone()?))));
             Some((
                 key.clone(),
                 Running {
@@ -399,7 +400,7 @@ impl Turn {
                 },
             ))
         });
-        let running: BTreeMap<PodKey, Running> = running.collect();
+        let running = order::map(running);
         // The changes are not needed: everything wanted is looked at now.
         _ = self.merge.running(&running, now.wall);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::payload::{Payload, PayloadFile};
 use super::walk::{self, DIRECTORY};
 use crate::clock::Timestamp;
+use crate::order;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
@@ -96,7 +97,7 @@ fn is_version(name: &str) -> bool {
 }
 
 fn tops(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
-    names.into_iter().collect()
+    order::set(names)
 }
 
 fn is_link(dir: &OwnedFd, name: &str) -> io::Result<bool> {

@@ -19,6 +19,7 @@ use crate::clock::Clock as _;
 use crate::downward::Facts;
 use crate::manifest::quantity;
 use crate::object::{Content, ObjectKey, ObjectKind, Objects};
+use crate::order;
 use crate::pod::DesiredPod;
 use crate::qos;
 
@@ -209,7 +210,7 @@ impl One<'_> {
             let names = names.chain(resources.and_then(|r| r.limits.as_ref()).into_iter().flatten());
             sizes.extend(names.filter_map(|(name, _)| bytes(name.strip_prefix("hugepages-")?)));
         }
-        sizes.sort_unstable();
+        order::sort(&mut sizes);
         sizes.dedup();
         match sizes.as_slice() {
             [size] => Ok(*size),

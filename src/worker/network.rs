@@ -10,6 +10,7 @@ use super::state::State;
 use crate::downward::Facts;
 use crate::network::hosts::{self, HostsFile};
 use crate::object::Objects;
+use crate::order;
 use crate::plan::Role;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
@@ -136,7 +137,7 @@ impl Machine {
 
     /// Lets the files of pods go that are not wanted, and of which no container is left.
     pub(super) fn tend_files(&mut self) {
-        let seen: BTreeSet<String> = self.all_seen().map(|c| c.uid.clone()).collect();
+        let seen = order::set(self.all_seen().map(|c| c.uid.clone()));
         let making = self.any_in_flight(|j| matches!(j, Job::Create { .. } | Job::List));
         let wanted = match &self.state {
             State::Syncing(pod) | State::Terminating { then: Some(pod), .. } => Some(pod.uid.clone()),

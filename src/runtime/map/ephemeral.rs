@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::order;
 use crate::pod::ContainerKind;
 use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels};
 
@@ -65,7 +66,7 @@ pub fn body(
         None => String::new(),
     };
     let of_pod = OF_POD.iter().filter_map(|key| Some(((*key).to_owned(), sandbox_labels.get(*key)?.clone())));
-    let mut all: BTreeMap<String, String> = of_pod.collect();
+    let mut all = order::map(of_pod);
     super::put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
     super::put(&mut all, labels::SANDBOX_ID, sandbox);
     super::put(&mut all, labels::CONTAINER_NAME, wanted.name);

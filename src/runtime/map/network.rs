@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort};
 use crate::network::hosts;
 use crate::network::resolver::Asked;
 use crate::network::{DockerNetwork, NetworkConfig, Wanted};
+use crate::order;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
 
@@ -80,7 +81,7 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     // One that is too long keeps the sandbox from being asked for.
     body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| hostname(pod)));
     let bindings = port_bindings(pod);
-    body.exposed_ports = bindings.keys().map(|key| (key.clone(), Empty {})).collect();
+    body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
     body.host_config.port_bindings = bindings;
     body.network = Some(Box::new(Wanted {
         resolver: Asked::of(pod),

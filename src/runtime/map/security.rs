@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
     SecurityContext,
 };
 
+use crate::order;
 use crate::pod::DesiredPod;
 use crate::runtime::{CreateBody, HostConfig};
 use crate::sysctl;
@@ -165,7 +166,7 @@ pub fn apply_sandbox(body: &mut CreateBody, pod: &DesiredPod) {
     host.group_add = groups(Some(context));
     se_linux(host, context.se_linux_options.as_ref());
     let sysctls = context.sysctls.iter().flatten();
-    host.sysctls = sysctls.map(|s| (sysctl::dotted(&s.name), s.value.clone())).collect();
+    host.sysctls = order::map(sysctls.map(|s| (sysctl::dotted(&s.name), s.value.clone())));
 }
 
 /// An AppArmor profile that is asked for.

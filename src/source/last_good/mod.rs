@@ -26,6 +26,7 @@ pub use self::sealed::{Key, Remembered, Unusable, parse};
 
 use self::key::KeyFile;
 use crate::limits;
+use crate::order;
 use crate::pod::Source;
 use crate::source::in_force::Version;
 
@@ -127,7 +128,7 @@ impl LastGood {
             }
         }
         self.set_aside(&bad);
-        loaded.sort_by(|a: &Remembered, b| (&a.path, a.version).cmp(&(&b.path, b.version)));
+        order::sort_by(&mut loaded, |a: &Remembered, b| (&a.path, a.version).cmp(&(&b.path, b.version)));
         loaded
     }
 
@@ -225,7 +226,7 @@ impl LastGood {
                 let _harmless = place::remove(&self.dir.join(name));
             }
         }
-        names.sort();
+        order::sort(&mut names);
         Ok(names)
     }
 

@@ -213,6 +213,17 @@ impl World {
         ours.collect()
     }
 
+    /// What a source made that has not answered since this daemon began: a daemon that died in the middle of
+    /// stopping it took the reason with it, and what is remembered may be older than what runs.
+    fn left_alone(&self) -> BTreeSet<String> {
+        let Some(daemon) = &self.daemon else { return BTreeSet::new() };
+        let sources = daemon.turn.snapshot(&self.now()).sources;
+        let is_silent = |source: &String| sources.iter().any(|s| s.name == *source && !s.ready);
+        let theirs =
+            self.engine.containers().filter(|c| c.body.labels.get(labels::SOURCE).is_some_and(is_silent));
+        theirs.map(|c| c.id.clone()).collect()
+    }
+
     /// From now on these may be stopped: something else is wanted under their name, or nothing.
     fn doom(&mut self) {
         let wanted = self.hub().wanted();
@@ -431,9 +442,12 @@ impl World {
     /// Exactly the pods run that what was accepted last names, each once.
     fn check_wanted_runs(&mut self) {
         let wanted = self.hub().wanted();
+        let left_alone = self.left_alone();
         let mut running: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (_, name, written, _) in self.lives().into_iter().filter(|(_, _, _, running)| *running) {
-            running.entry(name).or_default().insert(written);
+        for (id, name, written, _) in self.lives().into_iter().filter(|(_, _, _, running)| *running) {
+            if wanted.contains_key(&name) || !left_alone.contains(&id) {
+                running.entry(name).or_default().insert(written);
+            }
         }
         // A broken manifest that this daemon never saw whole: what runs of it is left alone.
         let hub = self.hub();

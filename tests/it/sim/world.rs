@@ -174,7 +174,7 @@ pub enum Deed {
 }
 
 pub struct Daemon {
-    turn: Turn,
+    pub turn: Turn,
     workers: BTreeMap<PodKey, Worker>,
     cursor: Option<podkeeper::runtime::fake::Cursor>,
     listed_at: Mono,
