@@ -240,6 +240,8 @@ pub struct Turn {
     swept: bool,
     /// It left something alone that may be nobody's.
     sweep_again: bool,
+    /// Given up by a source while another one had not been heard.
+    unsure: BTreeMap<PodKey, Arc<DesiredPod>>,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -271,6 +273,7 @@ impl Turn {
             told_kept: BTreeMap::new(),
             swept: false,
             sweep_again: false,
+            unsure: BTreeMap::new(),
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),

@@ -25,6 +25,7 @@ impl Turn {
             return;
         }
         self.sweep();
+        self.settle_removals();
         let unclaimed: Vec<PodKey> = self
             .found
             .keys()
@@ -88,7 +89,7 @@ impl Turn {
             return if self.merge.all_ready() { Verdict::Stop } else { Verdict::Wait };
         };
         // The pod may have moved to another source since: what that one remembers must have been heard.
-        if !self.merge.ready(source) || self.sources.values().any(|s| !s.heard) {
+        if !self.merge.ready(source) || !self.all_heard() {
             return Verdict::Wait;
         }
         match owner.origin.as_deref() {

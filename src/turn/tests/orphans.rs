@@ -143,3 +143,30 @@ fn the_dead_go_as_well() {
     let effects = acts(rig.list(&["a/a-1/app running", "b/b-1/app exited"]));
     assert_eq!(effects, ["spawn a", "run a/a-1", "spawn b", "stop b: it was rejected"]);
 }
+
+/// A pod may have moved to another source while nobody looked: what gives it up first does not stop it before
+/// the other has said, or remembered, what it wants.
+#[test]
+fn given_up_before_the_other_source_was_heard() {
+    use crate::pod::Source;
+    use crate::source::http::Settings;
+    use crate::source::http::url::ManifestUrl;
+    use crate::source::{FromSource, PodSet, SourceUpdate};
+    let moved = |pods: Vec<_>| {
+        let update = SourceUpdate::Restored(PodSet { pods, ..PodSet::default() });
+        crate::turn::Event::Source(FromSource { source: Source::Http, update })
+    };
+    let began = || {
+        let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
+        let mut rig = Rig::with(crate::config::Config { manifest_url: Some(url), ..config() });
+        rig.list(&[WEB]);
+        rig.want(&[pod("web")]);
+        assert_eq!(acts(rig.want(&[])), [""; 0], "the server was not heard");
+        rig
+    };
+    let mut there = (*pod("web")).clone();
+    there.source = Source::Http;
+    let act = acts(began().handle(moved(vec![there.into()])));
+    assert_eq!(act, ["run web/web-1"], "it is the server's by now, and the same");
+    assert_eq!(acts(began().handle(moved(vec![]))), ["stop web: its manifest is gone"]);
+}

@@ -32,7 +32,7 @@ pub fn manifest(name: &str, version: u64, shape: u64) -> String {
 }
 
 /// The same, and every third has a volume.
-fn with_volume(name: &str, version: u64, shape: u64) -> String {
+pub fn with_volume(name: &str, version: u64, shape: u64) -> String {
     let text = manifest(name, version, shape);
     if shape % 3 != 1 {
         return text;

@@ -30,7 +30,7 @@ use podkeeper::source::scan::Scanner;
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::Event;
 
-use super::scenes::manifest;
+use super::scenes::with_volume;
 use super::world::{Deed, NODE, ROOT, World};
 use super::{seconds, seeds};
 
@@ -334,7 +334,7 @@ impl World {
         // Both sources know the pods 2 and 3, and sometimes by the same words.
         let name = format!("pod{which}");
         let path = format!("{DIRECTORY}/{name}.yaml");
-        let good = manifest(&name, version, which);
+        let good = with_volume(&name, version, which);
         match what {
             0..20 => self.write_file(&path, &good),
             20..28 => {
@@ -362,7 +362,7 @@ impl World {
                 for n in 2..6 {
                     if self.below(3) > 0 {
                         let version = self.below(3);
-                        pods.push(manifest(&format!("pod{n}"), version, n));
+                        pods.push(with_volume(&format!("pod{n}"), version, n));
                     }
                 }
                 let empty = "{apiVersion: v1, kind: List, items: []}\n".to_owned();
@@ -492,8 +492,8 @@ fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
         w.check_wanted_runs();
         // Everything is good again.
         w.hub().disk.0.lock().unwrap().unreadable = false;
-        w.write_file("/m/pod0.yaml", &manifest("pod0", 7, 0));
-        w.serve(Says::Body(manifest("pod5", 7, 5)));
+        w.write_file("/m/pod0.yaml", &with_volume("pod0", 7, 0));
+        w.serve(Says::Body(with_volume("pod5", 7, 5)));
         w.pass_time(seconds(200));
         w.check_accepted();
         w.check_wanted_runs();
@@ -506,7 +506,7 @@ fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
 fn k4441_an_hour_of_404_stops_nothing() {
     seeds(20, |w| {
         w.hub = Some(Hub::new());
-        let pods: Vec<String> = (0..4).map(|n| manifest(&format!("pod{n}"), 0, 0)).collect();
+        let pods: Vec<String> = (0..4).map(|n| with_volume(&format!("pod{n}"), 0, 0)).collect();
         w.serve(Says::Body(pods.join("---\n")));
         w.start_daemon();
         w.pass_time(seconds(60));
@@ -539,12 +539,12 @@ fn k4441_an_hour_of_404_stops_nothing() {
 fn a_pod_moves_between_the_sources_without_a_restart() {
     seeds(40, |w| {
         w.hub = Some(Hub::new());
-        w.write_file("/m/pod0.yaml", &manifest("pod0", 1, 0));
-        w.serve(Says::Body(manifest("pod9", 1, 0)));
+        w.write_file("/m/pod0.yaml", &with_volume("pod0", 1, 0));
+        w.serve(Says::Body(with_volume("pod9", 1, 0)));
         w.start_daemon();
         w.pass_time(seconds(60));
         let before = w.running();
-        let both = format!("{}---\n{}", manifest("pod9", 1, 0), manifest("pod0", 1, 0));
+        let both = format!("{}---\n{}", with_volume("pod9", 1, 0), with_volume("pod0", 1, 0));
         for _ in 0..3 {
             w.serve(Says::Body(both.clone()));
             w.pass_time(seconds(60));
@@ -554,9 +554,9 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
                 w.kill_daemon();
                 w.start_daemon();
             }
-            w.write_file("/m/pod0.yaml", &manifest("pod0", 1, 0));
+            w.write_file("/m/pod0.yaml", &with_volume("pod0", 1, 0));
             w.pass_time(seconds(60));
-            w.serve(Says::Body(manifest("pod9", 1, 0)));
+            w.serve(Says::Body(with_volume("pod9", 1, 0)));
             w.pass_time(seconds(60));
         }
         assert_eq!(w.running(), before);
