@@ -132,6 +132,13 @@ impl Merge {
         Merge { mode, sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
+    /// This set lacks a pod that the source wants until now.
+    #[must_use]
+    pub fn gives_up(&self, source: Source, set: &PodSet) -> bool {
+        let known = self.sources.get(&source).into_iter().flat_map(|known| &known.claims);
+        known.into_iter().any(|claim| !set.pods.iter().any(|pod| pod.key == claim.key))
+    }
+
     /// Takes the complete set of one source and tells what changed, in delivery order: Remove, Add,
     /// Update, Delete, (empty Add on a first set without Add, Update and Delete), Reconcile.
     ///

@@ -240,8 +240,8 @@ pub struct Turn {
     swept: bool,
     /// It left something alone that may be nobody's.
     sweep_again: bool,
-    /// Given up by a source while another one had not been heard.
-    unsure: BTreeMap<PodKey, Arc<DesiredPod>>,
+    /// What a source said that gives pods up, while another one had not been heard.
+    early: BTreeMap<Source, crate::source::PodSet>,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -273,7 +273,7 @@ impl Turn {
             told_kept: BTreeMap::new(),
             swept: false,
             sweep_again: false,
-            unsure: BTreeMap::new(),
+            early: BTreeMap::new(),
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),

@@ -25,7 +25,6 @@ impl Turn {
             return;
         }
         self.sweep();
-        self.settle_removals();
         let unclaimed: Vec<PodKey> = self
             .found
             .keys()

@@ -88,10 +88,6 @@ impl Turn {
             // Another version takes the name over in this very merge: its arrival replaces this one.
             return;
         }
-        if pod.metadata.deletion_timestamp.is_none() && !self.all_heard() {
-            self.unsure.insert(pod.key.clone(), Arc::clone(pod));
-            return;
-        }
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
         entry.held = None;
@@ -103,24 +99,6 @@ impl Turn {
         }
         let grace = pod.metadata.deletion_grace_period_seconds.and_then(|g| u32::try_from(g).ok());
         self.wish(&pod.key, Wish::Stop(StopOrder { grace, why: "its manifest is gone" }));
-    }
-
-    /// Every source has said something, if only what it remembers. Before that nobody knows whether a pod that
-    /// one of them gives up is another one's by now.
-    pub(super) fn all_heard(&self) -> bool {
-        self.sources.values().all(|source| source.heard)
-    }
-
-    /// Removes what was given up before all were heard, and is nobody's.
-    pub(super) fn settle_removals(&mut self) {
-        if self.unsure.is_empty() || !self.all_heard() {
-            return;
-        }
-        for (key, pod) in std::mem::take(&mut self.unsure) {
-            if self.merge.get(&key).is_none() {
-                self.remove(&pod);
-            }
-        }
     }
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {

@@ -10,6 +10,12 @@ use crate::recorder::{PodEvent, words};
 use crate::source::{PodSet, Problem, Refused, Severity, SourceUpdate};
 
 impl Turn {
+    /// Every source has said something, if only what it remembers. Before that nobody knows whether a pod that
+    /// one of them gives up is another one's by now.
+    pub(super) fn all_heard(&self) -> bool {
+        self.sources.values().all(|source| source.heard)
+    }
+
     pub(super) fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         // Who is not declared has no say (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
@@ -53,7 +59,12 @@ impl Turn {
                     self.hand_out_objects(&objects);
                 }
             }
+            SourceUpdate::Full(set) if !self.all_heard() && self.merge.gives_up(source, &set) => {
+                _ = self.early.insert(source, set);
+            }
             SourceUpdate::Full(set) => {
+                let Some(state) = self.sources.get_mut(&source) else { return };
+                self.early.remove(&source);
                 state.restored = false;
                 state.accepted = Some(now.wall);
                 self.read_well(source, now);
@@ -70,6 +81,11 @@ impl Turn {
         if first && self.listed {
             // Whoever waited for this source to say that it knows nothing of them.
             self.housekeeping(now);
+        }
+        if first && self.all_heard() {
+            for (source, set) in std::mem::take(&mut self.early) {
+                self.source(source, SourceUpdate::Full(set), now);
+            }
         }
     }
 

@@ -237,9 +237,14 @@ impl World {
     /// Nothing may stop what a source wants that only failed.
     pub fn judge_stop(&mut self, call: &Call) {
         let (Call::Kill { id, .. } | Call::Remove { id, .. }) = call else { return };
-        let Some(hub) = &self.hub else { return };
+        if self.hub.is_none() {
+            return;
+        }
+        // Made while a removal waited for the other source.
+        self.doom();
         let running = self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
-        assert!(!running || hub.doomed.contains(id), "{id} is stopped, and its source has not asked for it");
+        let asked = self.hub().doomed.contains(id);
+        assert!(!running || asked, "{id} is stopped, and its source has not asked for it");
     }
 
     /// The file source looks.
