@@ -22,7 +22,7 @@ fn k10859_a_pod_starts_when_the_one_before_it_is_ready() {
     node.write("z-db.yaml", db.text());
     node.write("a-web.yaml", after("web", "db=ready", "10m").text());
     node.launch();
-    node.wait_running("db", "app");
+    node.wait_phase("db", "Running");
     node.wait_until("web waits", || {
         node.reason("web") == "WaitingForPods" && message(&node, "web").contains("pod default/db to be ready")
     });
