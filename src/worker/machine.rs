@@ -249,6 +249,8 @@ impl Machine {
                     }
                     self.trigger(Trigger::AllDead);
                 }
+                // Its first wish is still on its way: nobody has said yet whether what runs is wanted.
+                State::Terminated if self.wishes == 0 => return,
                 State::Terminated => {
                     if !self.all_seen().any(|c| c.state.is_running()) {
                         self.bury(now);

@@ -14,6 +14,19 @@ fn k112814_a_running_pod_is_adopted_without_a_mutating_call() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
+/// The main thread may be slow between the start of a worker and its first wish: what runs is not stopped.
+#[test]
+fn k112814_before_its_first_wish_a_worker_stops_nothing() {
+    let mut rig = Rig::up(&app()).reborn();
+    rig.step();
+    rig.pass(s(60));
+    assert!(!rig.calls.is_empty(), "it looks");
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.take_acts(), [""; 0]);
+    assert_eq!(rig.status(), "Running, app: running");
+}
+
 /// The daemon dies after each of the calls of a start; what it has made is gone on with.
 #[test]
 fn every_half_made_state_goes_on_without_duplicates() {
