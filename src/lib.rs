@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod drain;
+pub mod durable;
 pub mod duration;
 pub mod events;
 pub mod image;
