@@ -73,11 +73,10 @@ impl System {
     /// This start of the machine.
     #[must_use]
     pub fn boot(&self) -> Boot {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let seconds = u64::try_from(up.tv_sec).unwrap_or(0);
         let up = Duration::new(seconds, u32::try_from(up.tv_nsec).unwrap_or(0));
-        Boot { id: id.trim().to_owned(), began: up.saturating_sub(self.start.elapsed()) }
+        Boot { id: boot_id().unwrap_or_default(), began: up.saturating_sub(self.start.elapsed()) }
     }
     /// The `Instant` of a point on this clock, for waiting calls.
     #[must_use]
@@ -90,6 +89,13 @@ impl Clock for System {
     fn now(&self) -> Now {
         Now { mono: Mono(self.start.elapsed()), wall: wall_now() }
     }
+}
+
+/// The kernel's id of this start of the machine.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 fn wall_now() -> Timestamp {

@@ -3,20 +3,17 @@
 //! and on SIGHUP.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, boot_id};
+use crate::durable;
 use crate::limits;
 
 /// Name of the marker in the root directory.
 const NAME: &str = "drained";
-const TEMPORARY: &str = ".drained.tmp";
-/// Where the kernel says which boot this is.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A node is to have no running pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,18 +76,7 @@ pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
         map.extend(drain.grace.map(|grace| ("graceSeconds".to_owned(), grace.into())));
         map.extend(drain.boot.clone().map(|boot| ("boot".to_owned(), boot.into())));
     }
-    let temporary = root_dir.join(TEMPORARY);
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(&temporary)?;
-    writeln!(file, "{value}")?;
-    file.sync_all()?;
-    fs::rename(&temporary, path(root_dir))?;
-    File::open(root_dir)?.sync_all()
+    durable::write(&path(root_dir), format!("{value}\n").as_bytes())
 }
 
 /// Removes the marker; whether there was one.
@@ -99,16 +85,10 @@ pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
 /// The file system's.
 pub fn remove(root_dir: &Path) -> io::Result<bool> {
     match fs::remove_file(path(root_dir)) {
-        Ok(()) => File::open(root_dir)?.sync_all().map(|()| true),
+        Ok(()) => durable::sync_parent(&path(root_dir)).map(|()| true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// This boot of the machine.
-#[must_use]
-pub fn boot_id() -> Option<String> {
-    fs::read_to_string(BOOT_ID).ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 #[cfg(test)]

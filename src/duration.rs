@@ -1,4 +1,4 @@
-//! Durations as Go writes them: in flags and annotations. Pure; messages are those of Go.
+//! Durations as Go reads and prints them: in flags, annotations and events. Pure; messages are those of Go.
 
 use std::time::Duration;
 
@@ -65,4 +65,41 @@ fn scaled(number: &str, scale: u64) -> Option<u64> {
 
 fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
+}
+
+/// A duration as Go prints it, whole milliseconds: `431ms`, `1.2s`, `1m3.5s`.
+#[must_use]
+pub fn text(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    if seconds == 0 {
+        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let part = format!("{millis:03}");
+    let (part, dot) = (part.trim_end_matches('0'), if millis == 0 { "" } else { "." });
+    let seconds = format!("{}{dot}{part}s", seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => seconds,
+        (0, _) => format!("{minutes}m{seconds}"),
+        _ => format!("{hours}h{minutes}m{seconds}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_go_prints_them() {
+        let check = |millis: u64, expected: &str| {
+            assert_eq!(text(Duration::from_millis(millis)), expected);
+        };
+        check(0, "0s");
+        check(431, "431ms");
+        check(1000, "1s");
+        check(1200, "1.2s");
+        check(10_050, "10.05s");
+        check(60_000, "1m0s");
+        check(3_661_001, "1h1m1.001s");
+    }
 }

@@ -12,6 +12,7 @@ pub mod config;
 pub mod devices;
 pub mod downward;
 pub mod drain;
+pub mod durable;
 pub mod duration;
 pub mod events;
 pub mod image;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, print, run, say};
-use crate::clock::{Clock, System};
+use crate::clock::{Clock, System, boot_id};
 use crate::drain::{self, Drain};
 use crate::limits;
 use crate::status::file;
@@ -19,7 +19,7 @@ use crate::status::snapshot::DrainView;
 /// Stops all pods and waits until they are.
 pub fn drain(options: &Options) -> Exit {
     let root_dir = &options.root_dir;
-    let boot = if options.until_reboot { drain::boot_id() } else { None };
+    let boot = if options.until_reboot { boot_id() } else { None };
     let asked = Drain { since: System::start().now().wall, grace: options.grace, boot };
     // Who drained the node for longer meant it.
     let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.until_reboot);

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::durable;
 use crate::limits;
 
 /// When a file's content counts as the same.
@@ -99,31 +99,18 @@ pub fn read(path: &Path) -> Result<Memory, String> {
     }
 }
 
-/// Writes the file: whole or not at all, also when the power fails.
+/// Writes the file.
 ///
 /// # Errors
-/// The file system's.
+/// Those of [`durable::write`].
 pub fn write(path: &Path, memory: &Memory) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(&temporary)?;
-    file.write_all(&render(memory))?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    // The directory's own entry; not every file system can do that.
-    if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
-        let _ = dir.sync_all();
-    }
-    Ok(())
+    durable::write(path, &render(memory))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn memory() -> Memory {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::Weight;
+use crate::duration;
 use crate::image::failure;
 use crate::plan::backoff;
 use crate::pod::DesiredPod;
@@ -71,8 +72,8 @@ pub fn pulling(image: &str) -> Words {
 pub fn pulled(image: &str, took: Duration, waited: Duration, size: Option<u64>) -> Words {
     let mut message = format!(
         "Successfully pulled image {image:?} in {} ({} including waiting).",
-        go_duration(took),
-        go_duration(waited.max(took))
+        duration::text(took),
+        duration::text(waited.max(took))
     );
     if let Some(size) = size {
         message.push_str(&format!(" Image size: {size} bytes."));
@@ -227,23 +228,6 @@ pub fn rejected(reason: &str, message: &str) -> Words {
     warning(reason.to_owned(), message)
 }
 
-/// A duration as Go prints it, whole milliseconds: `431ms`, `1.2s`, `1m3.5s`.
-fn go_duration(duration: Duration) -> String {
-    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
-    if seconds == 0 {
-        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
-    }
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    let part = format!("{millis:03}");
-    let (part, dot) = (part.trim_end_matches('0'), if millis == 0 { "" } else { "." });
-    let seconds = format!("{}{dot}{part}s", seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => seconds,
-        (0, _) => format!("{minutes}m{seconds}"),
-        _ => format!("{hours}h{minutes}m{seconds}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,19 +308,5 @@ mod tests {
              Falling back to \"Default\" policy.",
         );
         check(rejected("NodePorts", "taken"), warning, "NodePorts", "taken");
-    }
-
-    #[test]
-    fn durations_as_go_prints_them() {
-        let check = |millis: u64, expected: &str| {
-            assert_eq!(go_duration(Duration::from_millis(millis)), expected);
-        };
-        check(0, "0s");
-        check(431, "431ms");
-        check(1000, "1s");
-        check(1200, "1.2s");
-        check(10_050, "10.05s");
-        check(60_000, "1m0s");
-        check(3_661_001, "1h1m1.001s");
     }
 }

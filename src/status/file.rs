@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
@@ -15,6 +14,7 @@ use serde_json::Value;
 
 use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
 use crate::clock::Timestamp;
+use crate::durable;
 use crate::json::through_value;
 use crate::limits;
 use crate::order;
@@ -125,14 +125,7 @@ pub fn write_atomically(run_dir: &Path, name: &str, bytes: &[u8]) -> io::Result<
     let (temporary, path) = (run_dir.join(format!(".{name}.tmp")), run_dir.join(name));
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let write = || -> io::Result<()> {
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&temporary)?;
-        file.write_all(bytes)?;
+        durable::open(&temporary)?.write_all(bytes)?;
         fs::rename(&temporary, &path)
     };
     write().map_err(named)

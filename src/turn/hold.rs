@@ -97,7 +97,7 @@ impl Turn {
         entry.rejected = None;
         let same = entry.held.as_ref().is_some_and(|old| {
             let status = &old.status;
-            old.pod == pod
+            (Arc::ptr_eq(&old.pod, &pod) || old.pod == pod)
                 && old.why == why
                 && status.message.as_deref().is_some_and(|m| m.ends_with(message))
         });

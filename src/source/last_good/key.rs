@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::place;
 use super::sealed::{KEY_BYTES, Key};
+use crate::durable;
 
 /// Where the key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl KeyFile {
             |why: &dyn std::fmt::Display| format!("the key file {} cannot be made: {why}", path.display());
         let mut bytes = [0_u8; KEY_BYTES];
         SystemRandom::new().fill(&mut bytes).map_err(|_| what(&"no random numbers"))?;
-        place::write(path, &bytes).map_err(|e| what(&e))?;
+        durable::write(path, &bytes).map_err(|e| what(&e))?;
         Key::new(&bytes).ok_or_else(|| what(&"it does not fit"))
     }
 }

@@ -9,7 +9,6 @@
 
 pub mod forget;
 mod key;
-mod place;
 pub mod replay;
 mod sealed;
 #[cfg(test)]
@@ -25,6 +24,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 pub use self::sealed::{Key, Remembered, Unusable, parse};
 
 use self::key::KeyFile;
+use crate::durable;
 use crate::limits;
 use crate::order;
 use crate::pod::Source;
@@ -201,7 +201,7 @@ impl LastGood {
 
     fn make_directory(&mut self) {
         let made = match self.dir.parent() {
-            Some(parent) => place::make_directory(parent).and_then(|()| place::make_directory(&self.dir)),
+            Some(parent) => durable::make_directory(parent).and_then(|()| durable::make_directory(&self.dir)),
             None => Ok(()),
         };
         self.present = made.is_ok();
@@ -222,8 +222,8 @@ impl LastGood {
             let Ok(name) = entry.map_err(what)?.file_name().into_string() else { continue };
             if sealed::is_name(&name) {
                 names.push(name);
-            } else if name.ends_with(&format!(".{}", place::BESIDE)) {
-                let _harmless = place::remove(&self.dir.join(name));
+            } else if name.ends_with(&format!(".{}", durable::BESIDE)) {
+                let _harmless = durable::remove(&self.dir.join(name));
             }
         }
         order::sort(&mut names);
@@ -256,7 +256,7 @@ impl LastGood {
                 there = there.saturating_add(1);
                 fs::rename(&path, self.dir.join(format!("{name}.{DAMAGED}")))
             } else {
-                place::remove(&path)
+                durable::remove(&path)
             };
             if let Err(e) = done {
                 log::warn!("{} cannot be set aside: {e}", path.display());
@@ -312,7 +312,7 @@ impl LastGood {
             kept.stored.keys().filter(|v| !kept.needed.contains(v)).copied().collect();
         for version in surplus {
             if let Some(key) = &self.key {
-                place::remove(&self.dir.join(key.name(path, version)))?;
+                durable::remove(&self.dir.join(key.name(path, version)))?;
             }
             kept.stored.remove(&version);
         }
@@ -337,7 +337,7 @@ impl LastGood {
         if files > limits::LAST_GOOD_FILES || bytes > limits::LAST_GOOD_BYTES {
             return Ok(None);
         }
-        place::write(&self.dir.join(name), &file)?;
+        durable::write(&self.dir.join(name), &file)?;
         Ok(Some(size))
     }
 

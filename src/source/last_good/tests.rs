@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::place::STEPS;
 use super::*;
+use crate::durable::STEPS;
 use crate::source::testing::TempDir;
 
 /// A store below a directory of its own.

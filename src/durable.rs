@@ -1,5 +1,5 @@
 //! Files that are there whole or not at all, whenever the power fails: temp, fsync, rename, fsync of the
-//! directory.
+//! directory. For what has to outlive the machine's boot; the status file lies on tmpfs and is only renamed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -26,9 +26,18 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
+/// Opens a file to be written from its beginning: mode 0600, and no link in its place is followed.
+///
+/// # Errors
+/// Those of the system.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+}
+
 fn write_beside(beside: &Path, bytes: &[u8]) -> io::Result<()> {
     step()?;
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(beside)?;
+    let mut file = open(beside)?;
     let (first, rest) = bytes.split_at(bytes.len() / 2);
     step()?;
     file.write_all(first)?;
@@ -81,7 +90,7 @@ fn step() -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(super) use faults::STEPS;
+pub(crate) use faults::STEPS;
 #[cfg(test)]
 use faults::step;
 
