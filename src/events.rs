@@ -130,7 +130,8 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let id = event.id.clone();
     let hint = match event.action {
         EventAction::Start => Hint::Started(id),
-        EventAction::Die | EventAction::Oom => Hint::Changed(id),
+        EventAction::Die => Hint::Changed(id),
+        EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
         _ => return None,
     };

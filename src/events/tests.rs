@@ -63,6 +63,7 @@ impl Rig {
             Event::Runtime(RuntimeEvent::Changed { key, hint }) => match hint {
                 Hint::Started(_) => format!("{key} started"),
                 Hint::Changed(_) => format!("{key} changed"),
+                Hint::OutOfMemory(_) => format!("{key} out of memory"),
                 Hint::Removed(_) => format!("{key} removed"),
                 Hint::Images(_) => format!("{key} images"),
                 Hint::All => format!("{key} all"),

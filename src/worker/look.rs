@@ -12,6 +12,9 @@ use crate::plan::{Exit, Owned, RunState};
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
 
+/// Exit code of a process that was killed by `SIGKILL`.
+const KILLED: i64 = 137;
+
 impl Machine {
     /// Asks for what is missing. False: something must be known before anything is decided.
     pub(super) fn look(&mut self, now: &Now) -> bool {
@@ -104,6 +107,19 @@ impl Machine {
     pub(super) fn hint_changed(&mut self, id: &str) {
         if self.all_seen().any(|c| c.id == id && !c.state.is_dead()) {
             self.blind.insert(id.to_owned());
+        }
+    }
+
+    /// Docker's own mark of it is not set when this comes after the death, as it does at times
+    /// (containerd/containerd#8180): it is remembered, and what ended before it is put right.
+    pub(super) fn hint_out_of_memory(&mut self, id: &str) {
+        let Some(found) = self.seen.all.iter_mut().chain(&mut self.old.all).find(|c| c.id == id) else {
+            return;
+        };
+        self.out_of_memory.insert(id.to_owned());
+        match &mut found.state {
+            RunState::Exited(exit) => mark_out_of_memory(exit),
+            _ => _ = self.blind.insert(id.to_owned()),
         }
     }
 
@@ -211,6 +227,7 @@ impl Machine {
         self.late_starts.retain(|id, _| ids.contains(id));
         self.sizes.retain(|id| ids.contains(id));
         self.sandbox_started.retain(|id, _| ids.contains(id));
+        self.out_of_memory.retain(|id| ids.contains(id));
     }
 
     /// Puts a fresh look into what is known.
@@ -236,6 +253,9 @@ impl Machine {
             new.resources = known.resources;
         }
         if let RunState::Exited(exit) = &mut new.state {
+            if self.out_of_memory.contains(&new.id) {
+                mark_out_of_memory(exit);
+            }
             exit.seen = match known.map(|c| &c.state) {
                 Some(RunState::Exited(old)) => old.seen,
                 Some(_) => Some(now.mono),
@@ -281,6 +301,11 @@ impl Machine {
 /// The two states differ at most in details that only an inspect tells.
 fn same_kind(a: &RunState, b: &RunState) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+/// A process that was not the container's first may have been the one; then the first ended otherwise.
+fn mark_out_of_memory(exit: &mut Exit) {
+    exit.oom_killed |= exit.code == KILLED;
 }
 
 pub(super) fn cannot_run(message: String, now: Mono) -> Exit {

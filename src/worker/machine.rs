@@ -94,6 +94,8 @@ pub struct Machine {
     /// A name nobody can be found to hold: create with a suffix instead.
     pub(super) suffixed: BTreeMap<String, u32>,
     pub(super) sandbox_started: BTreeMap<String, Mono>,
+    /// Containers in which the kernel killed a process for want of memory.
+    pub(super) out_of_memory: BTreeSet<String>,
     pub(super) waiting: Waiting,
     pub(super) asked: Asked,
     pub(super) hooks: Hooks,
@@ -158,6 +160,7 @@ impl Machine {
             late_starts: BTreeMap::new(),
             suffixed: BTreeMap::new(),
             sandbox_started: BTreeMap::new(),
+            out_of_memory: BTreeSet::new(),
             waiting: Waiting::new(),
             asked: Asked::default(),
             hooks: Hooks::default(),
@@ -206,6 +209,9 @@ impl Machine {
         }
         for id in inbox.started {
             self.hint_started(&id);
+        }
+        for id in inbox.out_of_memory {
+            self.hint_out_of_memory(&id);
         }
         for id in inbox.changed {
             self.hint_changed(&id);
@@ -538,6 +544,7 @@ impl Machine {
             self.late_starts.len(),
             self.suffixed.len(),
             self.sandbox_started.len(),
+            self.out_of_memory.len(),
             self.waiting.len(),
             self.messages.len(),
             self.digests.len(),

@@ -39,6 +39,8 @@ pub enum Hint {
     Started(String),
     /// At this container, which died or changed otherwise.
     Changed(String),
+    /// At this container: the kernel killed a process of it for want of memory.
+    OutOfMemory(String),
     /// This container was removed.
     Removed(String),
     /// These images, named in full, have come without a pull.
@@ -90,6 +92,8 @@ pub struct Inbox {
     pub started: BTreeSet<String>,
     /// Look at these.
     pub changed: BTreeSet<String>,
+    /// In these a process was killed for want of memory.
+    pub out_of_memory: BTreeSet<String>,
     /// These are gone.
     pub removed: BTreeSet<String>,
     /// Pulls that ended.
@@ -108,6 +112,13 @@ pub struct Inbox {
     pub wishes: u64,
     /// The worker is to end.
     pub closed: bool,
+}
+
+impl Inbox {
+    /// Containers to look at, counted once for each reason.
+    fn hints(&self) -> usize {
+        self.started.len() + self.changed.len() + self.out_of_memory.len() + self.removed.len()
+    }
 }
 
 impl Slot {
@@ -139,17 +150,19 @@ impl Slot {
             Hint::All => self.unread.look_all = true,
             Hint::Started(id) => _ = self.unread.started.insert(id),
             Hint::Changed(id) => _ = self.unread.changed.insert(id),
+            Hint::OutOfMemory(id) => _ = self.unread.out_of_memory.insert(id),
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
             // As many as the preload directory can bring.
             Hint::Images(names) => self.unread.images.extend(names),
         }
         let unread = &mut self.unread;
-        if unread.started.len() + unread.changed.len() + unread.removed.len() > limits::MAILBOX_HINTS {
+        if unread.hints() > limits::MAILBOX_HINTS {
             unread.look_all = true;
         }
         if unread.look_all {
             unread.started.clear();
             unread.changed.clear();
+            unread.out_of_memory.clear();
             unread.removed.clear();
         }
     }

@@ -3,6 +3,7 @@
 use super::rig::{Rig, app, ms, pod, s};
 use crate::runtime::fake::Behaviour;
 use crate::runtime::{Call, DockerState};
+use crate::worker::Hint;
 
 /// Seconds between the ends of `app` and its next creates.
 fn pauses(rig: &Rig, starts: u32) -> Vec<u64> {
@@ -156,6 +157,29 @@ fn out_of_memory_is_told() {
     rig.pass(s(1));
     assert!(rig.log.iter().any(|(_, _, line)| line.contains("was killed: out of memory")), "{:?}", rig.log);
     assert!(rig.running().contains("app#1"));
+}
+
+/// containerd/containerd#8180: the engine tells of the death first, and its own mark is then never set.
+#[test]
+fn k8180_out_of_memory_is_told_after_the_death() {
+    let reason = |rig: &Rig| {
+        let statuses = rig.last_status().container_statuses.unwrap_or_default();
+        let last = statuses[0].last_state.clone().and_then(|state| state.terminated);
+        last.and_then(|terminated| terminated.reason)
+    };
+    for (code, in_the_end) in [(137, "OOMKilled"), (1, "Error")] {
+        let mut rig = Rig::up(&app());
+        let (id, now) = (rig.id("app#0"), rig.now());
+        rig.engine.crash(&id, code, now);
+        rig.pass(s(1));
+        assert_eq!(reason(&rig).as_deref(), Some("Error"), "not told yet");
+        rig.hint(Hint::OutOfMemory(id));
+        rig.pass(s(1));
+        assert_eq!(reason(&rig).as_deref(), Some(in_the_end), "code {code}");
+        rig.hint(Hint::All);
+        rig.pass(s(1));
+        assert_eq!(reason(&rig).as_deref(), Some(in_the_end), "code {code}, after another look");
+    }
 }
 
 #[test]

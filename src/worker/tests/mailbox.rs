@@ -23,7 +23,7 @@ fn put() -> impl Strategy<Value = Put> {
     prop_oneof![
         (0..3u8).prop_map(Put::Run),
         prop::option::of(0..100u32).prop_map(Put::Stop),
-        (0..5u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
+        (0..6u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
         (0..5u8).prop_map(Put::Pulled),
         Just(Put::Take),
     ]
@@ -40,6 +40,7 @@ fn hint(kind: u8, id: u8) -> Hint {
         1 => Hint::Changed(id),
         2 => Hint::Removed(id),
         3 => Hint::Images(vec![id]),
+        4 => Hint::OutOfMemory(id),
         _ => Hint::All,
     }
 }
@@ -66,11 +67,12 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
             Hint::Started(id) => inbox.started.contains(id),
             Hint::Changed(id) => inbox.changed.contains(id),
             Hint::Removed(id) => inbox.removed.contains(id),
+            Hint::OutOfMemory(id) => inbox.out_of_memory.contains(id),
             Hint::Images(names) => names.iter().all(|name| inbox.images.contains(name)),
         };
         assert!(told || inbox.look_all, "{hint:?} is lost");
     }
-    let single = inbox.started.len() + inbox.changed.len() + inbox.removed.len();
+    let single = inbox.started.len() + inbox.changed.len() + inbox.out_of_memory.len() + inbox.removed.len();
     assert!(single <= limits::MAILBOX_HINTS);
     assert_eq!(inbox.pulled.len(), owed.pulled.len());
     let wishes = owed.wishes;

@@ -798,7 +798,8 @@ impl World {
                 EventNext::Event(event) => {
                     let hint = match event.action.as_str() {
                         "start" => Hint::Started(event.id.clone()),
-                        "die" | "oom" => Hint::Changed(event.id.clone()),
+                        "die" => Hint::Changed(event.id.clone()),
+                        "oom" => Hint::OutOfMemory(event.id.clone()),
                         "destroy" => Hint::Removed(event.id.clone()),
                         _ => continue,
                     };
