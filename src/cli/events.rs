@@ -191,7 +191,7 @@ pub(crate) mod tests {
     }
 
     fn options(line: &str) -> Box<Options> {
-        match parse(line.split_whitespace().map(Into::into)) {
+        match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::GetEvents(options)) => options,
             other => panic!("{line}: {other:?}"),
         }

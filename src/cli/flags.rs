@@ -229,6 +229,7 @@ pub enum Id {
     AllowedHostPaths,
     AllowedImages,
     RequireImageDigest,
+    Config,
     RootDir,
     RunDir,
     Verbosity,
@@ -290,6 +291,21 @@ const LISTS: &[Verb] = &[Verb::Get, Verb::Describe];
 const STREAMS: &[Verb] = &[Verb::Logs, Verb::Exec, Verb::Debug];
 const ALMOST_ALL: &[Verb] =
     &[Verb::Run, Verb::Drain, Verb::Resume, Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
+
+const CONFIGURED: &[Verb] = &[
+    Verb::Run,
+    Verb::Check,
+    Verb::Forget,
+    Verb::Drain,
+    Verb::Resume,
+    Verb::Get,
+    Verb::Describe,
+    Verb::Logs,
+    Verb::Exec,
+    Verb::Debug,
+    Verb::Pull,
+    Verb::Load,
+];
 
 const fn flag(
     id: Id,
@@ -403,6 +419,8 @@ pub const FLAGS: &[Flag] = &[
          "Images, or beginnings of images that end with a slash; all when not given"),
     flag(Id::RequireImageDigest, ("require-image-digest", None), Switch, "false", (Section::Policy, RUN_CHECK),
          "Every image must be named by its digest"),
+    flag(Id::Config, ("config", None), Value("FILE"), "", (Section::Directories, CONFIGURED),
+         "Settings of run that no flag gives, as YAML or JSON"),
     flag(Id::RootDir, ("root-dir", None), Value("DIR"), "/var/lib/podkeeper", (Section::Directories, &[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull]),
          "What outlives a boot, and the lock; also marks our containers"),
     flag(Id::RunDir, ("run-dir", None), Value("DIR"), "/run/podkeeper", (Section::Directories, ALMOST_ALL),
@@ -452,6 +470,62 @@ pub const FLAGS: &[Flag] = &[
     flag(Id::Recursive, ("recursive", None), Switch, "false", (Section::Pods, &[Verb::Explain]),
          "Show the fields below the fields as well"),
 ];
+
+impl Flag {
+    /// Its field in the configuration file: of `run` alone, and named as `KubeletConfiguration` names it
+    /// (spec/14), else after the flag.
+    #[must_use]
+    pub fn field(&self) -> Option<String> {
+        const INITIALS: &[&str] = &["url", "ca", "ip", "dns", "cidr", "qos"];
+        if self.id == Id::Config || !self.verbs.contains(&Verb::Run) {
+            return None;
+        }
+        let kubelets = match self.id {
+            Id::PodManifestPath => "staticPodPath",
+            Id::ManifestUrl => "staticPodURL",
+            Id::ManifestUrlHeader => "staticPodURLHeader",
+            Id::RegistryQps => "registryPullQPS",
+            Id::PodMaxPids => "podPidsLimit",
+            Id::Device => "devices",
+            Id::Verbosity => "verbosity",
+            _ => "",
+        };
+        if !kubelets.is_empty() {
+            return Some(kubelets.to_owned());
+        }
+        let mut name = String::new();
+        for (at, word) in self.name.split('-').enumerate() {
+            match word.split_at_checked(1) {
+                Some((first, rest)) if at > 0 && !INITIALS.contains(&word) => {
+                    name.push_str(&first.to_uppercase());
+                    name.push_str(rest);
+                }
+                _ if at > 0 => name.push_str(&word.to_uppercase()),
+                _ => name.push_str(word),
+            }
+        }
+        Some(name)
+    }
+
+    /// Its value is a path of a file or a directory.
+    #[must_use]
+    pub fn is_path(&self) -> bool {
+        matches!(
+            self.id,
+            Id::PodManifestPath
+                | Id::ManifestVerifyKey
+                | Id::LastGoodKeyFile
+                | Id::ManifestUrlCaFile
+                | Id::ManifestUrlCertFile
+                | Id::ManifestUrlKeyFile
+                | Id::ResolvConf
+                | Id::ImagePreloadDir
+                | Id::PodLogsDir
+                | Id::RootDir
+                | Id::RunDir
+        )
+    }
+}
 
 /// The flags a subcommand knows, in the table's order.
 pub fn of(verb: Verb) -> impl Iterator<Item = &'static Flag> {

@@ -7,15 +7,16 @@ use super::flags::{FLAGS, Flag, Takes};
 use crate::manifest::support::{Row, Support, table};
 
 const PAGE: &str = "man/podkeeper.8";
+const MANIFESTS: &str = "man/podkeeper-manifest.5";
 const BEGIN: &str = ".\\\" begin fields (written by: UPDATE=1 cargo test --lib man)\n";
 const END: &str = ".\\\" end fields\n";
 
-fn path() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)
+fn path(page: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page)
 }
 
-fn page() -> String {
-    std::fs::read_to_string(path()).unwrap()
+fn page(page: &str) -> String {
+    std::fs::read_to_string(path(page)).unwrap()
 }
 
 /// The entry of a flag in a list: from its `.It` to the next one.
@@ -34,7 +35,7 @@ fn entry(page: &str, flag: &Flag) -> String {
 
 #[test]
 fn every_flag_is_in_the_man_page_with_its_default() {
-    let page = page();
+    let page = page(PAGE);
     for flag in FLAGS {
         let entry = entry(&page, flag);
         assert!(!entry.is_empty(), "--{} is not in {PAGE}", flag.name);
@@ -53,19 +54,20 @@ fn every_flag_is_in_the_man_page_with_its_default() {
 
 #[test]
 fn no_flag_is_in_the_man_page_alone() {
-    for line in page().lines().filter(|l| l.starts_with('.') && !l.starts_with(".\\\"")) {
+    let pages = [page(PAGE), page(MANIFESTS)].concat();
+    for line in pages.lines().filter(|l| l.starts_with('.') && !l.starts_with(".\\\"")) {
         for word in line.split_whitespace().filter_map(|w| w.strip_prefix('-')).filter(|w| w.len() > 2) {
             let is_macro_argument =
                 line.starts_with(".Bl") || line.starts_with(".Bd") || line.starts_with(".Dl");
             let known = FLAGS.iter().any(|f| f.name == word) || ["help", "flag"].contains(&word);
-            assert!(known || is_macro_argument, "{PAGE} has a flag --{word}: {line}");
+            assert!(known || is_macro_argument, "the man pages have a flag --{word}: {line}");
         }
     }
 }
 
 #[test]
 fn exit_codes_are_in_the_man_page() {
-    let page = page();
+    let page = page(PAGE);
     for (code, meaning) in Exit::TABLE {
         assert!(page.contains(&format!(".It {code}\n{meaning}\n")), "exit code {code}");
     }
@@ -104,12 +106,12 @@ fn fields() -> String {
 
 #[test]
 fn the_manifest_fields_are_those_of_the_program() {
-    let mut page = page();
+    let mut page = page(MANIFESTS);
     let (from, to) = (page.find(BEGIN).unwrap() + BEGIN.len(), page.find(END).unwrap());
     let expected = fields();
     if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
         page.replace_range(from..to, &expected);
-        std::fs::write(path(), page).unwrap();
+        std::fs::write(path(MANIFESTS), page).unwrap();
     } else {
         assert_eq!(&page[from..to], expected, "UPDATE=1 cargo test --lib man rewrites it");
     }

@@ -3,6 +3,7 @@
 
 mod check;
 mod columns;
+mod config_file;
 mod debug;
 mod describe;
 mod drain;
@@ -44,11 +45,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs podkeeper with these arguments (without the program's name).
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let command = match parse::parse(arguments) {
+    let command = match parse::parse(arguments, &config_file::read) {
         Ok(command) => command,
         Err(error) => {
             say(&error.to_string());
-            return Exit::Usage.into();
+            return error.exit.into();
         }
     };
     let exit = match command {

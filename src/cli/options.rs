@@ -79,6 +79,8 @@ pub struct Options {
     pub registry_burst: u32,
     /// `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    /// `--config`.
+    pub config: Option<PathBuf>,
     /// Bytes; negative for never.
     pub container_log_max_size: i64,
     pub container_log_max_files: i64,
@@ -158,6 +160,7 @@ impl Options {
             allow_privileged: false,
             policy: Policy::default(),
             node: node::Options::default(),
+            config: None,
             root_dir: PathBuf::new(),
             run_dir: PathBuf::new(),
             verbosity: 0,
@@ -281,6 +284,7 @@ impl Options {
                 o.node.allowed_devices = all;
             }
             Id::RequireImageDigest => o.policy.require_image_digest = switch()?,
+            Id::Config => o.config = Some(path()?),
             Id::RootDir => o.root_dir = path()?,
             Id::RunDir => o.run_dir = path()?,
             Id::Verbosity => {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use lexopt::Arg;
 
+use super::config_file;
+use super::exit::Exit;
 use super::flags::{self, Flag, Id, Takes, Verb};
 pub use super::options::{Options, Output};
 use super::value;
@@ -52,17 +54,22 @@ pub enum Command {
     Help(Option<Verb>),
 }
 
-/// A command line that makes no sense. Exit code 2.
+/// A command line, or a configuration file, that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     /// What is wrong.
     pub message: String,
     /// Whose `--help` tells more.
     pub verb: Option<Verb>,
+    /// [`Exit::Usage`], unless it may be better the next time.
+    pub exit: Exit,
 }
 
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.exit != Exit::Usage {
+            return write!(f, "error: {}", self.message);
+        }
         let (space, word) = self.verb.map_or(("", ""), |v| (" ", v.word()));
         write!(f, "error: {}\nSee 'podkeeper{space}{word} --help' for usage.", self.message)
     }
@@ -71,14 +78,17 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 fn usage<T>(verb: impl Into<Option<Verb>>, message: impl Into<String>) -> Result<T, UsageError> {
-    Err(UsageError { message: message.into(), verb: verb.into() })
+    Err(UsageError { message: message.into(), verb: verb.into(), exit: Exit::Usage })
 }
+
+/// Reads a configuration file.
+pub type Reader<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
 
 /// Parses the arguments (without the program's name).
 ///
 /// # Errors
 /// A [`UsageError`] for anything that is not understood: nothing is guessed.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
+pub fn parse(arguments: impl Iterator<Item = OsString>, reader: Reader<'_>) -> Result<Command, UsageError> {
     let mut arguments = arguments;
     let Some(first) = arguments.next() else {
         return usage(None, "no command given");
@@ -102,15 +112,19 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Usage
         (Verb::Exec | Verb::Debug, Some(at)) => Some(ours.split_off(at).split_off(1)),
         _ => None,
     };
-    let Some((options, words)) = read(verb, ours)? else {
+    let Some((options, words)) = read(verb, ours, reader)? else {
         return Ok(Command::Help(Some(verb)));
     };
     finish(verb, options, words, rest)
 }
 
 /// Flags and plain words of one subcommand; `None` when help is asked for.
-fn read(verb: Verb, arguments: Vec<OsString>) -> Result<Option<(Options, Vec<OsString>)>, UsageError> {
-    let mut options = Options::defaults().or_else(|why| usage(None, why))?;
+fn read(
+    verb: Verb,
+    arguments: Vec<OsString>,
+    reader: Reader<'_>,
+) -> Result<Option<(Options, Vec<OsString>)>, UsageError> {
+    let mut given = Vec::new();
     let mut words = Vec::new();
     let mut parser = lexopt::Parser::from_args(arguments);
     loop {
@@ -136,6 +150,13 @@ fn read(verb: Verb, arguments: Vec<OsString>) -> Result<Option<(Options, Vec<OsS
                 Err(_) => return usage(verb, format!("flag needs an argument: --{}", flag.name)),
             },
         };
+        given.push((flag, text));
+    }
+    let mut options = Options::defaults().or_else(|why| usage(None, why))?;
+    if let Some((_, path)) = given.iter().rev().find(|(flag, _)| flag.id == Id::Config) {
+        configure(&mut options, verb, Path::new(path), &given, reader)?;
+    }
+    for (flag, text) in given {
         options.set(flag.id, &text).or_else(|why| {
             // These may hold a password, and what is printed may be kept.
             let secret = matches!(flag.id, Id::ManifestUrl | Id::ManifestUrlHeader);
@@ -146,8 +167,57 @@ fn read(verb: Verb, arguments: Vec<OsString>) -> Result<Option<(Options, Vec<OsS
     Ok(Some((options, words)))
 }
 
+/// A path in the configuration file is meant from where the file is.
+fn beside(file: &Path, path: &str) -> OsString {
+    file.parent().unwrap_or(Path::new("")).join(path).into_os_string()
+}
+
+/// Sets what the configuration file says and no flag does.
+fn configure(
+    options: &mut Options,
+    verb: Verb,
+    path: &Path,
+    given: &[(&'static Flag, OsString)],
+    reader: Reader<'_>,
+) -> Result<(), UsageError> {
+    // The file may lie on a disk that is mounted later: worth another try.
+    let unreadable = |why| UsageError {
+        message: format!("cannot read the configuration file {}: {why}", path.display()),
+        verb: Some(verb),
+        exit: Exit::Failure,
+    };
+    let bytes = reader(path).map_err(unreadable)?;
+    let mut wrong = Vec::new();
+    let settings = config_file::settings(&bytes).unwrap_or_else(|why| {
+        wrong = why;
+        Vec::new()
+    });
+    for setting in settings {
+        let flag = setting.flag;
+        // What is checked offline is what `run` would say.
+        let ours = verb == Verb::Check || flag.verbs.contains(&verb);
+        if !ours || given.iter().any(|(other, _)| other.id == flag.id) {
+            continue;
+        }
+        for text in &setting.texts {
+            let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
+            if let Err(why) = options.set(flag.id, &text) {
+                wrong.push((Some(setting.at), format!("{}: {why}", setting.field)));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let lines = wrong.iter().map(|(at, why)| match at {
+        Some((line, column)) => format!("{}:{line}:{column}: {why}", path.display()),
+        None => format!("{}: {why}", path.display()),
+    });
+    usage(verb, lines.collect::<Vec<_>>().join("\n       "))
+}
+
 fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
-    UsageError { message: error.to_string(), verb: Some(verb) }
+    UsageError { message: error.to_string(), verb: Some(verb), exit: Exit::Usage }
 }
 
 /// `_` and `-` are the same in a name, as in the kubelet.
@@ -329,7 +399,7 @@ fn check_run(o: &Options) -> Result<(), UsageError> {
         && !(url.is_https() || url.is_loopback() || o.manifest_url_allow_insecure)
     {
         wrong.push(format!(
-            "manifestURL (--manifest-url) {url} is plain http to another machine: whoever can change the \
+            "staticPodURL (--manifest-url) {url} is plain http to another machine: whoever can change the \
              answer is root on this node; use https, or give --manifest-url-allow-insecure"
         ));
     }
@@ -374,6 +444,7 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
         let bad = |w: OsString| UsageError {
             message: format!("argument {:?} is not UTF-8", w.to_string_lossy()),
             verb: Some(verb),
+            exit: Exit::Usage,
         };
         word.into_string().map_err(bad)
     };
@@ -427,7 +498,7 @@ fn one_pod(verb: Verb, words: &[OsString]) -> Result<String, UsageError> {
 }
 
 /// The candidate that is most like `word`, if any is at all.
-fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = candidates.map(|c| (distance(word, c), c)).min()?;
     let length = near.1.len();
     (near.0 <= length.div_ceil(3).max(2) && near.0 < length).then_some(near.1)

@@ -149,7 +149,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn options(line: &str) -> (Box<Options>, Vec<String>) {
-        match parse(line.split_whitespace().map(Into::into)) {
+        match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::Get(options, names) | Command::Describe(options, names)) => (options, names),
             Ok(Command::Logs(options, pod) | Command::Exec(options, pod, _)) => (options, vec![pod]),
             other => panic!("{line}: {other:?}"),

@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Exit {
 
 /// Flags -> configuration. `host` is the host's own name.
 fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
-    let refuse = |message: String| UsageError { message, verb: Some(Verb::Run) };
+    let refuse = |message: String| UsageError { message, verb: Some(Verb::Run), exit: Exit::Usage };
     let given = options.hostname_override.as_deref();
     let node_name = given.unwrap_or(host).trim().to_lowercase();
     if !value::is_dns_subdomain(&node_name) {
@@ -292,7 +292,7 @@ mod tests {
     use crate::cli::scratch;
 
     fn options(line: &str) -> Options {
-        match parse(line.split_whitespace().map(Into::into)) {
+        match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::Run(options)) => *options,
             other => panic!("{other:?}"),
         }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn check(line: &str, name: &str) {
-        let options = match parse(line.split_whitespace().map(Into::into)) {
+        let options = match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::GetSources(options)) => options,
             other => panic!("{line}: {other:?}"),
         };

@@ -7,7 +7,7 @@
 pub(crate) mod base64;
 mod defaults;
 pub mod hash;
-mod node;
+pub(crate) mod node;
 mod object;
 mod path;
 pub mod quantity;
@@ -20,7 +20,7 @@ pub mod support;
 mod types;
 mod unknown;
 mod validate;
-mod yaml;
+pub(crate) mod yaml;
 
 #[cfg(test)]
 mod tests;

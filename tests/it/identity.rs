@@ -159,14 +159,14 @@ fn sysctls() {
 
 #[test]
 fn devices() {
-    let node = Node::with(Options::flags(&[
-        "--device",
-        "zero=/dev/zero:/dev/nought:r",
-        "--device",
-        "full=/dev/full",
-        "--allowed-devices",
-        "/dev/kmsg,/dev/podkeeper-",
-    ]));
+    let file = std::env::temp_dir().join(format!("podkeeper-devices-{}.yaml", std::process::id()));
+    let settings = "apiVersion: podkeeper.dev/v1alpha1
+kind: PodkeeperConfiguration
+devices: {zero: /dev/zero:/dev/nought:r, full: [/dev/full]}
+allowedDevices: [/dev/kmsg, /dev/podkeeper-]
+";
+    std::fs::write(&file, settings).unwrap();
+    let node = Node::with(Options::flags(&["--config", file.to_str().unwrap()]));
     let annotation = "/metadata/annotations/podkeeper.dev~1device";
     let look = "ls -l /dev | grep -c -e kmsg -e nought; head -c 3 /dev/nought | wc -c";
     let asks = |name: &str, count: u32| {
@@ -195,6 +195,7 @@ fn devices() {
         let waiting = node.container_status("gone", "app").and_then(|c| c.state?.waiting);
         waiting.and_then(|w| w.message).is_some_and(|m| m.contains("device /dev/podkeeper-none is not there"))
     });
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::config::Endpoint;
 use crate::pod::Source;
 
 fn words(line: &str) -> Result<Command, UsageError> {
-    parse(line.split_whitespace().map(OsString::from))
+    parse(line.split_whitespace().map(OsString::from), &|_| Err("no file".to_owned()))
 }
 
 fn run(line: &str) -> Options {
@@ -268,6 +268,6 @@ proptest::proptest! {
     #[test]
     fn no_argument_breaks_the_parser(words in proptest::collection::vec("\\PC{0,20}", 0..6), verb in 0usize..8) {
         let verb = Verb::ALL[verb].word();
-        let _ = parse(std::iter::once(verb.to_owned()).chain(words).map(OsString::from));
+        let _ = parse(std::iter::once(verb.to_owned()).chain(words).map(OsString::from), &|_| Err("no file".to_owned()));
     }
 }
