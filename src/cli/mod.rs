@@ -24,12 +24,14 @@ mod man;
 pub mod options;
 pub mod parse;
 mod pods;
+mod rules;
 mod run;
 mod sources;
 mod table;
 mod target;
 mod terminal;
 pub mod value;
+mod verbs;
 mod watch;
 mod yaml;
 

@@ -170,7 +170,7 @@ pub struct HostConfig {
 }
 
 /// Body of a network create.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkBody {
     /// Name.

@@ -1,16 +1,25 @@
-//! The network of the pods (`--docker-network`): made when it is missing, and left when podkeeper goes, for
-//! other containers may have come to use it.
+//! The network of the pods (`--docker-network`): made for the first pod when it is missing, and removed after the
+//! last one if podkeeper made it. Docker itself refuses that while another container runs in it.
 //!
 //! Docker makes two networks of one name when it is asked twice at the same time, so only one at a time asks.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::docker::Docker;
 use super::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
 use crate::limits;
 use crate::network::DockerNetwork;
+
+/// What is known of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Nobody has looked since the start, or since it was removed.
+    No,
+    /// It was there, or could not be made: then a start fails, and tries again.
+    Asked,
+}
 
 /// The network, and how to come by it.
 #[derive(Debug)]
@@ -18,38 +27,95 @@ pub struct PodNetwork {
     docker: Docker,
     wanted: Option<DockerNetwork>,
     root_dir: String,
-    asking: Mutex<()>,
+    asking: Mutex<Known>,
     /// A thread is at it.
     busy: AtomicBool,
     told: AtomicBool,
+    /// Pods that have gone since the thread that removes the network looked.
+    left: AtomicU32,
 }
 
 impl PodNetwork {
     /// `wanted`: `None` for Docker's own bridge, which is always there.
     #[must_use]
     pub fn new(docker: Docker, wanted: Option<DockerNetwork>, root_dir: String) -> PodNetwork {
-        let (asking, busy, told) = (Mutex::new(()), AtomicBool::new(false), AtomicBool::new(false));
-        PodNetwork { docker, wanted, root_dir, asking, busy, told }
+        let (asking, busy, told) = (Mutex::new(Known::No), AtomicBool::new(false), AtomicBool::new(false));
+        PodNetwork { docker, wanted, root_dir, asking, busy, told, left: AtomicU32::new(0) }
     }
 
-    /// Makes it if it is not there. Waits for Docker.
-    pub fn ensure(&self) {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes it if it is not there, unless somebody has looked. Waits for Docker, and for whoever is at it.
+    pub fn before_a_pod(&self) {
         let Some(wanted) = &self.wanted else { return };
-        let _one = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.look(wanted) {
-            Ok(()) => {}
-            Err(error) => log::warn!("network {} of the pods: {error}; tried again later", wanted.name),
+        let mut known = self.lock();
+        if *known == Known::No {
+            self.ensure(wanted, &mut known);
         }
     }
 
-    /// The same in a thread of its own, unless one is at it already.
+    fn ensure(&self, wanted: &DockerNetwork, known: &mut Known) {
+        *known = Known::Asked;
+        if let Err(error) = self.look(wanted) {
+            log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
+        }
+    }
+
+    /// Removes it, in a thread of its own, if no pod is left and we made it.
+    pub fn after_a_pod(network: &Arc<PodNetwork>) {
+        if network.wanted.is_none() || network.left.fetch_add(1, Ordering::SeqCst) > 0 {
+            return;
+        }
+        let own = Arc::clone(network);
+        let body = move || {
+            loop {
+                let left = own.left.load(Ordering::SeqCst);
+                own.remove_if_unused();
+                if own.left.compare_exchange(left, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pk-network".to_owned());
+        if thread.stack_size(limits::WORKER_STACK).spawn(body).is_err() {
+            network.left.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// What fails here is tried again after the next pod.
+    fn remove_if_unused(&self) {
+        let Some(wanted) = &self.wanted else { return };
+        let mut known = self.lock();
+        let ours = vec![format!("{}={}", labels::ROOT_DIR, self.root_dir)];
+        match self.docker.call(&Call::List { labels: ours }) {
+            Ok(Reply::Containers(containers)) if containers.is_empty() => {}
+            _ => return,
+        }
+        match self.docker.call(&Call::NetworkInspect { name: wanted.name.clone() }) {
+            Ok(Reply::Network(found)) if found.labels.get(labels::ROOT_DIR) == Some(&self.root_dir) => {}
+            _ => return,
+        }
+        match self.docker.call(&Call::NetworkRemove { name: wanted.name.clone() }) {
+            Ok(_) => {
+                *known = Known::No;
+                log::info!("network {} is removed: no pod is left", wanted.name);
+            }
+            Err(error) => log::debug!("network {} stays: {error}", wanted.name),
+        }
+    }
+
+    /// Makes it if it is not there, in a thread of its own, unless one is at it already.
     pub fn ensure_soon(network: &Arc<PodNetwork>) {
         if network.wanted.is_none() || network.busy.swap(true, Ordering::SeqCst) {
             return;
         }
         let own = Arc::clone(network);
         let body = move || {
-            own.ensure();
+            if let Some(wanted) = &own.wanted {
+                own.ensure(wanted, &mut own.lock());
+            }
             own.busy.store(false, Ordering::SeqCst);
         };
         let thread = std::thread::Builder::new().name("pk-network".to_owned());

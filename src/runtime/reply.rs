@@ -61,6 +61,7 @@ impl Form {
             | Call::Resize { .. }
             | Call::ExecResize { .. }
             | Call::NetworkCreate { .. }
+            | Call::NetworkRemove { .. }
             | Call::ImageTag { .. } => Form::Done,
             Call::Version | Call::ImageRemove { .. } | Call::ImageHistory { .. } => Form::Json,
             Call::List { .. } => Form::Containers,
@@ -120,8 +121,11 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
 fn network(value: &Value) -> NetworkDetail {
     let configs = value.pointer("/IPAM/Config").and_then(Value::as_array);
     let subnets = configs.into_iter().flatten().filter_map(|each| each.get("Subnet")?.as_str());
+    let labels = value.get("Labels").and_then(Value::as_object).into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     NetworkDetail {
         name: value.get("Name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        labels: order::map(labels),
         subnets: subnets.map(str::to_owned).collect(),
     }
 }

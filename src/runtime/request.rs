@@ -138,6 +138,7 @@ impl Request {
             ),
             Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
             Call::NetworkInspect { name } => Request::new("GET", format!("/networks/{}", encode(name))),
+            Call::NetworkRemove { name } => Request::new("DELETE", format!("/networks/{}", encode(name))),
             Call::NetworkCreate { body } => Request::new("POST", "/networks/create").json(body),
             Call::ImageHistory { image } => {
                 Request::new("GET", format!("/images/{}/history", encode_name(image)))

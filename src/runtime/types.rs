@@ -139,6 +139,11 @@ pub enum Call {
         /// The body.
         body: NetworkBody,
     },
+    /// `DELETE /networks/{name}`; refused while containers run in it.
+    NetworkRemove {
+        /// Name or id.
+        name: String,
+    },
 }
 
 /// The answer to a [`Call`] that Docker carried out.
@@ -392,6 +397,8 @@ pub struct NetworkDetail {
     pub name: String,
     /// Subnets, in CIDR notation.
     pub subnets: Vec<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What `/info` tells, reduced.

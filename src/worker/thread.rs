@@ -219,6 +219,7 @@ struct InFlight {
 impl Drop for Body {
     fn drop(&mut self) {
         self.tools.gate.leave(&self.mailbox);
+        PodNetwork::after_a_pod(&self.tools.network);
         let mailbox = Arc::clone(&self.mailbox);
         self.tools.prober.watch(&self.key, mailbox, Watch::default());
         // Turns that came and will not be used go to the next ones.
@@ -228,6 +229,7 @@ impl Drop for Body {
 
 impl Body {
     fn run(mut self) {
+        self.tools.network.before_a_pod();
         loop {
             let mut inbox = self.mailbox.take();
             if inbox.closed {

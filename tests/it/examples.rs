@@ -163,7 +163,7 @@ fn examples() -> Vec<Example> {
     files.into_iter().map(Example::read).collect()
 }
 
-/// The Docker network that `--docker-network` names: podkeeper makes it, and leaves it.
+/// The Docker network that `--docker-network` names: podkeeper makes it, and removes it after the last pod.
 fn network_of(flags: &[String]) -> Option<String> {
     let at = flags.iter().position(|flag| flag == "--docker-network")?;
     flags.get(at + 1).cloned()

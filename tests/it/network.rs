@@ -2,7 +2,7 @@
 //! containers that are added to them. The rest of it is shown by the examples.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use podkeeper::clock::System;
 use podkeeper::config::Endpoint;
@@ -10,7 +10,7 @@ use podkeeper::runtime::docker::Docker;
 use podkeeper::runtime::{Call, DockerError, NetworkBody};
 use serde_json::json;
 
-use super::harness::{Node, Options, remove_network};
+use super::harness::{Node, Options, docker_get, remove_network};
 use super::pods::Pod;
 
 /// What `sh -c` prints in a container, or what went wrong.
@@ -35,6 +35,11 @@ impl Network {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         Network(format!("podkeeper-it-{}-{n}", std::process::id()))
+    }
+
+    fn exists(&self) -> bool {
+        let path = format!("/networks/{}", self.0);
+        docker_get(Path::new("/var/run/docker.sock"), &path)["Name"] == json!(self.0)
     }
 }
 
@@ -90,16 +95,49 @@ fn pods_find_each_other_by_name_also_after_one_was_replaced() {
 }
 
 #[test]
-fn a_network_that_somebody_removed_is_made_again() {
+fn a_network_is_there_as_long_as_its_pods() {
     let network = Network::new();
+    let node = Node::with(Options::flags(&["--docker-network", &network.0]));
+    assert!(!network.exists());
+    for pod in ["a", "b"] {
+        node.write(&format!("{pod}.yaml"), Pod::new(pod).text());
+    }
+    node.wait_running("a", "app");
+    node.wait_running("b", "app");
+    assert!(network.exists());
+    node.remove("a.yaml");
+    node.wait_gone("a");
+    assert!(network.exists());
+    node.remove("b.yaml");
+    node.wait_gone("b");
+    node.wait_until("the network is removed", || !network.exists());
+    node.write("c.yaml", Pod::new("c").text());
+    node.wait_running("c", "app");
+    assert!(network.exists());
+}
+
+/// What somebody else made, or uses, is not ours to remove.
+#[test]
+fn a_network_of_others_stays_and_is_made_again_when_they_remove_it() {
+    let network = Network::new();
+    let body = NetworkBody { name: network.0.clone(), driver: "bridge", ..NetworkBody::default() };
+    Docker::connect(&Endpoint::Unix("/var/run/docker.sock".into()), System::start())
+        .call(&Call::NetworkCreate { body })
+        .unwrap();
     let node = Node::with(Options::flags(&["--docker-network", &network.0]));
     node.write("a.yaml", Pod::new("a").text());
     node.wait_running("a", "app");
     node.remove("a.yaml");
     node.wait_gone("a");
-    remove_network(&network.0);
+    // A pod after it comes to run: whatever was to be done after the first has been done.
     node.write("b.yaml", Pod::new("b").text());
     node.wait_running("b", "app");
+    node.remove("b.yaml");
+    node.wait_gone("b");
+    assert!(network.exists());
+    remove_network(&network.0);
+    node.write("c.yaml", Pod::new("c").text());
+    node.wait_running("c", "app");
 }
 
 /// Docker alone would send pods of a node without name servers to a public one.
@@ -220,11 +258,14 @@ fn networks_of_both_engines_are_alike() {
         let docker = Docker::connect(&endpoint, System::start());
         let inspect = Call::NetworkInspect { name: name.clone() };
         let create = Call::NetworkCreate { body: body.clone() };
-        [inspect.clone(), create.clone(), create, inspect].map(|call| match docker.call(&call) {
-            Ok(podkeeper::runtime::Reply::Network(found)) => found.name,
-            Ok(other) => format!("{other:?}"),
-            Err(DockerError::Refused(no)) => format!("{} {:?} {}", no.status, no.kind, no.message),
-            Err(other) => other.to_string(),
+        let remove = Call::NetworkRemove { name: name.clone() };
+        [inspect.clone(), create.clone(), create, inspect, remove.clone(), remove].map(|call| {
+            match docker.call(&call) {
+                Ok(podkeeper::runtime::Reply::Network(found)) => found.name,
+                Ok(other) => format!("{other:?}"),
+                Err(DockerError::Refused(no)) => format!("{} {:?} {}", no.status, no.kind, no.message),
+                Err(other) => other.to_string(),
+            }
         })
     };
     let real = tell(Endpoint::Unix("/var/run/docker.sock".into()));

@@ -1,5 +1,7 @@
 //! The command line, as a user writes it.
 
+use std::time::Duration;
+
 use super::*;
 use crate::cli::golden;
 use crate::cli::help;

@@ -17,7 +17,15 @@ impl State {
             }
             Call::NetworkCreate { body } => {
                 let subnets = body.ipam.iter().flat_map(|ipam| &ipam.config).map(|c| c.subnet.clone());
-                self.networks.push(NetworkDetail { name: body.name.clone(), subnets: subnets.collect() });
+                let (name, labels) = (body.name.clone(), body.labels.clone());
+                self.networks.push(NetworkDetail { name, subnets: subnets.collect(), labels });
+                Ok(Reply::Done)
+            }
+            Call::NetworkRemove { name } if !self.networks.iter().any(|n| n.name == *name) => {
+                Err(not_found(name))
+            }
+            Call::NetworkRemove { name } => {
+                self.remove_network(name);
                 Ok(Reply::Done)
             }
             _ => Err(no(Kind::NotFound, 404, "page not found".to_owned())),
