@@ -35,7 +35,10 @@ struct Life {
     ready: bool,
     /// An order is being carried out.
     asked: bool,
+    /// Of setting up.
     retry: Retry,
+    /// Of taking down.
+    leaving: Retry,
 }
 
 impl Volumes {
@@ -73,7 +76,7 @@ impl Machine {
                 let until = life.retry.until;
                 self.wake_at(until);
             } else {
-                (life.due, life.asked) = (false, true);
+                (life.due, life.asked, life.leaving) = (false, true, Retry::default());
                 let objects = Arc::clone(&self.objects);
                 let order = SetUp { pod: Arc::clone(pod), objects };
                 self.out.push(Output::Volumes(Order::SetUp(order)));
@@ -98,12 +101,12 @@ impl Machine {
                 continue;
             }
             let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.asked) else { continue };
-            if now.mono < life.retry.until {
-                let until = life.retry.until;
+            if now.mono < life.leaving.until {
+                let until = life.leaving.until;
                 self.wake_at(until);
                 continue;
             }
-            (life.asked, life.ready) = (true, false);
+            (life.asked, life.ready, life.retry) = (true, false, Retry::default());
             self.out.push(Output::Volumes(Order::TearDown { uid: uid.clone() }));
         }
         over.is_empty()
@@ -124,8 +127,8 @@ impl Machine {
                 life.asked = false;
                 // Wanted again, it is set up anew.
                 (life.due, life.ready) = (true, false);
-                let first = life.retry.tries == 0;
-                life.retry.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
+                let first = life.leaving.tries == 0;
+                life.leaving.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
                 if first {
                     let line = format!(
                         "pod {}: its volumes cannot be taken down: {why}; podkeeper tries again in the background",

@@ -66,6 +66,21 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     assert_eq!(rig.waits("app"), "");
 }
 
+/// What waits ever longer for its volumes goes at once when nobody wants it.
+#[test]
+fn tear_down_does_not_wait_for_the_next_set_up() {
+    let mut rig = Rig::fresh();
+    rig.broken = vec![failure("configmap \"c\" not found", false)];
+    rig.run(&with_volume());
+    rig.pass(s(1000));
+    orders(&mut rig);
+    rig.wish(stop(None));
+    rig.pass(ms(100));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert!(rig.machine.state() == &crate::worker::State::Terminated);
+    assert!(rig.at_rest());
+}
+
 #[test]
 fn a_changed_object_is_followed_and_restarts_nothing() {
     let mut rig = Rig::fresh();
