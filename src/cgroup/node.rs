@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::tree::Tree;
 use super::values::{PodCgroup, weight_file};
@@ -39,6 +39,8 @@ pub struct Cgroups {
     tree: Arc<OnceLock<Option<Tree>>>,
     /// CPU requests of burstable pods by UID: their class weighs as much as they do.
     burstable: Arc<Mutex<BTreeMap<String, i64>>>,
+    /// UIDs whose workers count on a cgroup: the sweep may have been told before there was such a pod.
+    used: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Cgroups {
@@ -52,6 +54,7 @@ impl Cgroups {
             parents: Parents::default(),
             tree: Arc::default(),
             burstable: Arc::default(),
+            used: Arc::default(),
         }
     }
 
@@ -127,6 +130,7 @@ impl Cgroups {
     /// The kernel's; the pod can run all the same.
     pub fn ensure(&self, pod: &PodCgroup) -> io::Result<()> {
         let Some((tree, naming)) = self.known() else { return Ok(()) };
+        self.used().insert(pod.uid.clone());
         let path = naming.pod(pod.qos, &pod.uid);
         if naming.driver == Driver::Cgroupfs {
             tree.make(&path)?;
@@ -148,10 +152,15 @@ impl Cgroups {
         for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
             tree.remove(&naming.pod(qos, uid))?;
         }
+        self.used().remove(uid);
         Ok(())
     }
 
-    /// Removes the cgroups of all pods of ours but these.
+    fn used(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the cgroups of all pods of ours but these and those of workers.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
         let Some((tree, naming)) = self.known() else { return };
         let keep = order::set(keep.iter().map(|uid| naming.written(uid)));
@@ -159,6 +168,11 @@ impl Cgroups {
             let class = naming.class(qos);
             for name in tree.ours(&class) {
                 let Some(uid) = naming.uid(&name).filter(|uid| !keep.contains(*uid)) else { continue };
+                // Held while it is removed: a worker that wants it then makes it anew.
+                let used = self.used();
+                if used.iter().any(|used| naming.written(used) == uid) {
+                    continue;
+                }
                 match tree.remove(&class.join(&name)) {
                     Ok(()) => log::info!("removed the cgroup of pod {uid}, which is gone"),
                     Err(error) => log::warn!("the cgroup of pod {uid}, which is gone, stays: {error}"),

@@ -132,8 +132,12 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     ours.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
     ours.ensure(&pod("b", Qos::Guaranteed, 100)).unwrap();
     theirs.ensure(&pod("c", Qos::Burstable, 100)).unwrap();
-    ours.sweep(&BTreeSet::from(["b".to_owned()]));
+    // Who asked for them counts on them, also when the sweep was told before.
+    ours.sweep(&BTreeSet::new());
     let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
+    assert!(tree.exists(&path("burstable/poda")) && tree.exists(&path("podb")));
+    // The next daemon.
+    of("/ours").sweep(&BTreeSet::from(["b".to_owned()]));
     assert!(!tree.exists(&path("burstable/poda")));
     assert!(tree.exists(&path("podb")));
     assert!(tree.exists(&path("burstable/podc")));

@@ -65,6 +65,8 @@ pub struct World {
     pub starts: BTreeMap<(String, String), u64>,
     /// UIDs of pods that have a cgroup.
     pub cgroups: BTreeSet<String>,
+    /// Those that workers of this daemon asked for.
+    used_cgroups: BTreeSet<String>,
     pub told: BTreeMap<(String, String, String), u64>,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
@@ -243,6 +245,7 @@ impl World {
             counts: Counts::default(),
             starts: BTreeMap::new(),
             cgroups: BTreeSet::new(),
+            used_cgroups: BTreeSet::new(),
             told: BTreeMap::new(),
             engine_restarted: false,
             checked: 0,
@@ -280,6 +283,7 @@ impl World {
 
     pub fn start_daemon(&mut self) {
         self.generation += 1;
+        self.used_cgroups.clear();
         let generation = self.generation;
         let settings = Arc::new(Settings {
             map: MapConfig {
@@ -428,7 +432,8 @@ impl World {
                 daemon.probes.set(&key, &[], self.now);
             }
             Effect::Sweep(keep) => {
-                self.cgroups.retain(|uid| keep.pods.contains(uid));
+                let used = &self.used_cgroups;
+                self.cgroups.retain(|uid| keep.pods.contains(uid) || used.contains(uid));
                 self.disk.retain(|uid| keep.pods.contains(uid));
             }
             Effect::Rescan => self.later(Duration::ZERO, Job::Scan { generation }),
@@ -488,8 +493,16 @@ impl World {
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
                 Output::Logs(_) => {}
-                Output::Cgroup(pod) => _ = self.cgroups.insert(pod.uid),
-                Output::DropCgroup(uid) => _ = self.cgroups.remove(&uid),
+                Output::Cgroup(pod) => {
+                    self.note(|| format!("cgroup {}", pod.uid));
+                    self.used_cgroups.insert(pod.uid.clone());
+                    self.cgroups.insert(pod.uid);
+                }
+                Output::DropCgroup(uid) => {
+                    self.note(|| format!("cgroup {uid} is removed"));
+                    self.used_cgroups.remove(&uid);
+                    self.cgroups.remove(&uid);
+                }
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
