@@ -88,8 +88,10 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let (prepared, connected) = (pulls.clone(), preload.clone());
     let wanted = config.network.docker_network.clone();
     let network = Arc::new(PodNetwork::new(docker.clone(), wanted, root_dir.clone()));
+    let pods_network = Arc::clone(&network);
     let (asked, for_cgroups) = (docker.clone(), cgroups.clone());
     let on_connect = move || {
+        pods_network.connected();
         if !for_cgroups.is_decided()
             && let Ok(Reply::Info(info)) = asked.call(&Call::Info)
         {

@@ -17,8 +17,10 @@ use crate::network::DockerNetwork;
 enum Known {
     /// Nobody has looked since the start, or since it was removed.
     No,
-    /// It was there, or could not be made: then a start fails, and tries again.
-    Asked,
+    /// Pods want it, and Docker did not answer, or could not make it.
+    Failed,
+    /// It was there when somebody looked.
+    There,
 }
 
 /// The network, and how to come by it.
@@ -56,11 +58,23 @@ impl PodNetwork {
         }
     }
 
-    fn ensure(&self, wanted: &DockerNetwork, known: &mut Known) {
-        *known = Known::Asked;
-        if let Err(error) = self.look(wanted) {
-            log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
+    /// Docker answers again, and perhaps for the first time: makes what pods wait for.
+    pub fn connected(&self) {
+        let Some(wanted) = &self.wanted else { return };
+        let mut known = self.lock();
+        if *known == Known::Failed {
+            self.ensure(wanted, &mut known);
         }
+    }
+
+    fn ensure(&self, wanted: &DockerNetwork, known: &mut Known) {
+        *known = match self.look(wanted) {
+            Ok(()) => Known::There,
+            Err(error) => {
+                log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
+                Known::Failed
+            }
+        };
     }
 
     /// Removes it, in a thread of its own, if no pod is left and we made it.
