@@ -27,10 +27,10 @@ fn k10859_a_pod_starts_when_the_one_before_it_is_ready() {
         node.reason("web") == "WaitingForPods" && message(&node, "web").contains("pod default/db to be ready")
     });
     assert_eq!((node.phase("web").as_str(), node.of("web").len()), ("Pending", 0));
-    node.says(&["exec", "db", "--", "touch", "/tmp/ready"]);
+    assert_eq!(node.inside("db", "app", "touch /tmp/ready"), "");
     let web = node.wait_running("web", "app");
     // Not ready any more, a new daemon: what runs, runs on.
-    node.says(&["exec", "db", "--", "rm", "/tmp/ready"]);
+    assert_eq!(node.inside("db", "app", "rm /tmp/ready"), "");
     node.restart();
     node.wait_phase("web", "Running");
     assert_eq!(node.wait_running("web", "app").id, web.id);

@@ -317,11 +317,12 @@ impl Node {
         self.pod(pod).and_then(|p| p.status).and_then(|s| s.reason).unwrap_or_default()
     }
 
-    /// Status of a container of a pod, init containers too.
+    /// Status of a container of a pod, init and ephemeral containers too.
     pub fn container_status(&self, pod: &str, container: &str) -> Option<ContainerStatus> {
         let status = self.pod(pod)?.status?;
-        let all = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
-        all.into_iter().find(|c| c.name == container)
+        let all =
+            [status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses];
+        all.into_iter().flatten().flatten().find(|c| c.name == container)
     }
 
     /// Why a container waits, by the status file; empty when it does not.
@@ -381,6 +382,21 @@ impl Node {
             let mut running = self.running(pod, container);
             if running.len() == 1 { running.pop() } else { None }
         })
+    }
+
+    /// What a shell command prints in a container: its output, or its errors where it failed. Docker tells that
+    /// a container runs before the daemon has heard of it, and `exec` goes by what the daemon knows.
+    pub fn inside(&self, pod: &str, container: &str, command: &str) -> String {
+        self.wait_until(&format!("it is known that {pod}/{container} runs"), || {
+            let known = self.container_status(pod, container);
+            let running =
+                known.as_ref().is_some_and(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
+            let id = known.and_then(|c| c.container_id).unwrap_or_default();
+            running && self.running(pod, container).iter().any(|c| id.ends_with(&c.id))
+        });
+        let output = self.podkeeper(&["exec", pod, "-c", container, "--", "sh", "-c", command]);
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        String::from_utf8_lossy(&text).trim().to_owned()
     }
 
     /// Waits until nothing of a pod runs.

@@ -13,13 +13,6 @@ use serde_json::json;
 use super::harness::{Node, Options, docker_get, remove_network};
 use super::pods::Pod;
 
-/// What `sh -c` prints in a container, or what went wrong.
-fn says(node: &Node, pod: &str, container: &str, command: &str) -> String {
-    let output = node.podkeeper(&["exec", pod, "-c", container, "--", "sh", "-c", command]);
-    let text = if output.status.success() { output.stdout } else { output.stderr };
-    String::from_utf8_lossy(&text).trim().to_owned()
-}
-
 /// Everything below the pods' directories on the node.
 fn left(node: &Node) -> Vec<PathBuf> {
     let entries = fs::read_dir(node.root().join("pods"));
@@ -72,13 +65,13 @@ fn pods_find_each_other_by_name_also_after_one_was_replaced() {
     assert!(before[1].starts_with("fd13:"), "{before:?}");
     let finds = |name: &str, ip: &str| {
         let look = format!("nslookup {name} | grep -c '{ip}$'");
-        node.wait_until(&format!("{name} is {ip}"), || says(&node, "a", "app", &look) == "1");
+        node.wait_until(&format!("{name} is {ip}"), || node.inside("a", "app", &look) == "1");
     };
     for name in ["b", "b.default", &node.full("b")] {
         finds(name, &before[0]);
     }
-    assert!(says(&node, "a", "app", "ping -c 1 -w 5 b").contains("1 packets received"));
-    assert!(says(&node, "b", "app", "cat /etc/hosts").contains(&format!(
+    assert!(node.inside("a", "app", "ping -c 1 -w 5 b").contains("1 packets received"));
+    assert!(node.inside("b", "app", "cat /etc/hosts").contains(&format!(
         "{}\t{}",
         before[1],
         node.full("b")
@@ -158,7 +151,7 @@ fn a_resolver_file_of_the_pods_own_where_dockers_would_be_wrong() {
     ] {
         node.wait_running(pod, "app");
         node.wait_until(&format!("{pod} has its settings"), || {
-            says(&node, pod, "app", "cat /etc/resolv.conf") == expected
+            node.inside(pod, "app", "cat /etc/resolv.conf") == expected
         });
     }
     assert_eq!(left(&node).len(), 3);
@@ -179,20 +172,20 @@ fn hosts_files_outlive_the_daemon_and_go_with_their_pod() {
     node.wait_running("b", "app");
     let ip = node.wait_for("a has an address", || node.pod("a")?.status?.pod_ip);
     let line = format!("{ip}\t{}", node.full("a"));
-    assert_eq!(says(&node, "a", "app", "tail -n 1 /etc/hosts"), line);
+    assert_eq!(node.inside("a", "app", "tail -n 1 /etc/hosts"), line);
     node.kill9();
     node.remove("b.yaml");
     node.launch();
     node.wait_gone("b");
     assert_eq!(node.wait_running("a", "app").id, first.id);
-    assert_eq!(says(&node, "a", "app", "tail -n 1 /etc/hosts"), line);
+    assert_eq!(node.inside("a", "app", "tail -n 1 /etc/hosts"), line);
     node.wait_until("b's files are gone", || left(&node).len() == 1);
     // The sandbox comes back with another address, and the file says it.
     node.kill_container(&node.of("a").iter().find(|c| c.is_sandbox()).unwrap().id, "KILL");
     node.wait_until("a is back", || node.running("a", "app").iter().any(|c| c.id != first.id));
     node.wait_until("the file says where it is", || {
         let ip = node.pod("a").and_then(|p| p.status?.pod_ip).unwrap_or_default();
-        says(&node, "a", "app", "tail -n 1 /etc/hosts") == format!("{ip}\t{}", node.full("a"))
+        node.inside("a", "app", "tail -n 1 /etc/hosts") == format!("{ip}\t{}", node.full("a"))
     });
     node.remove("a.yaml");
     node.wait_gone("a");
@@ -216,8 +209,8 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     });
     node.wait_until("it has a log", || node.says(&["logs", "web", "-c", "look"]).trim() == "up");
     // The target's first process, and the pod's own name.
-    assert!(says(&node, "web", "look", "cat /proc/1/cmdline").contains("echo started"));
-    assert_eq!(says(&node, "web", "look", "hostname"), node.full("web"));
+    assert!(node.inside("web", "look", "cat /proc/1/cmdline").contains("echo started"));
+    assert_eq!(node.inside("web", "look", "hostname"), node.full("web"));
     assert!(node.says(&["describe", "pod", "web"]).contains("Ephemeral Containers:\n  look:"));
     let taken = debug(&["-c", "app"]);
     assert!(String::from_utf8_lossy(&taken.stderr).contains("is in pod"), "{taken:?}");

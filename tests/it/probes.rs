@@ -29,15 +29,6 @@ fn wait_ready(node: &Node, ready: &str) {
     node.wait_until(&format!("Ready is {ready}"), || condition(node, "Ready") == ready);
 }
 
-/// Runs a command in the pod's container, which must succeed.
-fn run(node: &Node, command: &str) {
-    node.wait_until("the status shows it running", || {
-        let state = node.container_status("web", "app").and_then(|c| c.state);
-        state.is_some_and(|s| s.running.is_some())
-    });
-    node.says(&["exec", "web", "-c", "app", "--", "/bin/sh", "-c", command]);
-}
-
 fn wait_logged(node: &Node, text: &str) {
     node.wait_until(&format!("the log says {text:?}"), || node.log().contains(text));
 }
@@ -63,9 +54,9 @@ fn readiness_follows_the_probe_and_restarts_nothing() {
     let app = node.wait_running("web", "app");
     wait_logged(&node, "container app: Unhealthy: Readiness probe failed:");
     assert_eq!(condition(&node, "Ready"), "False");
-    run(&node, "touch /tmp/ready");
+    assert_eq!(node.inside("web", "app", "touch /tmp/ready"), "");
     wait_ready(&node, "True");
-    run(&node, "rm /tmp/ready");
+    assert_eq!(node.inside("web", "app", "rm /tmp/ready"), "");
     wait_ready(&node, "False");
     assert_eq!(condition(&node, "ContainersReady"), "False");
     assert_eq!(node.running("web", "app"), [app]);
@@ -78,9 +69,9 @@ fn a_web_server_that_fails_is_not_ready() {
         json!({"httpGet": {"path": "/state", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1});
     node.write("web.yaml", probed(SERVER, "readinessProbe", probe).text());
     wait_logged(&node, "Readiness probe failed: HTTP probe failed with statuscode: 404");
-    run(&node, "touch /www/state");
+    assert_eq!(node.inside("web", "app", "touch /www/state"), "");
     wait_ready(&node, "True");
-    run(&node, "rm /www/state");
+    assert_eq!(node.inside("web", "app", "rm /www/state"), "");
     wait_ready(&node, "False");
 }
 
@@ -104,7 +95,7 @@ fn liveness_failure_kills_and_restarts() {
     let pod = probed(OBEYS, "livenessProbe", exec("test ! -e /tmp/sick")).and(container("other", OBEYS));
     node.write("web.yaml", pod.text());
     let (old, other) = (node.wait_running("web", "app"), node.wait_running("web", "other"));
-    run(&node, "touch /tmp/sick");
+    assert_eq!(node.inside("web", "app", "touch /tmp/sick"), "");
     let new =
         node.wait_for("app runs again", || node.running("web", "app").into_iter().find(|c| c.attempt == 1));
     assert_ne!(old.id, new.id);
@@ -178,7 +169,7 @@ fn startup_gates_the_other_probes() {
     wait_logged(&node, "Unhealthy: Startup probe failed:");
     let status = node.container_status("web", "app").unwrap();
     assert_eq!((status.started, status.ready), (Some(false), false));
-    run(&node, "touch /tmp/up");
+    assert_eq!(node.inside("web", "app", "touch /tmp/up"), "");
     wait_ready(&node, "True");
     assert_eq!(node.running("web", "app"), [app]);
     assert!(!node.log().contains("Liveness probe failed"), "{}", node.log());
@@ -203,7 +194,7 @@ fn a_sidecar_that_has_not_started_holds_up_the_rest() {
     node.wait_running("web", "mesh");
     wait_logged(&node, "container mesh: Unhealthy: Startup probe failed");
     assert!(node.running("web", "app").is_empty());
-    node.says(&["exec", "web", "-c", "mesh", "--", "touch", "/tmp/up"]);
+    assert_eq!(node.inside("web", "mesh", "touch /tmp/up"), "");
     node.wait_running("web", "app");
 }
 
@@ -229,7 +220,7 @@ fn k113646_readiness_survives_a_restart_of_the_daemon() {
         .set("/spec/containers/0/startupProbe/failureThreshold", 1000);
     node.write("web.yaml", pod.text());
     let app = node.wait_running("web", "app");
-    run(&node, "touch /tmp/ready");
+    assert_eq!(node.inside("web", "app", "touch /tmp/ready"), "");
     wait_ready(&node, "True");
     node.stop();
     node.launch();
@@ -238,7 +229,7 @@ fn k113646_readiness_survives_a_restart_of_the_daemon() {
     });
     assert_eq!((first.started, first.ready), (Some(true), true), "{}", node.log());
     // From then on it is the probes that say so.
-    run(&node, "rm /tmp/ready");
+    assert_eq!(node.inside("web", "app", "rm /tmp/ready"), "");
     wait_ready(&node, "False");
     assert_eq!(node.running("web", "app"), [app]);
 }
@@ -256,7 +247,7 @@ fn a_pod_that_is_stopped_can_still_turn_unready_but_is_not_killed_by_its_probes(
     node.wait_until("it is being stopped", || {
         node.pod("web").is_some_and(|p| p.metadata.deletion_timestamp.is_some())
     });
-    run(&node, "touch /tmp/sick");
+    assert_eq!(node.inside("web", "app", "touch /tmp/sick"), "");
     wait_ready(&node, "False");
     assert!(!node.log().contains("failed liveness probe"), "{}", node.log());
     node.kill_container(&app.id, "SIGKILL");
