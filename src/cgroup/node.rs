@@ -64,8 +64,8 @@ impl Cgroups {
         !self.settings.per_qos || self.tree.get().is_some()
     }
 
-    /// Docker uses this driver: decides, once, whether pods have cgroups, and makes those of the classes.
-    /// What cannot be is told, and pods run without.
+    /// Docker uses this driver: decides, once, whether pods have cgroups, by making those of the
+    /// classes. What cannot be is told, and pods run without.
     pub fn decide(&self, driver: &str) {
         if self.is_decided() {
             return;
@@ -78,8 +78,10 @@ impl Cgroups {
         };
         let naming = Naming::new(driver, &self.settings.root);
         let tree = Tree::open(self.mount.clone(), self.owner.clone());
+        let used = self.used();
         match self.prepare(&tree, &naming) {
             Ok(()) => {
+                self.leave(&tree, &naming, &used);
                 self.parents.set(naming);
                 _ = self.tree.set(Some(tree));
             }
@@ -97,7 +99,11 @@ impl Cgroups {
             // systemd makes slices when something is put into them.
             return Ok(());
         }
+        let fresh = !tree.exists(&naming.top());
         tree.make(&naming.top())?;
+        if fresh {
+            tree.mark(&naming.top());
+        }
         let shares = cpu_shares(self.settings.milli_cpu);
         let mut files = vec![weight_file(tree.version, shares)];
         if let Some(memory) = self.settings.memory {
@@ -120,6 +126,14 @@ impl Cgroups {
         Ok(())
     }
 
+    /// `kubepods` and the classes go when nobody counts on a cgroup: after the last pod a node is as it was
+    /// before the first.
+    fn leave(&self, tree: &Tree, naming: &Naming, used: &BTreeSet<String>) {
+        if naming.driver == Driver::Cgroupfs && used.is_empty() {
+            tree.leave(&naming.top());
+        }
+    }
+
     fn known(&self) -> Option<(&Tree, &Naming)> {
         Some((self.tree.get()?.as_ref()?, self.parents.get()?))
     }
@@ -130,11 +144,17 @@ impl Cgroups {
     /// The kernel's; the pod can run all the same.
     pub fn ensure(&self, pod: &PodCgroup) -> io::Result<()> {
         let Some((tree, naming)) = self.known() else { return Ok(()) };
-        self.used().insert(pod.uid.clone());
         let path = naming.pod(pod.qos, &pod.uid);
+        // Held until the pod's own is there, which keeps those above it.
+        let mut used = self.used();
+        used.insert(pod.uid.clone());
         if naming.driver == Driver::Cgroupfs {
+            if !tree.exists(&naming.class(Qos::BestEffort)) {
+                self.prepare(tree, naming)?;
+            }
             tree.make(&path)?;
         }
+        drop(used);
         tree.mark(&path);
         if pod.qos == Qos::Burstable {
             self.weigh(tree, naming, |all| all.insert(pod.uid.clone(), pod.milli_cpu) != Some(pod.milli_cpu));
@@ -152,7 +172,9 @@ impl Cgroups {
         for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
             tree.remove(&naming.pod(qos, uid))?;
         }
-        self.used().remove(uid);
+        let mut used = self.used();
+        used.remove(uid);
+        self.leave(tree, naming, &used);
         Ok(())
     }
 
@@ -179,6 +201,7 @@ impl Cgroups {
                 }
             }
         }
+        self.leave(tree, naming, &self.used());
     }
 
     /// Changes what is known of burstable pods, and if it changed, their class's weight.

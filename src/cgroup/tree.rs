@@ -47,23 +47,33 @@ impl Tree {
             return Err(io::Error::new(ErrorKind::NotFound, why));
         }
         for hierarchy in hierarchies {
-            let mut at = hierarchy;
-            for part in cgroup {
-                if self.version == Version::V2 {
-                    self.delegate(&at);
-                }
-                at.push(part);
-                match fs::create_dir(&at) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                    Err(error) => {
-                        return Err(io::Error::new(error.kind(), format!("{}: {error}", at.display())));
-                    }
-                }
+            // Another podkeeper may be taking down what is above just now, because it was empty.
+            let again = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+            match self.make_in(&hierarchy, cgroup) {
+                Err(error) if again(&error) => self.make_in(&hierarchy, cgroup)?,
+                made => made?,
             }
+        }
+        Ok(())
+    }
+
+    fn make_in(&self, hierarchy: &Path, cgroup: &Path) -> io::Result<()> {
+        let mut at = hierarchy.to_owned();
+        for part in cgroup {
             if self.version == Version::V2 {
                 self.delegate(&at);
             }
+            at.push(part);
+            match fs::create_dir(&at) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(io::Error::new(error.kind(), format!("{}: {error}", at.display())));
+                }
+            }
+        }
+        if self.version == Version::V2 {
+            self.delegate(&at);
         }
         Ok(())
     }
@@ -158,6 +168,26 @@ impl Tree {
             last.as_ref().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
         }
         last
+    }
+
+    /// Removes a cgroup and those right below it, in every hierarchy, where a podkeeper has marked it and no
+    /// cgroup is below those. Never kills: the kernel refuses where somebody is in it.
+    pub fn leave(&self, cgroup: &Path) {
+        let Some(first) = self.written().into_iter().next().map(|hierarchy| hierarchy.join(cgroup)) else {
+            return;
+        };
+        let marked = rustix::fs::getxattr(&first, OWNER, &mut [0_u8; 4096][..]).is_ok();
+        if !marked || below(&first).any(|each| below(&each).next().is_some()) {
+            return;
+        }
+        // Where pods have theirs first: what is refused there is in use, and stays whole.
+        for hierarchy in std::iter::once(first).chain(self.all().into_iter().map(|h| h.join(cgroup))) {
+            let inner = below(&hierarchy).try_for_each(fs::remove_dir);
+            let gone = inner.and_then(|()| fs::remove_dir(&hierarchy));
+            if gone.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+                return;
+            }
+        }
     }
 
     /// Names of cgroups right below this one that bear our mark.

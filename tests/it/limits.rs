@@ -95,6 +95,45 @@ fn containers_and_pods_have_their_limits() {
     assert!(guaranteed.exists());
 }
 
+/// From the first pod to the last the node has cgroups of podkeeper's, and none before and after.
+#[test]
+fn no_cgroup_is_left_after_the_last_pod() {
+    let root = format!("podkeeper-it-left-{}", std::process::id());
+    let flag = format!("/{root}");
+    let node = Node::with(Options::flags(&["--cgroup-root", &flag]));
+    let all = || -> Vec<PathBuf> {
+        let hierarchies = fs::read_dir(MOUNT).unwrap().flatten().map(|entry| entry.path());
+        let whole = std::iter::once(PathBuf::from(MOUNT));
+        let tops = whole.chain(hierarchies).map(|path| path.join(&root).join("kubepods"));
+        tops.filter(|path| path.exists()).collect()
+    };
+    for class in ["burstable", "besteffort"] {
+        let pod = match class {
+            "burstable" => sized("p", json!({"requests": {"cpu": "100m"}})),
+            _ => Pod::new("p"),
+        };
+        node.write("p.yaml", pod.text());
+        node.wait_running("p", "app");
+        assert!(!all().is_empty());
+        node.remove("p.yaml");
+        node.wait_gone("p");
+        node.wait_until("no cgroup is left", || all().is_empty());
+    }
+    // Removed while no daemon ran.
+    node.write("p.yaml", Pod::new("p").text());
+    node.wait_running("p", "app");
+    node.kill9();
+    node.of("p").iter().for_each(|c| node.remove_container(&c.id));
+    node.remove("p.yaml");
+    assert!(!all().is_empty());
+    node.launch();
+    node.wait_until("no cgroup is left by the one before", || all().is_empty());
+    for hierarchy in fs::read_dir(MOUNT).unwrap().flatten() {
+        _ = fs::remove_dir(hierarchy.path().join(&root));
+    }
+    _ = fs::remove_dir(Path::new(MOUNT).join(&root));
+}
+
 #[test]
 fn without_cgroups_of_pods_nothing_else_changes() {
     let node = Node::with(Options::flags(&["--cgroups-per-qos=false", "--pod-max-pids", "40"]));

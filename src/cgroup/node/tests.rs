@@ -145,6 +145,58 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
 }
 
 #[test]
+fn kubepods_goes_with_the_last_pod() {
+    let tree = Tree::open(MOUNT.into(), String::new());
+    let root = format!("podkeeper-test-last-{}", std::process::id());
+    let of = |owner: &str| {
+        let settings = Settings { root: root.clone(), ..settings(None) };
+        Cgroups::new(settings, MOUNT.into(), owner.to_owned())
+    };
+    let (ours, theirs) = (of("/ours"), of("/theirs"));
+    let top = PathBuf::from(format!("{root}/kubepods"));
+    let there = || tree.exists(&top);
+    for all in [&ours, &theirs] {
+        all.decide("cgroupfs");
+    }
+    if ours.known().is_none() {
+        return;
+    }
+    assert!(!there(), "no pod yet");
+    ours.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
+    theirs.ensure(&pod("b", Qos::BestEffort, 0)).unwrap();
+    ours.remove("a").unwrap();
+    assert!(there() && tree.exists(&top.join("burstable")), "in use by another");
+    theirs.remove("b").unwrap();
+    assert!(!there());
+    // Made anew as it was.
+    ours.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
+    let shares = |class: &str| {
+        let (controller, file) = match tree.version {
+            Version::V1 => ("cpu", "cpu.shares"),
+            Version::V2 => ("", "cpu.weight"),
+        };
+        std::fs::read_to_string(PathBuf::from(MOUNT).join(controller).join(&top).join(class).join(file))
+            .unwrap()
+    };
+    let expected = match tree.version {
+        Version::V1 => ("2048\n", "1024\n", "2\n"),
+        Version::V2 => ("79\n", "39\n", "1\n"),
+    };
+    assert_eq!((&*shares(""), &*shares("burstable"), &*shares("besteffort")), expected);
+    // A daemon that comes back with no pods at all.
+    of("/ours").decide("cgroupfs");
+    assert!(there());
+    ours.remove("a").unwrap();
+    assert!(!there());
+    // What podkeeper has not made stays.
+    tree.make(&top).unwrap();
+    ours.ensure(&pod("a", Qos::Guaranteed, 100)).unwrap();
+    ours.remove("a").unwrap();
+    assert!(there());
+    tree.remove(&PathBuf::from(&root)).unwrap();
+}
+
+#[test]
 fn what_cannot_be_made_is_done_without() {
     let dir = scratch("none", &[]);
     let check = |driver: &str, settings: Settings, mount: PathBuf| {
