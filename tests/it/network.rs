@@ -10,8 +10,9 @@ use podkeeper::runtime::docker::Docker;
 use podkeeper::runtime::{Call, DockerError, NetworkBody};
 use serde_json::json;
 
-use super::harness::{Node, Options, docker_get, remove_network};
+use super::harness::{Node, Options, SOCKET, docker_get, remove_network};
 use super::pods::Pod;
+use super::proxy::Proxy;
 
 /// Everything below the pods' directories on the node.
 fn left(node: &Node) -> Vec<PathBuf> {
@@ -131,6 +132,35 @@ fn a_network_of_others_stays_and_is_made_again_when_they_remove_it() {
     remove_network(&network.0);
     node.write("c.yaml", Pod::new("c").text());
     node.wait_running("c", "app");
+}
+
+/// A first pod that comes while Docker is away.
+#[test]
+fn a_network_is_made_once_docker_answers_again() {
+    let network = Network::new();
+    let socket = std::env::temp_dir().join(format!("podkeeper-late-{}", std::process::id()));
+    let options =
+        Options { endpoint: Some(socket.clone()), ..Options::flags(&["--docker-network", &network.0]) };
+    let docker = Proxy::start(Path::new(SOCKET), &socket);
+    let node = Node::with(options);
+    let reachable = |expected: bool| {
+        node.wait_until("Docker's state is known", || node.status().unwrap().docker.reachable == expected);
+    };
+    reachable(true);
+    drop(docker);
+    reachable(false);
+    node.write("a.yaml", Pod::new("a").text());
+    let tells = format!("network {} of the pods: ", network.0);
+    node.wait_until("the network is missed", || node.log().contains(&tells));
+    assert!(!network.exists());
+    let _docker = Proxy::start(Path::new(SOCKET), &socket);
+    node.wait_running("a", "app");
+    assert!(network.exists());
+    let missing = format!("network {} not found", network.0);
+    assert!(!node.log().contains(&missing), "no pod was started before it");
+    node.remove("a.yaml");
+    node.wait_gone("a");
+    node.wait_until("the network is removed", || !network.exists());
 }
 
 /// Docker alone would send pods of a node without name servers to a public one.
