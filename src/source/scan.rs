@@ -1,10 +1,10 @@
-//! The manifest directory (or file) as a set of pods: one look at everything, by content.
+//! The manifest directory (or file) as a set of pods: one look at everything, by content ([`files`]), and what
+//! follows from it.
 //!
 //! Hints say where a writer is known to have finished; everything else is found by looking. A look that
 //! fails says so and changes nothing (invariant 2). It does not wait, watch or send: that is `file`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,17 @@ use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::order;
 use crate::source::accept::Acceptor;
-use crate::source::disk::{Disk, Found, RealDisk, Stamp, Stamps};
-use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
+use crate::source::disk::{Disk, Found, RealDisk};
+use crate::source::entry::{Entry, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::in_force::Version;
 use crate::source::last_good::Remembered;
 use crate::source::last_good::replay::Replayed;
-use crate::source::signature;
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
+
+mod files;
+
+use files::{Candidate, Presence};
 
 /// What one look found.
 #[derive(Debug, Default)]
@@ -70,23 +73,6 @@ pub struct Scanner {
     /// Everything was forgotten, and nothing said since.
     forgotten: bool,
     accepted: Vec<(Remembered, Vec<Version>)>,
-}
-
-/// One file to look at.
-struct Candidate {
-    path: PathBuf,
-    text: String,
-    name: String,
-}
-
-/// The state of one candidate.
-enum Presence {
-    /// There is a file, good or bad.
-    File,
-    /// Nothing that could be a manifest.
-    Absent,
-    /// It cannot be known.
-    Unknown(String),
 }
 
 impl Scanner {
@@ -229,159 +215,6 @@ impl Scanner {
         Ok(notes)
     }
 
-    /// The files of the directory that count, in order. Past the bound known files stay, and the first of
-    /// the others come.
-    fn list(&self, notes: &mut Vec<Problem>) -> io::Result<Vec<Candidate>> {
-        let (mut known, mut fresh) = (BTreeSet::new(), BTreeSet::new());
-        let (mut crowded, mut unreadable) = (0_usize, None);
-        self.disk.names(&self.path, &mut |name: &OsStr| {
-            let Some(name) = name.to_str() else {
-                if is_manifest_name(&name.to_string_lossy()) {
-                    unreadable = Some(self.text_of(&name.to_string_lossy()));
-                }
-                return;
-            };
-            if !is_manifest_name(name) {
-                return;
-            }
-            if self.entries.contains_key(&self.text_of(name)) {
-                known.insert(name.to_owned());
-            } else {
-                fresh.insert(name.to_owned());
-                if fresh.len() > limits::MANIFEST_FILES {
-                    fresh.pop_last();
-                    crowded = crowded.saturating_add(1);
-                }
-            }
-        })?;
-        while known.len().saturating_add(fresh.len()) > limits::MANIFEST_FILES && fresh.pop_last().is_some() {
-            crowded = crowded.saturating_add(1);
-        }
-        if crowded > 0 {
-            let message = format!(
-                "{crowded} manifest files more than the {} that are read: the last new ones by name are ignored",
-                limits::MANIFEST_FILES
-            );
-            notes.push(whole_file(Severity::Error, &self.text, message));
-        }
-        if let Some(path) = unreadable {
-            let message = "the file name is not UTF-8: not read".to_owned();
-            notes.push(whole_file(Severity::Error, &path, message));
-        }
-        known.append(&mut fresh);
-        let candidate =
-            |name: String| Candidate { path: self.path.join(&name), text: self.text_of(&name), name };
-        Ok(known.into_iter().map(candidate).collect())
-    }
-
-    fn text_of(&self, name: &str) -> String {
-        format!("{}/{name}", self.text)
-    }
-
-    /// Looks at one file.
-    fn examine(
-        &mut self,
-        candidate: &Candidate,
-        now: Now,
-        hints: &Hints,
-        notes: &mut Vec<Problem>,
-    ) -> Presence {
-        let Candidate { path, text, name } = candidate;
-        let stamp = match self.disk.find(path) {
-            Ok(Found::File(stamp)) => stamp,
-            Ok(Found::Directory(_)) => {
-                notes.push(whole_file(Severity::Warning, text, "is a directory: ignored".into()));
-                return Presence::Absent;
-            }
-            Ok(Found::Special) => {
-                notes.push(whole_file(Severity::Warning, text, "is not a regular file: ignored".into()));
-                return Presence::Absent;
-            }
-            Err(e) => return self.absent_or_unknown(path, &e),
-        };
-        let signature = match self.signature_stamp(path) {
-            Ok(signature) => signature,
-            Err(why) => return Presence::Unknown(why),
-        };
-        let round = self.round;
-        let stamps = Stamps { manifest: stamp, signature };
-        if let Some(entry) = self.entries.get_mut(text).filter(|e| e.is_known(&stamps)) {
-            entry.seen(round);
-            return Presence::File;
-        }
-        let reading = match self.disk.read(path, self.acceptor.max_bytes) {
-            Ok(reading) => reading,
-            Err(e) => return self.absent_or_unknown(path, &e),
-        };
-        let mut look = Look {
-            content: reading.content,
-            signature: None,
-            stamps: reading.stamp.map(|manifest| Stamps { manifest, signature: None }),
-        };
-        if signature.is_some() {
-            match self.disk.read(&signature::beside(path), limits::SIGNATURE_BYTES) {
-                Ok(reading) => {
-                    look.stamps = look
-                        .stamps
-                        .zip(reading.stamp)
-                        .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
-                    look.signature = Some(reading.content);
-                }
-                // Gone since: then the next look finds none.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
-                Err(e) => return Presence::Unknown(of_signature(&wording(&e))),
-            }
-        }
-        let signed = self.acceptor.wants_signature();
-        let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
-        let trust = match () {
-            () if signed && (!quiet || self.primed) => Trust::Proof,
-            () if hints.written.contains(name) => Trust::Finished,
-            () if !self.primed => Trust::FirstLook,
-            () => Trust::Found,
-        };
-        let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };
-        let accept = |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature);
-        let entry = self.entries.entry(text.clone()).or_default();
-        let accepted = entry.read(&look, trust, now, settle, accept);
-        entry.seen(round);
-        if let Some(Accepted { version, needed }) = accepted {
-            let remembered = Remembered {
-                path: text.clone(),
-                version,
-                bytes: look.content,
-                signature: look.signature,
-                mounted: self.mounted,
-                ..Remembered::default()
-            };
-            self.accepted.push((remembered, needed));
-        }
-        Presence::File
-    }
-
-    /// The state of the signature beside a manifest, where one is asked for and there.
-    fn signature_stamp(&self, path: &Path) -> Result<Option<Stamp>, String> {
-        if !self.acceptor.wants_signature() {
-            return Ok(None);
-        }
-        match self.disk.find(&signature::beside(path)) {
-            Ok(Found::File(stamp)) => Ok(Some(stamp)),
-            Ok(Found::Directory(_) | Found::Special) => Err(of_signature("is not a regular file")),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(of_signature(&wording(&e))),
-        }
-    }
-
-    fn absent_or_unknown(&self, path: &Path, error: &io::Error) -> Presence {
-        if error.kind() != io::ErrorKind::NotFound {
-            Presence::Unknown(wording(error))
-        } else if self.disk.is_link(path) {
-            Presence::Unknown("is a symbolic link to nothing".into())
-        } else {
-            Presence::Absent
-        }
-    }
-
     /// Makes the set of what is known now, unless everything seems to have vanished.
     fn conclude(&mut self, now: Now, hints: &Hints, notes: Vec<Problem>) -> ScanOutcome {
         let round = self.round;
@@ -464,13 +297,6 @@ impl Scanner {
     }
 }
 
-impl Entry {
-    fn seen(&mut self, round: u64) {
-        self.round = round;
-        self.deletion_seen = false;
-    }
-}
-
 /// The two would mean the same to everyone. Decoded pods are kept, so the same pod is the same object.
 fn same(a: &PodSet, b: &PodSet) -> bool {
     a.pods.len() == b.pods.len()
@@ -480,10 +306,6 @@ fn same(a: &PodSet, b: &PodSet) -> bool {
         && a.refused == b.refused
         && a.broken == b.broken
         && a.problems == b.problems
-}
-
-fn of_signature(why: &str) -> String {
-    format!("its signature (*.{}) {why}", signature::SUFFIX)
 }
 
 /// The operating system's words, with the most common ones made plain.

@@ -1,0 +1,202 @@
+//! The files of the manifest directory in one look: which count, and what each of them and its signature say.
+//!
+//! It never decides that a pod is gone: what cannot be known is `Presence::Unknown` and stays as it was.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Scanner, wording};
+use crate::clock::Now;
+use crate::limits;
+use crate::source::disk::{Found, Stamp, Stamps};
+use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
+use crate::source::hints::{Hints, is_manifest_name};
+use crate::source::last_good::Remembered;
+use crate::source::signature;
+use crate::source::{Problem, Severity};
+
+/// One file to look at.
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    /// As users see it.
+    pub(super) text: String,
+    pub(super) name: String,
+}
+
+/// The state of one candidate.
+pub(super) enum Presence {
+    /// There is a file, good or bad.
+    File,
+    /// Nothing that could be a manifest.
+    Absent,
+    /// It cannot be known.
+    Unknown(String),
+}
+
+impl Scanner {
+    /// The files of the directory that count, in order. Past the bound known files stay, and the first of
+    /// the others come.
+    pub(super) fn list(&self, notes: &mut Vec<Problem>) -> io::Result<Vec<Candidate>> {
+        let (mut known, mut fresh) = (BTreeSet::new(), BTreeSet::new());
+        let (mut crowded, mut unreadable) = (0_usize, None);
+        self.disk.names(&self.path, &mut |name: &OsStr| {
+            let Some(name) = name.to_str() else {
+                if is_manifest_name(&name.to_string_lossy()) {
+                    unreadable = Some(self.text_of(&name.to_string_lossy()));
+                }
+                return;
+            };
+            if !is_manifest_name(name) {
+                return;
+            }
+            if self.entries.contains_key(&self.text_of(name)) {
+                known.insert(name.to_owned());
+            } else {
+                fresh.insert(name.to_owned());
+                if fresh.len() > limits::MANIFEST_FILES {
+                    fresh.pop_last();
+                    crowded = crowded.saturating_add(1);
+                }
+            }
+        })?;
+        while known.len().saturating_add(fresh.len()) > limits::MANIFEST_FILES && fresh.pop_last().is_some() {
+            crowded = crowded.saturating_add(1);
+        }
+        if crowded > 0 {
+            let message = format!(
+                "{crowded} manifest files more than the {} that are read: the last new ones by name are ignored",
+                limits::MANIFEST_FILES
+            );
+            notes.push(whole_file(Severity::Error, &self.text, message));
+        }
+        if let Some(path) = unreadable {
+            let message = "the file name is not UTF-8: not read".to_owned();
+            notes.push(whole_file(Severity::Error, &path, message));
+        }
+        known.append(&mut fresh);
+        let candidate =
+            |name: String| Candidate { path: self.path.join(&name), text: self.text_of(&name), name };
+        Ok(known.into_iter().map(candidate).collect())
+    }
+
+    fn text_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.text)
+    }
+
+    /// Looks at one file.
+    pub(super) fn examine(
+        &mut self,
+        candidate: &Candidate,
+        now: Now,
+        hints: &Hints,
+        notes: &mut Vec<Problem>,
+    ) -> Presence {
+        let Candidate { path, text, name } = candidate;
+        let stamp = match self.disk.find(path) {
+            Ok(Found::File(stamp)) => stamp,
+            Ok(Found::Directory(_)) => {
+                notes.push(whole_file(Severity::Warning, text, "is a directory: ignored".into()));
+                return Presence::Absent;
+            }
+            Ok(Found::Special) => {
+                notes.push(whole_file(Severity::Warning, text, "is not a regular file: ignored".into()));
+                return Presence::Absent;
+            }
+            Err(e) => return self.absent_or_unknown(path, &e),
+        };
+        let signature = match self.signature_stamp(path) {
+            Ok(signature) => signature,
+            Err(why) => return Presence::Unknown(why),
+        };
+        let round = self.round;
+        let stamps = Stamps { manifest: stamp, signature };
+        if let Some(entry) = self.entries.get_mut(text).filter(|e| e.is_known(&stamps)) {
+            entry.seen(round);
+            return Presence::File;
+        }
+        let reading = match self.disk.read(path, self.acceptor.max_bytes) {
+            Ok(reading) => reading,
+            Err(e) => return self.absent_or_unknown(path, &e),
+        };
+        let mut look = Look {
+            content: reading.content,
+            signature: None,
+            stamps: reading.stamp.map(|manifest| Stamps { manifest, signature: None }),
+        };
+        if signature.is_some() {
+            match self.disk.read(&signature::beside(path), limits::SIGNATURE_BYTES) {
+                Ok(reading) => {
+                    look.stamps = look
+                        .stamps
+                        .zip(reading.stamp)
+                        .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
+                    look.signature = Some(reading.content);
+                }
+                // Gone since: then the next look finds none.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
+                Err(e) => return Presence::Unknown(of_signature(&wording(&e))),
+            }
+        }
+        let signed = self.acceptor.wants_signature();
+        let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
+        let trust = match () {
+            () if signed && (!quiet || self.primed) => Trust::Proof,
+            () if hints.written.contains(name) => Trust::Finished,
+            () if !self.primed => Trust::FirstLook,
+            () => Trust::Found,
+        };
+        let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };
+        let accept = |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature);
+        let entry = self.entries.entry(text.clone()).or_default();
+        let accepted = entry.read(&look, trust, now, settle, accept);
+        entry.seen(round);
+        if let Some(Accepted { version, needed }) = accepted {
+            let remembered = Remembered {
+                path: text.clone(),
+                version,
+                bytes: look.content,
+                signature: look.signature,
+                mounted: self.mounted,
+                ..Remembered::default()
+            };
+            self.accepted.push((remembered, needed));
+        }
+        Presence::File
+    }
+
+    /// The state of the signature beside a manifest, where one is asked for and there.
+    fn signature_stamp(&self, path: &Path) -> Result<Option<Stamp>, String> {
+        if !self.acceptor.wants_signature() {
+            return Ok(None);
+        }
+        match self.disk.find(&signature::beside(path)) {
+            Ok(Found::File(stamp)) => Ok(Some(stamp)),
+            Ok(Found::Directory(_) | Found::Special) => Err(of_signature("is not a regular file")),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(of_signature(&wording(&e))),
+        }
+    }
+
+    fn absent_or_unknown(&self, path: &Path, error: &io::Error) -> Presence {
+        if error.kind() != io::ErrorKind::NotFound {
+            Presence::Unknown(wording(error))
+        } else if self.disk.is_link(path) {
+            Presence::Unknown("is a symbolic link to nothing".into())
+        } else {
+            Presence::Absent
+        }
+    }
+}
+
+impl Entry {
+    fn seen(&mut self, round: u64) {
+        self.round = round;
+        self.deletion_seen = false;
+    }
+}
+
+fn of_signature(why: &str) -> String {
+    format!("its signature (*.{}) {why}", signature::SUFFIX)
+}
