@@ -1,16 +1,22 @@
-//! What a machine hears about images besides the end of its own pulls: how far one is, and that one has
-//! come by another way.
+//! Images: which must be there before a container is made, what becomes of a pull, and images that come by
+//! another way. The pulls themselves are `pulls`'s.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Container;
+
+use super::job::{Ask, Ensured};
 use super::machine::Machine;
+use super::mailbox::{PullOutcome, Pulled};
+use super::output::{Output, PullRequest};
 use super::state::State;
+use crate::clock::Now;
 use crate::image::credentials::DockerConfig;
 use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
 use crate::object::Objects;
-use crate::plan::backoff::Backoff;
+use crate::plan::backoff::{self, Backoff, Verdict as Wait};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::labels;
@@ -20,6 +26,171 @@ use crate::status::WaitingReason;
 pub(super) const NEVER_PULL: &str = "ErrImageNeverPull";
 
 impl Machine {
+    /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
+    /// with the image in place costs no extra call.
+    pub(super) fn image_ready(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        container: &Container,
+        attempt: u32,
+        now: &Now,
+    ) -> bool {
+        let Some(image) = container.image.as_deref() else { return false };
+        if self.pulling.contains_key(image) || self.is_no_image(&container.name, image) {
+            return false;
+        }
+        if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
+            return true;
+        }
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            // Somebody may bring the image: ask again, ever more rarely.
+            return true;
+        }
+        if self.pull_held_back(pod, Some(&container.name), image, now) {
+            return false;
+        }
+        let always = container.image_pull_policy.as_deref() == Some("Always");
+        if !always && !self.missing.contains(&container.name) {
+            return true;
+        }
+        let ask = Ask { container: Some(container.name.clone()), since: now.mono };
+        self.pulling.insert(image.to_owned(), ask);
+        self.waiting.remove(&container.name);
+        let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
+        self.tell(Some(&container.name), words::pulling(&image));
+        let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
+        self.out.push(Output::Pull(request));
+        false
+    }
+
+    /// Within the image back-off; says so on the container.
+    pub(super) fn pull_held_back(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        container: Option<&str>,
+        image: &str,
+        now: &Now,
+    ) -> bool {
+        let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
+        match self.pulls.check_retry(image, now.mono) {
+            Wait::Go => false,
+            Wait::Wait { until, delay } => {
+                // As with the kubelet, the error itself stands first, and then that it waits.
+                let turn = failed.after(delay / 2);
+                let (reason, message, backs_off) = if now.mono < turn {
+                    self.wake_at(turn);
+                    (kind, why, None)
+                } else {
+                    let message = backoff::pull_message(image, Some((kind, &why)));
+                    ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
+                };
+                match container {
+                    Some(name) => {
+                        let told = backs_off.into_iter().chain([words::error(reason)]);
+                        self.wait_for(name, reason, &message, told);
+                    }
+                    None => {
+                        let message = format!("sandbox image {image:?}: {message}");
+                        if self.sandbox_problem(pod, &message) {
+                            self.tell(None, words::sandbox_failed(&message));
+                        }
+                    }
+                }
+                self.wake_at(until);
+                true
+            }
+        }
+    }
+
+    /// The create of this container was refused for want of its image.
+    pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
+        let image = container.image.as_deref().unwrap_or_default();
+        if self.ensured.remove(&container.name).is_some() {
+            // It was pulled for this very attempt, and Docker still does not find it.
+            self.retry_later(&container.name, now);
+        }
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            let message = format!("Container image {image:?} is not present with pull policy of Never");
+            let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
+            self.failed(&container.name, NEVER_PULL, &message, told);
+            self.out.push(Output::Missing(image.to_owned()));
+            self.retry_later(&container.name, now);
+            return;
+        }
+        self.missing.insert(container.name.clone());
+    }
+
+    /// The sandbox image is missing: have it loaded or pulled.
+    pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
+        let image = self.settings.map.infra_image.clone();
+        if !self.pulling.contains_key(&image) {
+            self.pulling.insert(image.clone(), Ask { container: None, since: now.mono });
+            let builtin = self.settings.builtin_sandbox;
+            self.out.push(Output::Pull(PullRequest {
+                image,
+                builtin,
+                local_copy_will_do: false,
+                credentials: Vec::new(),
+            }));
+        }
+    }
+
+    pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
+        let Pulled { image, outcome, took, size } = pulled;
+        let Some(Ask { container, since }) = self.pulling.remove(&image) else { return };
+        let container = container.as_deref();
+        match outcome {
+            PullOutcome::Done | PullOutcome::LocalCopy(_) => {
+                if let Some(name) = container {
+                    let waited = now.mono.since(since);
+                    let told = match &outcome {
+                        PullOutcome::LocalCopy(why) => words::local_copy(&image, why),
+                        _ => words::pulled(&image, took, waited, size),
+                    };
+                    self.tell(Some(name), told);
+                }
+                let told = container.filter(|_| outcome == PullOutcome::Done);
+                self.pull_failures.remove(&image);
+                self.image_arrived(&image, told);
+            }
+            PullOutcome::Failed(why) => {
+                match container {
+                    Some(name) => self.tell(Some(name), words::pull_failed(&image, &why)),
+                    None => {
+                        let why = format!("failed pulling image {image:?}: {why}");
+                        self.tell(None, words::sandbox_failed(&why));
+                    }
+                }
+                // Without a registry somebody may load it by hand: the next create finds out.
+                if let State::Syncing(pod) = &self.state {
+                    let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
+                    for (_, container) in users {
+                        self.missing.remove(&container.name);
+                    }
+                }
+                self.pulls.advance(&image, Some(now.mono), now.mono);
+                let (reason, message) = failure::explain(&image, &why);
+                self.pull_failures.insert(image, (now.mono, reason, message));
+            }
+        }
+    }
+
+    /// Every container of this image may now be made, for its next attempt. It was told for one of them.
+    fn image_arrived(&mut self, image: &str, told: Option<&str>) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        if image == self.settings.map.infra_image {
+            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), Ensured { attempt: 0, told: true });
+        }
+        for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
+            let name = &container.name;
+            let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+            let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
+            self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
+            self.missing.remove(name);
+            self.waiting.remove(name);
+        }
+    }
+
     /// A pull is under way: the containers that wait for it say how far it is. Only those that never ran:
     /// one that ended shows its end until it runs again.
     pub(super) fn pull_progress(&mut self, image: &str, words: &str) {

@@ -27,13 +27,12 @@ use super::volumes::Volumes;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::object::Objects;
-use crate::order;
-use crate::plan::backoff::{Backoff, crash_key};
+use crate::plan::backoff::Backoff;
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
-use crate::runtime::{Call, DockerState, labels};
-use crate::status::{self, Waiting};
+use crate::runtime::{Call, DockerState};
+use crate::status::Waiting;
 
 /// The machine. See the module.
 #[derive(Debug)]
@@ -109,12 +108,12 @@ pub struct Machine {
     /// Logs that were told last.
     pub(super) logs: ContainerLogs,
     pub(super) status: Option<Arc<PodStatus>>,
-    reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
-    reported_seen: BTreeMap<String, DockerState>,
+    pub(super) reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
+    pub(super) reported_seen: BTreeMap<String, DockerState>,
     /// When the sandbox of a pod that is gone for good is stopped.
     pub(super) lingers_until: Option<Mono>,
-    told_terminated: bool,
-    told_gone: Option<u64>,
+    pub(super) told_terminated: bool,
+    pub(super) told_gone: Option<u64>,
     wishes: u64,
     pub(super) out: Vec<Output>,
     wake: Option<Mono>,
@@ -290,92 +289,6 @@ impl Machine {
         }
     }
 
-    /// Applies the table, with what a change of state means for memory.
-    fn trigger(&mut self, trigger: Trigger) {
-        let before = std::mem::replace(&mut self.state, State::Terminated);
-        let old = before.pod().cloned();
-        let was_terminating = matches!(before, State::Terminating { .. });
-        let was_syncing = matches!(before, State::Syncing(_));
-        self.state = before.next(trigger);
-        match &self.state {
-            State::Terminating { order, then, .. } if !was_terminating => {
-                let again = if then.is_some() { ", then started again" } else { "" };
-                let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
-                self.log(Level::Info, line);
-                // A stop that was under way for another reason keeps its clock; this order may shorten it.
-                self.waiting.clear();
-                self.forget_start_memory();
-            }
-            State::Terminating { order: _, .. } => self.shorten_stops(),
-            State::Syncing(_) if was_terminating => {
-                self.retire_the_dead();
-                self.status = None;
-            }
-            State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
-            State::Syncing(new) => {
-                let new = Arc::clone(new);
-                if old.is_some_and(|old| old.spec != new.spec) {
-                    self.forget_old_spec(&new);
-                }
-            }
-            State::Terminated if was_terminating => {
-                self.log(Level::Info, format!("pod {} has stopped", self.key));
-                self.retire_the_dead();
-            }
-            _ => {}
-        }
-        if !matches!(self.state, State::Terminated) {
-            self.told_terminated = false;
-            self.told_gone = None;
-        }
-    }
-
-    /// Everything seen so far is dead and belongs to an earlier life.
-    fn retire_the_dead(&mut self) {
-        let mut seen = std::mem::take(&mut self.seen.all);
-        self.old.all.append(&mut seen);
-        self.deadline = Deadline::default();
-        self.forget_start_memory();
-    }
-
-    /// From `Terminated` straight to `Syncing`: what is left of the last life must not count either. A
-    /// machine that has not looked yet has seen nothing, and adopts what it finds.
-    fn retire_the_dead_unless_new(&mut self) {
-        if self.told_terminated {
-            self.retire_the_dead();
-            self.status = None;
-        }
-    }
-
-    fn forget_start_memory(&mut self) {
-        self.crashes = Backoff::crashes();
-        self.pulls = Backoff::pulls();
-        self.pull_failures.clear();
-        self.ensured.clear();
-        self.missing.clear();
-        self.image_users.clear();
-        self.create_retry.clear();
-        self.suffixed.clear();
-        self.waiting.clear();
-    }
-
-    /// Edited under the same UID: what was learnt of the old spec must not hold up the new one, and names
-    /// that are gone are forgotten.
-    fn forget_old_spec(&mut self, new: &DesiredPod) {
-        self.create_retry.clear();
-        self.ensured.clear();
-        self.missing.clear();
-        self.image_users.clear();
-        let infra = self.settings.map.infra_image.clone();
-        let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()));
-        self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
-        self.pulls.retain(|image| image == infra || images.contains(image));
-        let keys = order::set(new.containers().map(|(_, c)| crash_key(c)));
-        self.crashes.retain(|key| keys.contains(key));
-        self.waiting.retain(|name, _| new.container(name).is_some());
-        self.suffixed.retain(|what, _| what == labels::SANDBOX_NAME || new.container(what).is_some());
-    }
-
     /// Removes what is left; when nothing is, says so.
     fn bury(&mut self, now: &Now) {
         if !self.told_terminated {
@@ -393,53 +306,7 @@ impl Machine {
         }
     }
 
-    /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
-    fn publish(&mut self, now: &Now) {
-        let seen = order::map(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
-        if seen != self.reported_seen {
-            self.reported_seen.clone_from(&seen);
-            self.out.push(Output::Report(Report::Seen(seen)));
-        }
-        let Some(pod) = self.state.pod().cloned() else { return };
-        if self.status.is_some() && (self.is_looking() || self.listens()) && !self.in_trouble(now) {
-            return;
-        }
-        let terminating = matches!(self.state, State::Terminating { .. });
-        let past_deadline = self.ended_by_deadline(&pod);
-        let status = self.computed(&pod, past_deadline, now);
-        let same = self.reported.as_ref().is_some_and(|(old, was, of)| {
-            **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
-        });
-        if same {
-            return;
-        }
-        let status = Arc::new(status);
-        self.status = Some(Arc::clone(&status));
-        self.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
-        self.out.push(Output::Report(Report::Status { status, pod, terminating }));
-    }
-
-    /// The pod's status, as what is known now says it.
-    pub(super) fn computed(&mut self, pod: &DesiredPod, past_deadline: bool, now: &Now) -> PodStatus {
-        let probes = self.probes(pod);
-        let messages = self.last_words();
-        status::compute(&status::Input {
-            pod,
-            observed: &self.seen,
-            probes: &probes,
-            waiting: &self.waiting,
-            digests: &self.digests,
-            messages: &messages,
-            old: self.status.as_deref(),
-            terminal: false,
-            past_deadline,
-            resize: &self.sizes.shown(),
-            now: now.wall,
-        })
-    }
-
-    fn in_trouble(&self, now: &Now) -> bool {
+    pub(super) fn in_trouble(&self, now: &Now) -> bool {
         now.mono < self.trouble.until
     }
 
@@ -502,17 +369,6 @@ impl Machine {
             self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-    }
-}
-
-fn coarse(container: &Owned) -> DockerState {
-    use crate::plan::RunState;
-    match &container.state {
-        RunState::Created => DockerState::Created,
-        RunState::Running { .. } => DockerState::Running,
-        RunState::Exited(exit) if exit.cannot_run => DockerState::Created,
-        RunState::Exited(_) => DockerState::Exited,
-        RunState::Removing => DockerState::Removing,
     }
 }
 

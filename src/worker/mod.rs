@@ -4,11 +4,13 @@
 //! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
 
 mod cgroups;
+mod conflicts;
 mod deadline;
 pub mod gate;
 mod hooks;
 mod identity;
 mod job;
+mod life;
 mod logs;
 pub mod machine;
 pub mod mailbox;
@@ -19,12 +21,15 @@ pub mod thread;
 
 mod images;
 mod look;
+mod made;
 mod messages;
 mod needs;
 mod network;
 mod probes;
+mod publish;
 mod replies;
 mod resize;
+mod sandbox;
 mod start;
 mod stop;
 mod tell;

@@ -1,24 +1,17 @@
-//! What Docker's answers mean to a worker. An answer is applied to what is known at once; where it leaves
+//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer is applied to what is known at once; where it leaves
 //! a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
 
-use k8s_openapi::api::core::v1::Container;
-use log::Level;
-
-use super::job::{Job, Place, Retry};
-use super::look::{cannot_run, short};
+use super::job::{Job, Retry};
+use super::look::cannot_run;
 use super::machine::Machine;
+use super::made::Made;
 use super::output::Token;
-use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
-use crate::image::failure;
-use crate::json;
 use crate::limits;
-use crate::plan::backoff;
-use crate::plan::{Owned, PreStop, Role, RunState};
+use crate::plan::{Owned, RunState};
 use crate::recorder::words;
-use crate::runtime::{ContainerDetail, DockerError, RefusalKind, Reply, Resources, labels, observe};
-use crate::termination::Way;
+use crate::runtime::{DockerError, RefusalKind, Reply, observe};
 
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].
@@ -141,131 +134,12 @@ impl Machine {
         }
     }
 
-    fn odd(&mut self, answer: Result<Reply, DockerError>, what: &str, now: &Now) {
+    pub(super) fn odd(&mut self, answer: Result<Reply, DockerError>, what: &str, now: &Now) {
         let why = match answer {
             Ok(_) => format!("{what}: an answer of another kind"),
             Err(error) => format!("{what}: {error}"),
         };
         self.docker_trouble(why, now);
-    }
-
-    fn sandbox_made(
-        &mut self,
-        name: String,
-        attempt: u32,
-        role: Role,
-        answer: Result<Reply, DockerError>,
-        now: &Now,
-    ) {
-        let State::Syncing(pod) = self.state.clone() else {
-            // Stopped meanwhile: what was made is found and removed by a look.
-            self.list_needed = true;
-            return;
-        };
-        match answer {
-            Ok(Reply::Created { id, warnings }) => {
-                self.warn_all(&warnings);
-                self.create_retry.remove(labels::SANDBOX_NAME);
-                self.suffixed.remove(labels::SANDBOX_NAME);
-                let mut made = self.fresh(id, name, attempt, role);
-                made.uid.clone_from(&pod.uid);
-                self.seen.all.push(made);
-            }
-            Ok(_) => self.odd(answer, "create", now),
-            Err(error) => match error.refusal() {
-                Some(RefusalKind::NameInUse(_)) => {
-                    self.resolve_conflict(name, Place { container: None, attempt })
-                }
-                Some(RefusalKind::NoSuchImage) => {
-                    if self.ensured.remove(labels::SANDBOX_NAME).is_some() {
-                        // It was loaded for this very sandbox, and Docker still does not find it.
-                        self.retry_later(labels::SANDBOX_NAME, now);
-                    }
-                    self.fetch_sandbox_image(now);
-                }
-                _ => {
-                    let wait = self.retry_later(labels::SANDBOX_NAME, now);
-                    let message =
-                        format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
-                    self.sandbox_problem(&pod, &message);
-                    self.tell(None, words::sandbox_failed(&error.to_string()));
-                }
-            },
-        }
-    }
-
-    fn container_made(
-        &mut self,
-        made: Made<'_>,
-        sandbox: &str,
-        answer: Result<Reply, DockerError>,
-        now: &Now,
-    ) {
-        let Made { name, container, attempt, role, crash_key, size } = made;
-        let State::Syncing(pod) = self.state.clone() else {
-            self.list_needed = true;
-            return;
-        };
-        match answer {
-            Ok(Reply::Created { id, warnings }) => {
-                self.warn_all(&warnings);
-                self.create_retry.remove(container);
-                self.suffixed.remove(container);
-                self.missing.remove(container);
-                self.image_users.remove(container);
-                // A restart counts once its container is made; a create that failed was none.
-                let died = self.seen.newest(&pod.uid, container).and_then(|c| match &c.state {
-                    RunState::Exited(exit) => Some(exit.seen),
-                    _ => None,
-                });
-                if let Some(seen) = died {
-                    self.crashes.advance(&crash_key, seen, now.mono);
-                }
-                let mut made = self.fresh(id, name, attempt, role);
-                made.uid.clone_from(&pod.uid);
-                self.tell_created(&made);
-                self.sizes.made(&made.id, size);
-                self.seen.all.push(made);
-            }
-            Ok(_) => self.odd(answer, "create", now),
-            Err(error) => match error.refusal() {
-                Some(RefusalKind::NameInUse(_)) => {
-                    self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });
-                }
-                Some(RefusalKind::NoSuchImage) => {
-                    // Not when another image is wanted by now.
-                    let wanted = pod.container(container).map(|(_, c)| c);
-                    if let Some(spec) = wanted.filter(|c| backoff::crash_key(c) == crash_key) {
-                        self.image_missing(spec, now);
-                    }
-                }
-                // The sandbox vanished under it; unless Docker contradicts itself.
-                Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
-                    self.doubt(sandbox);
-                    self.retry_soon(container, now);
-                }
-                kind => {
-                    let wait = self.retry_later(container, now);
-                    let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
-                    match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
-                        Some(image) => {
-                            let why = error.to_string();
-                            let message = failure::invalid_name(image, &why);
-                            let bad = words::bad_image_name(image, &why);
-                            let told = [bad, words::error(failure::INVALID_IMAGE_NAME)];
-                            self.failed(container, failure::INVALID_IMAGE_NAME, &message, told);
-                        }
-                        None => {
-                            let message = format!("{error}; tried again in {} s", wait.as_secs());
-                            let told = [words::error(&error.to_string())];
-                            let ours = kind == Some(&RefusalKind::NotSent);
-                            let reason = if ours { CONFIG_ERROR } else { "CreateContainerError" };
-                            self.failed(container, reason, &message, told);
-                        }
-                    }
-                }
-            },
-        }
     }
 
     fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
@@ -368,160 +242,4 @@ impl Machine {
             }
         }
     }
-
-    /// A name was taken: the four cases of kubernetes/kubernetes#40443.
-    fn conflict_seen(&mut self, name: &str, place: Place, answer: Result<Reply, DockerError>, now: &Now) {
-        let what = place.container.clone().unwrap_or_else(|| labels::SANDBOX_NAME.to_owned());
-        let detail = match answer {
-            Ok(Reply::Container(detail)) => detail,
-            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                if self.suffixed.insert(what.clone(), suffix_of(name, now)).is_some() {
-                    // With another name too: Docker calls every name taken.
-                    self.retry_later(&what, now);
-                }
-                let why = format!(
-                    "the name {name} is taken by a container that Docker cannot find; a suffix is added"
-                );
-                self.create_problem(&what, why);
-                return;
-            }
-            other => return self.odd(other, "inspect", now),
-        };
-        match self.holder(&detail, &place) {
-            Holder::Ours(owned) => self.merge(*owned, now),
-            // It should not live; the plan stops it as a stray.
-            Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
-            Holder::Stale(owned) => {
-                let why =
-                    format!("the name {name} is held by an older container of this pod, which is removed");
-                self.create_problem(&what, why);
-                // The first time nothing is waited for. One that comes back has been forgotten since, for
-                // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
-                if self.create_retry.contains_key(&what) {
-                    self.suffixed.insert(what.clone(), suffix_of(name, now));
-                }
-                self.retry_soon(&what, now);
-                // As one of the dead of an earlier life it is removed before anything is made; should that
-                // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
-                self.vanished(&owned.id);
-                self.old.all.push(*owned);
-            }
-            Holder::Foreign => {
-                let wait = self.retry_later(&what, now);
-                let message = format!(
-                    "the container name {name} is held by {}, which podkeeper did not make; tried again in {} s",
-                    short(&detail.id),
-                    wait.as_secs()
-                );
-                self.create_problem(&what, message);
-            }
-        }
-    }
-
-    fn holder(&self, detail: &ContainerDetail, place: &Place) -> Holder {
-        let Some(owned) = observe::from_detail(detail, &self.settings.map.root_dir) else {
-            return Holder::Foreign;
-        };
-        let State::Syncing(pod) = &self.state else { return Holder::Stale(Box::new(owned)) };
-        let same = owned.key == self.key
-            && owned.uid == pod.uid
-            && owned.attempt == place.attempt
-            && owned.container_name() == place.container.as_deref()
-            && !owned.state.is_dead();
-        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale(Box::new(owned)) }
-    }
-
-    fn fresh(&self, id: String, docker_name: String, attempt: u32, role: Role) -> Owned {
-        let state = RunState::Created;
-        let pod = self.state.pod();
-        let grace = pod.and_then(|p| p.spec.termination_grace_period_seconds);
-        let pre_stop = match &role {
-            Role::Container { name, .. } => pod.and_then(|p| pre_stop_of(p.container(name)?.1)),
-            Role::Sandbox { .. } => None,
-        };
-        let message = match &role {
-            Role::Container { name, .. } => pod.and_then(|p| Some(Way::of_spec(p.container(name)?.1))),
-            Role::Sandbox { .. } => None,
-        };
-        let message = message.unwrap_or_default();
-        Owned {
-            id,
-            docker_name,
-            key: self.key.clone(),
-            uid: String::new(),
-            role,
-            attempt,
-            state,
-            image: String::new(),
-            image_id: String::new(),
-            grace: grace.and_then(|g| u32::try_from(g).ok()),
-            source: pod.map(|p| p.source),
-            origin: pod.map(|p| p.origin.path.clone()),
-            written: pod.and_then(|p| p.written.clone()),
-            shape: pod.and_then(|p| p.shape.clone()),
-            pre_stop,
-            deadline: None,
-            message,
-            stop_signal: None,
-            created: None,
-            log_path: String::new(),
-            devices: None,
-            resources: Resources::default(),
-        }
-    }
-
-    /// A container of this pod was made, and its image was there.
-    pub(super) fn tell_created(&mut self, made: &Owned) {
-        let Some(name) = made.container_name() else { return };
-        let pulled = self.ensured.get(name).is_some_and(|e| e.attempt == made.attempt && e.told);
-        let spec = self.state.pod().and_then(|pod| pod.container(name));
-        let image = spec.and_then(|(_, c)| c.image.clone()).filter(|_| !pulled);
-        if let Some(image) = image {
-            self.tell_of(made, words::present(&image));
-        }
-        self.tell_of(made, words::created());
-    }
-
-    fn warn_all(&mut self, warnings: &[String]) {
-        for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
-            self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
-        }
-    }
-}
-
-/// Its preStop hook, as the labels of a container that is being made say it.
-fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
-    let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
-    let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
-    let ports = ports.map(json::text).unwrap_or_default();
-    Some(Box::new(PreStop { handler, ports }))
-}
-
-/// A container that was to be made.
-struct Made<'a> {
-    name: String,
-    container: &'a str,
-    attempt: u32,
-    role: Role,
-    crash_key: String,
-    size: Resources,
-}
-
-/// Who holds a name that was to be given.
-enum Holder {
-    /// The very container that was to be made: a create whose reply was lost.
-    Ours(Box<Owned>),
-    /// One of ours that nobody counts on.
-    Stale(Box<Owned>),
-    /// Somebody else's.
-    Foreign,
-}
-
-/// Differs from try to try, so that a second ghost is passed too.
-fn suffix_of(name: &str, now: &Now) -> u32 {
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in name.bytes().chain(now.mono.0.as_nanos().to_le_bytes()) {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    hash
 }

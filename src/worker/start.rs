@@ -1,6 +1,6 @@
-//! Bringing a wanted pod up: sandbox, images, containers. Which ones is `plan/`'s decision; here it is
-//! turned into calls, each as early as what it needs is there (design invariant 1: what ran before is
-//! observed dead first).
+//! Bringing a wanted pod up: one decision after the other, and its containers (the sandbox: `sandbox`, images:
+//! `images`). Which ones is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
+//! there (design invariant 1: what ran before is observed dead first).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use super::deadline::Verdict;
 use super::hooks::has_post_start;
-use super::images::NEVER_PULL;
-use super::job::{Ask, Ensured, Job, Place, Retry};
+use super::job::{Job, Retry};
 use super::machine::Machine;
-use super::mailbox::{PullOutcome, Pulled};
 use super::network::Environment;
-use super::output::{Output, PullRequest, Token};
+use super::output::{Output, Token};
 use super::state::State;
 use crate::clock::{Mono, Now};
-use crate::image::failure;
 use crate::limits;
 use crate::manifest::hash::container_hash;
 use crate::network::hosts::HostsFile;
@@ -25,7 +22,6 @@ use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::words;
 use crate::runtime::{Call, env, labels, map, names};
-use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
 pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
@@ -95,74 +91,6 @@ impl Machine {
             matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. })
         }) {
             self.remove_surplus(Some(pod), now);
-        }
-    }
-
-    /// Once for each sandbox that there was.
-    fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
-        let sandboxes = self.seen.all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
-        let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
-        if self.sandbox_told.as_ref() != Some(&old) {
-            self.sandbox_told = Some(old);
-            self.tell(None, words::sandbox_changed());
-        }
-    }
-
-    fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
-        if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
-            return;
-        }
-        let image = &self.settings.map.infra_image;
-        if self.pulling.contains_key(image) || self.pull_held_back(pod, None, &image.clone(), now) {
-            return;
-        }
-        // Attempts only grow, also past what an earlier life left behind.
-        if self.name_is_too_long(pod) {
-            return;
-        }
-        let left = self.all_seen().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
-        let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
-        if let Some(wait) = self.sandbox_wait(now) {
-            self.wake_at(wait);
-            return;
-        }
-        let (name, mut body) = map::sandbox(pod, attempt, &self.settings.map);
-        body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
-        self.place(&mut body, pod);
-        let name = self.with_suffix(labels::SANDBOX_NAME, name);
-        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
-        let job = Job::CreateSandbox { name: name.clone(), attempt, role };
-        self.call(job, Call::Create { name, body: Box::new(body) });
-    }
-
-    /// A sandbox that keeps dying young is made again more and more slowly.
-    fn sandbox_wait(&mut self, now: &Now) -> Option<Mono> {
-        let newest = self.seen.all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
-        let RunState::Exited(exit) = &newest.state else { return None };
-        let seen = exit.seen?;
-        let young = match self.sandbox_started.get(&newest.id) {
-            Some(started) => seen.since(*started) < limits::SANDBOX_YOUNG,
-            None => exit.cannot_run,
-        };
-        let id = newest.id.clone();
-        let retry = self.create_retry.entry(format!("{}:death", labels::SANDBOX_NAME)).or_default();
-        if !young {
-            retry.tries = 0;
-            return None;
-        }
-        // One failure is counted once, however often it is looked at: the entry remembers whose.
-        if self.sandbox_counted.as_deref() != Some(&id) {
-            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-            self.sandbox_counted = Some(id);
-        }
-        let until = retry.until;
-        (now.mono < until).then_some(until)
-    }
-
-    fn with_suffix(&self, container: &str, name: String) -> String {
-        match self.suffixed.get(container) {
-            Some(suffix) => names::with_suffix(&name, *suffix),
-            None => name,
         }
     }
 
@@ -308,7 +236,7 @@ impl Machine {
     }
 
     /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
-    fn making(&self, container: Option<&str>) -> bool {
+    pub(super) fn making(&self, container: Option<&str>) -> bool {
         self.any_in_flight(|j| match j {
             Job::CreateSandbox { .. } => container.is_none(),
             Job::Create { container: it, .. } => container == Some(it),
@@ -318,83 +246,13 @@ impl Machine {
     }
 
     /// An earlier failure of this very thing asks for patience.
-    fn held_back(&mut self, what: &str, now: &Now) -> bool {
+    pub(super) fn held_back(&mut self, what: &str, now: &Now) -> bool {
         let until = self.create_retry.get(what).map_or(Mono::default(), |r| r.until);
         if now.mono < until {
             self.wake_at(until);
             return true;
         }
         false
-    }
-
-    /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
-    /// with the image in place costs no extra call.
-    fn image_ready(&mut self, pod: &Arc<DesiredPod>, container: &Container, attempt: u32, now: &Now) -> bool {
-        let Some(image) = container.image.as_deref() else { return false };
-        if self.pulling.contains_key(image) || self.is_no_image(&container.name, image) {
-            return false;
-        }
-        if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
-            return true;
-        }
-        if container.image_pull_policy.as_deref() == Some("Never") {
-            // Somebody may bring the image: ask again, ever more rarely.
-            return true;
-        }
-        if self.pull_held_back(pod, Some(&container.name), image, now) {
-            return false;
-        }
-        let always = container.image_pull_policy.as_deref() == Some("Always");
-        if !always && !self.missing.contains(&container.name) {
-            return true;
-        }
-        let ask = Ask { container: Some(container.name.clone()), since: now.mono };
-        self.pulling.insert(image.to_owned(), ask);
-        self.waiting.remove(&container.name);
-        let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
-        self.tell(Some(&container.name), words::pulling(&image));
-        let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
-        self.out.push(Output::Pull(request));
-        false
-    }
-
-    /// Within the image back-off; says so on the container.
-    fn pull_held_back(
-        &mut self,
-        pod: &Arc<DesiredPod>,
-        container: Option<&str>,
-        image: &str,
-        now: &Now,
-    ) -> bool {
-        let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
-        match self.pulls.check_retry(image, now.mono) {
-            Wait::Go => false,
-            Wait::Wait { until, delay } => {
-                // As with the kubelet, the error itself stands first, and then that it waits.
-                let turn = failed.after(delay / 2);
-                let (reason, message, backs_off) = if now.mono < turn {
-                    self.wake_at(turn);
-                    (kind, why, None)
-                } else {
-                    let message = backoff::pull_message(image, Some((kind, &why)));
-                    ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
-                };
-                match container {
-                    Some(name) => {
-                        let told = backs_off.into_iter().chain([words::error(reason)]);
-                        self.wait_for(name, reason, &message, told);
-                    }
-                    None => {
-                        let message = format!("sandbox image {image:?}: {message}");
-                        if self.sandbox_problem(pod, &message) {
-                            self.tell(None, words::sandbox_failed(&message));
-                        }
-                    }
-                }
-                self.wake_at(until);
-                true
-            }
-        }
     }
 
     /// The create of a container, or (`POD`) of the sandbox, does not work.
@@ -406,95 +264,6 @@ impl Machine {
             }
             _ => self.failed(what, "CreateContainerError", &message, [words::error(&message)]),
         }
-    }
-
-    /// The sandbox image is missing: have it loaded or pulled.
-    pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
-        let image = self.settings.map.infra_image.clone();
-        if !self.pulling.contains_key(&image) {
-            self.pulling.insert(image.clone(), Ask { container: None, since: now.mono });
-            let builtin = self.settings.builtin_sandbox;
-            self.out.push(Output::Pull(PullRequest {
-                image,
-                builtin,
-                local_copy_will_do: false,
-                credentials: Vec::new(),
-            }));
-        }
-    }
-
-    pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
-        let Pulled { image, outcome, took, size } = pulled;
-        let Some(Ask { container, since }) = self.pulling.remove(&image) else { return };
-        let container = container.as_deref();
-        match outcome {
-            PullOutcome::Done | PullOutcome::LocalCopy(_) => {
-                if let Some(name) = container {
-                    let waited = now.mono.since(since);
-                    let told = match &outcome {
-                        PullOutcome::LocalCopy(why) => words::local_copy(&image, why),
-                        _ => words::pulled(&image, took, waited, size),
-                    };
-                    self.tell(Some(name), told);
-                }
-                let told = container.filter(|_| outcome == PullOutcome::Done);
-                self.pull_failures.remove(&image);
-                self.image_arrived(&image, told);
-            }
-            PullOutcome::Failed(why) => {
-                match container {
-                    Some(name) => self.tell(Some(name), words::pull_failed(&image, &why)),
-                    None => {
-                        let why = format!("failed pulling image {image:?}: {why}");
-                        self.tell(None, words::sandbox_failed(&why));
-                    }
-                }
-                // Without a registry somebody may load it by hand: the next create finds out.
-                if let State::Syncing(pod) = &self.state {
-                    let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
-                    for (_, container) in users {
-                        self.missing.remove(&container.name);
-                    }
-                }
-                self.pulls.advance(&image, Some(now.mono), now.mono);
-                let (reason, message) = failure::explain(&image, &why);
-                self.pull_failures.insert(image, (now.mono, reason, message));
-            }
-        }
-    }
-
-    /// Every container of this image may now be made, for its next attempt. It was told for one of them.
-    fn image_arrived(&mut self, image: &str, told: Option<&str>) {
-        let State::Syncing(pod) = self.state.clone() else { return };
-        if image == self.settings.map.infra_image {
-            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), Ensured { attempt: 0, told: true });
-        }
-        for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
-            let name = &container.name;
-            let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
-            let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
-            self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
-            self.missing.remove(name);
-            self.waiting.remove(name);
-        }
-    }
-
-    /// The create of this container was refused for want of its image.
-    pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
-        let image = container.image.as_deref().unwrap_or_default();
-        if self.ensured.remove(&container.name).is_some() {
-            // It was pulled for this very attempt, and Docker still does not find it.
-            self.retry_later(&container.name, now);
-        }
-        if container.image_pull_policy.as_deref() == Some("Never") {
-            let message = format!("Container image {image:?} is not present with pull policy of Never");
-            let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
-            self.failed(&container.name, NEVER_PULL, &message, told);
-            self.out.push(Output::Missing(image.to_owned()));
-            self.retry_later(&container.name, now);
-            return;
-        }
-        self.missing.insert(container.name.clone());
     }
 
     /// Counts a failure of this thing.
@@ -512,10 +281,5 @@ impl Machine {
             Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
             None => _ = self.create_retry.insert(what.to_owned(), Retry::default()),
         }
-    }
-
-    /// What to look up when a name is taken.
-    pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
-        self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
     }
 }

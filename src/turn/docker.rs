@@ -1,0 +1,118 @@
+//! What Docker's event stream and its lists mean to the loop: workers are told where to look, and the first
+//! list says who holds which name already.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Effect, RuntimeEvent, Turn};
+use crate::clock::Now;
+use crate::merge::Running;
+use crate::order;
+use crate::plan::{Owned, RunState};
+use crate::pod::{DesiredPod, PodKey};
+use crate::runtime::{ContainerSummary, DockerState, observe};
+use crate::worker::Hint;
+
+impl Turn {
+    pub(super) fn runtime(&mut self, event: RuntimeEvent, now: &Now) {
+        match event {
+            RuntimeEvent::Changed { key, hint } => self.hint(&key, hint),
+            RuntimeEvent::Lost(why) => {
+                if self.docker.reachable || self.docker.problem.as_ref() != Some(&why) {
+                    self.changed = true;
+                    self.log(
+                        log::Level::Error,
+                        format!("{why}; what runs stays, podkeeper waits for Docker"),
+                    );
+                }
+                self.docker.reachable = false;
+                self.docker.problem = Some(why);
+            }
+            RuntimeEvent::Listed { containers, version } => self.listed(&containers, version, now),
+        }
+    }
+
+    fn listed(&mut self, containers: &[ContainerSummary], version: Option<String>, now: &Now) {
+        let back = !self.docker.reachable;
+        if back {
+            self.changed = true;
+            let version = version.as_deref().unwrap_or("of unknown version");
+            self.log(
+                log::Level::Info,
+                format!("Docker {version} answers; {} containers are ours", containers.len()),
+            );
+        }
+        self.docker.reachable = true;
+        self.docker.problem = None;
+        self.docker.version = version.or(self.docker.version.take());
+        let root = self.config.root_dir.to_string_lossy().into_owned();
+        self.swept &= !self.sweep_again;
+        self.found.clear();
+        for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
+            self.found.entry(owned.key.clone()).or_default().push(owned);
+        }
+        if self.listed {
+            self.compare_with_workers(back);
+        } else {
+            self.listed = true;
+            self.first_list(now);
+        }
+        self.housekeeping(now);
+    }
+
+    /// Before anything is decided: who holds which name already (invariant 5: none restarts because the
+    /// daemon did).
+    fn first_list(&mut self, now: &Now) {
+        let running = self.found.iter().filter_map(|(key, all)| {
+            let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
+            let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
+            let same = all.iter().filter(|c| c.uid == any.uid);
+            let places = order::set(same.filter_map(|c| Some((c.source?, c.origin.clone()?))));
+            Some((
+                key.clone(),
+                Running {
+                    uid: any.uid.clone(),
+                    written: any.written.clone(),
+                    shape: any.shape.clone(),
+                    places,
+                },
+            ))
+        });
+        let running = order::map(running);
+        // The changes are not needed: everything wanted is looked at now.
+        _ = self.merge.running(&running, now.wall);
+        let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
+        self.additions(all, now);
+    }
+
+    /// The safety net: a worker whose idea of Docker differs from the list looks for itself.
+    fn compare_with_workers(&mut self, back: bool) {
+        let differing = self.entries.iter().filter_map(|(key, entry)| {
+            let worker = entry.worker.as_ref()?;
+            let listed = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            (back || !agree(&worker.seen, listed)).then(|| Effect::Hint(key.clone(), Hint::All))
+        });
+        let differing: Vec<Effect> = differing.collect();
+        self.out.extend(differing);
+    }
+
+    fn hint(&mut self, key: &PodKey, hint: Hint) {
+        if self.entries.get(key).is_some_and(|e| e.worker.is_some()) {
+            self.out.push(Effect::Hint(key.clone(), hint));
+        }
+    }
+}
+
+/// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
+/// and `exited` with some: it does not run either way.
+fn agree(seen: &BTreeMap<String, DockerState>, listed: &[Owned]) -> bool {
+    let same = |seen: &DockerState, listed: &RunState| match seen {
+        DockerState::Created | DockerState::Exited => {
+            matches!(listed, RunState::Created | RunState::Exited(_))
+        }
+        DockerState::Running => listed.is_running(),
+        DockerState::Removing => *listed == RunState::Removing,
+    };
+    seen.len() == listed.len()
+        && listed.iter().all(|c| seen.get(&c.id).is_some_and(|state| same(state, &c.state)))
+}
