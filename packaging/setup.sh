@@ -109,6 +109,11 @@ ensure_registry() {
     have zstd || install zstd
 }
 
+# ensure_systemd: for the tests of its cgroup driver. It is not started here: they have their own.
+ensure_systemd() {
+    [ -x /lib/systemd/systemd ] || install systemd
+}
+
 # ensure_cargo: Rust and a linker.
 ensure_cargo() {
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

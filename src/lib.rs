@@ -30,6 +30,7 @@ pub mod pod;
 pub mod pod_logs;
 pub mod policy;
 pub mod probe;
+pub mod program;
 pub mod qos;
 pub mod recorder;
 pub mod requests;

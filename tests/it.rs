@@ -143,6 +143,9 @@ mod sandbox_image;
 #[path = "it/sim/mod.rs"]
 mod sim;
 #[cfg(test)]
+#[path = "it/systemd.rs"]
+mod systemd;
+#[cfg(test)]
 #[path = "it/termination.rs"]
 mod termination;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Cgroups of pods (spec/10 section 10, spec/13 section 7): `kubepods`, below it the classes of service,
 //! below those one cgroup for each pod, in which Docker makes those of the containers.
 //!
-//! [`names`] and [`values`] are pure; [`tree`] writes to one mounted hierarchy; [`node`] is what workers
-//! use. Nothing is remembered: what there is stands in the kernel's tree, and a cgroup bears a mark of the
+//! [`names`] and [`values`] are pure; [`tree`] writes to one mounted hierarchy, [`slices`] tells systemd;
+//! [`node`] is what workers use. Nothing is remembered: what there is stands in the kernel's tree, and a cgroup bears a mark of the
 //! root directory it belongs to.
 //!
 //! Never here: processes of containers. Those are Docker's, and a cgroup is killed empty only when no
@@ -10,6 +10,7 @@
 
 pub mod names;
 pub mod node;
+pub mod slices;
 pub mod tree;
 pub mod values;
 

@@ -1,6 +1,6 @@
 //! Where a pod's cgroup is, and what Docker is told of it, for both drivers. Pure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::qos::Qos;
@@ -59,6 +59,12 @@ impl Naming {
     #[must_use]
     pub fn pod(&self, qos: Qos, uid: &str) -> PathBuf {
         self.path(&self.pod_parts(qos, uid))
+    }
+
+    /// The last part of a cgroup's path: with systemd, the name of its unit.
+    #[must_use]
+    pub fn unit(path: &Path) -> String {
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Docker's `CgroupParent` for containers of a pod.

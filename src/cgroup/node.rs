@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::slices::Slices;
 use super::tree::Tree;
-use super::values::{PodCgroup, weight_file};
+use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
 use super::{Driver, Naming, Parents};
 use crate::order;
 use crate::qos::Qos;
@@ -28,6 +29,22 @@ pub struct Settings {
     pub memory: Option<i64>,
 }
 
+/// Who makes and removes cgroups here.
+#[derive(Debug)]
+enum Keeper {
+    /// podkeeper and Docker, as directories.
+    Files,
+    /// systemd.
+    Slices(Slices),
+}
+
+/// Where the cgroups are.
+#[derive(Debug)]
+struct Ground {
+    tree: Tree,
+    keeper: Keeper,
+}
+
 /// All of them. Clones share what is known.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
@@ -36,9 +53,11 @@ pub struct Cgroups {
     owner: String,
     /// For the machines.
     pub parents: Parents,
-    tree: Arc<OnceLock<Option<Tree>>>,
+    ground: Arc<OnceLock<Option<Ground>>>,
     /// CPU requests of burstable pods by UID: their class weighs as much as they do.
     burstable: Arc<Mutex<BTreeMap<String, i64>>>,
+    /// Held by whoever tells that weight.
+    weighing: Arc<Mutex<()>>,
     /// UIDs whose workers count on a cgroup: the sweep may have been told before there was such a pod.
     used: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -52,8 +71,9 @@ impl Cgroups {
             mount,
             owner,
             parents: Parents::default(),
-            tree: Arc::default(),
+            ground: Arc::default(),
             burstable: Arc::default(),
+            weighing: Arc::default(),
             used: Arc::default(),
         }
     }
@@ -61,11 +81,11 @@ impl Cgroups {
     /// It is decided already whether pods have cgroups.
     #[must_use]
     pub fn is_decided(&self) -> bool {
-        !self.settings.per_qos || self.tree.get().is_some()
+        !self.settings.per_qos || self.ground.get().is_some()
     }
 
-    /// Docker uses this driver: decides, once, whether pods have cgroups, by making those of the
-    /// classes. What cannot be is told, and pods run without.
+    /// Docker uses this driver: decides, once, whether pods have cgroups, by making those of the classes where
+    /// they are podkeeper's to make. What cannot be is told, and pods run without.
     pub fn decide(&self, driver: &str) {
         if self.is_decided() {
             return;
@@ -73,108 +93,160 @@ impl Cgroups {
         let without = "pods get no cgroups of their own, only their containers are limited";
         let Some(driver) = Driver::parse(driver) else {
             log::warn!("Docker's cgroup driver {driver:?} makes no cgroups: {without}");
-            _ = self.tree.set(None);
+            _ = self.ground.set(None);
             return;
         };
         let naming = Naming::new(driver, &self.settings.root);
-        let tree = Tree::open(self.mount.clone(), self.owner.clone());
-        let used = self.used();
-        match self.prepare(&tree, &naming) {
-            Ok(()) => {
-                self.leave(&tree, &naming, &used);
+        match self.try_out(&naming) {
+            Ok(ground) => {
                 self.parents.set(naming);
-                _ = self.tree.set(Some(tree));
+                _ = self.ground.set(Some(ground));
             }
             Err(error) => {
                 log::warn!(
                     "cgroups of pods cannot be made: {error}; {without} (--cgroups-per-qos=false says so)"
                 );
-                _ = self.tree.set(None);
+                _ = self.ground.set(None);
             }
         }
     }
 
-    fn prepare(&self, tree: &Tree, naming: &Naming) -> io::Result<()> {
-        if naming.driver == Driver::Systemd {
-            // systemd makes slices when something is put into them.
-            return Ok(());
+    fn try_out(&self, naming: &Naming) -> io::Result<Ground> {
+        let tree = Tree::open(self.mount.clone(), self.owner.clone());
+        match naming.driver {
+            Driver::Systemd => Ok(Ground { tree, keeper: Keeper::Slices(Slices::open()?) }),
+            Driver::Cgroupfs => {
+                let ground = Ground { tree, keeper: Keeper::Files };
+                let used = self.used();
+                self.prepare(&ground, naming)?;
+                self.leave(&ground, naming, &used);
+                Ok(ground)
+            }
         }
-        let fresh = !tree.exists(&naming.top());
-        tree.make(&naming.top())?;
-        if fresh {
-            tree.mark(&naming.top());
-        }
+    }
+
+    /// Makes `kubepods` and the classes, as far as they are not there.
+    fn prepare(&self, ground: &Ground, naming: &Naming) -> io::Result<()> {
+        let (tree, top) = (&ground.tree, naming.top());
         let shares = cpu_shares(self.settings.milli_cpu);
-        let mut files = vec![weight_file(tree.version, shares)];
-        if let Some(memory) = self.settings.memory {
-            let file = match tree.version {
-                super::values::Version::V1 => "memory.limit_in_bytes",
-                super::values::Version::V2 => "memory.max",
-            };
-            files.push(("memory", file.to_owned(), memory.to_string()));
-        }
-        if let Err(error) = tree.write(&naming.top(), &files) {
-            log::warn!("Failed to update Node Allocatable Limits: {error}");
-        }
-        for (class, shares) in [(Qos::BestEffort, cpu_shares(0)), (Qos::Burstable, cpu_shares(0))] {
-            let fresh = !tree.exists(&naming.class(class));
-            tree.make(&naming.class(class))?;
-            if fresh {
-                tree.write(&naming.class(class), &[weight_file(tree.version, shares)])?;
+        let classes = [Qos::BestEffort, Qos::Burstable].map(|class| naming.class(class));
+        match &ground.keeper {
+            Keeper::Files => {
+                let fresh = !tree.exists(&top);
+                tree.make(&top)?;
+                if fresh {
+                    tree.mark(&top);
+                }
+                let mut files = vec![weight_file(tree.version, shares)];
+                files.extend(self.settings.memory.map(|memory| memory_file(tree.version, memory)));
+                if let Err(error) = tree.write(&top, &files) {
+                    log::warn!("Failed to update Node Allocatable Limits: {error}");
+                }
+                for class in classes {
+                    let fresh = !tree.exists(&class);
+                    tree.make(&class)?;
+                    if fresh {
+                        tree.write(&class, &[weight_file(tree.version, cpu_shares(0))])?;
+                    }
+                }
+            }
+            Keeper::Slices(slices) => {
+                let memory = memory_property(tree.version, self.settings.memory);
+                let top = Naming::unit(&top);
+                if let Err(error) = slices.set(&top, &[weight_property(tree.version, shares), memory]) {
+                    log::warn!("Failed to update Node Allocatable Limits: {error}");
+                }
+                for class in classes.map(|class| Naming::unit(&class)) {
+                    if !slices.is_told(&class) {
+                        slices.set(&class, &[weight_property(tree.version, cpu_shares(0))])?;
+                    }
+                }
             }
         }
         Ok(())
     }
 
     /// `kubepods` and the classes go when nobody counts on a cgroup: after the last pod a node is as it was
-    /// before the first.
-    fn leave(&self, tree: &Tree, naming: &Naming, used: &BTreeSet<String>) {
-        if naming.driver == Driver::Cgroupfs && used.is_empty() {
-            tree.leave(&naming.top());
+    /// before the first. Whether they are gone.
+    fn leave(&self, ground: &Ground, naming: &Naming, used: &BTreeSet<String>) -> bool {
+        if !used.is_empty() {
+            return false;
+        }
+        let (tree, top) = (&ground.tree, naming.top());
+        let classes = [Qos::BestEffort, Qos::Burstable].map(|class| naming.class(class));
+        match &ground.keeper {
+            Keeper::Files => tree.leave(&top, &classes),
+            Keeper::Slices(slices) => {
+                let top_unit = Naming::unit(&top);
+                let ours = slices.is_told(&top_unit) && tree.is_idle(&top, &classes);
+                let units = classes.iter().map(|class| Naming::unit(class)).chain([top_unit]);
+                // Docker makes a slice's cgroup in every hierarchy, systemd removes it from those it uses.
+                let gone = ours && slices.stop(&units.collect::<Vec<_>>()).is_ok();
+                if gone {
+                    tree.trim(&top, &classes);
+                }
+                gone
+            }
         }
     }
 
-    fn known(&self) -> Option<(&Tree, &Naming)> {
-        Some((self.tree.get()?.as_ref()?, self.parents.get()?))
+    fn known(&self) -> Option<(&Ground, &Naming)> {
+        Some((self.ground.get()?.as_ref()?, self.parents.get()?))
     }
 
     /// Makes or changes a pod's cgroup.
     ///
     /// # Errors
-    /// The kernel's; the pod can run all the same.
+    /// The kernel's, or systemd's; the pod can run all the same.
     pub fn ensure(&self, pod: &PodCgroup) -> io::Result<()> {
-        let Some((tree, naming)) = self.known() else { return Ok(()) };
-        let path = naming.pod(pod.qos, &pod.uid);
-        // Held until the pod's own is there, which keeps those above it.
+        let Some((ground, naming)) = self.known() else { return Ok(()) };
+        let (tree, path) = (&ground.tree, naming.pod(pod.qos, &pod.uid));
+        // Held until the pod's own is there, which keeps those above it; a slice is there with its first
+        // container, and kept by being used.
         let mut used = self.used();
         used.insert(pod.uid.clone());
-        if naming.driver == Driver::Cgroupfs {
-            if !tree.exists(&naming.class(Qos::BestEffort)) {
-                self.prepare(tree, naming)?;
+        match &ground.keeper {
+            Keeper::Files => {
+                if !tree.exists(&naming.class(Qos::BestEffort)) {
+                    self.prepare(ground, naming)?;
+                }
+                tree.make(&path)?;
             }
-            tree.make(&path)?;
+            Keeper::Slices(_) => self.prepare(ground, naming)?,
         }
         drop(used);
         tree.mark(&path);
-        if pod.qos == Qos::Burstable {
-            self.weigh(tree, naming, |all| all.insert(pod.uid.clone(), pod.milli_cpu) != Some(pod.milli_cpu));
+        if pod.qos == Qos::Burstable && self.weight(&pod.uid, Some(pod.milli_cpu)) {
+            self.weigh(ground, naming);
         }
-        tree.write(&path, &pod.values.files(tree.version, &tree.huge_pages(&path)))
+        let files = pod.values.files(tree.version, &tree.huge_pages(&path));
+        match &ground.keeper {
+            Keeper::Files => tree.write(&path, &files),
+            Keeper::Slices(slices) => {
+                slices.set(&Naming::unit(&path), &pod.values.properties(tree.version))?;
+                let rest: Vec<Entry> =
+                    files.into_iter().filter(|(controller, ..)| *controller == "hugetlb").collect();
+                tree.write(&path, &rest)
+            }
+        }
     }
 
     /// Removes the cgroup of a pod that has no container any more.
     ///
     /// # Errors
-    /// Something in it cannot be killed.
+    /// Something in it cannot be killed, or systemd does not answer.
     pub fn remove(&self, uid: &str) -> io::Result<()> {
-        let Some((tree, naming)) = self.known() else { return Ok(()) };
-        self.weigh(tree, naming, |all| all.remove(uid).is_some());
-        for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
-            tree.remove(&naming.pod(qos, uid))?;
-        }
+        let Some((ground, naming)) = self.known() else { return Ok(()) };
+        let changed = self.weight(uid, None);
+        let classes = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
+        take_down(ground, &classes.map(|qos| naming.pod(qos, uid)))?;
         let mut used = self.used();
         used.remove(uid);
-        self.leave(tree, naming, &used);
+        let left = self.leave(ground, naming, &used);
+        drop(used);
+        if changed && !left {
+            self.weigh(ground, naming);
+        }
         Ok(())
     }
 
@@ -184,38 +256,64 @@ impl Cgroups {
 
     /// Removes the cgroups of all pods of ours but these and those of workers.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
-        let Some((tree, naming)) = self.known() else { return };
+        let Some((ground, naming)) = self.known() else { return };
         let keep = order::set(keep.iter().map(|uid| naming.written(uid)));
         for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {
             let class = naming.class(qos);
-            for name in tree.ours(&class) {
+            for name in ground.tree.ours(&class) {
                 let Some(uid) = naming.uid(&name).filter(|uid| !keep.contains(*uid)) else { continue };
                 // Held while it is removed: a worker that wants it then makes it anew.
                 let used = self.used();
                 if used.iter().any(|used| naming.written(used) == uid) {
                     continue;
                 }
-                match tree.remove(&class.join(&name)) {
+                match take_down(ground, &[class.join(&name)]) {
                     Ok(()) => log::info!("removed the cgroup of pod {uid}, which is gone"),
                     Err(error) => log::warn!("the cgroup of pod {uid}, which is gone, stays: {error}"),
                 }
             }
         }
-        self.leave(tree, naming, &self.used());
+        self.leave(ground, naming, &self.used());
     }
 
-    /// Changes what is known of burstable pods, and if it changed, their class's weight.
-    fn weigh(&self, tree: &Tree, naming: &Naming, change: impl FnOnce(&mut BTreeMap<String, i64>) -> bool) {
+    /// Notes what a burstable pod requests, or that it is gone; whether that is new.
+    fn weight(&self, uid: &str, milli_cpu: Option<i64>) -> bool {
         let mut all = self.burstable.lock().unwrap_or_else(PoisonError::into_inner);
-        if !change(&mut all) {
-            return;
+        match milli_cpu {
+            Some(milli_cpu) => all.insert(uid.to_owned(), milli_cpu) != Some(milli_cpu),
+            None => all.remove(uid).is_some(),
         }
-        let sum = all.values().copied().fold(0, i64::saturating_add);
-        let file = weight_file(tree.version, cpu_shares(sum));
-        if let Err(error) = tree.write(&naming.class(Qos::Burstable), &[file]) {
+    }
+
+    /// Tells the weight of burstable pods. Who waits for a turn finds it told, mostly.
+    fn weigh(&self, ground: &Ground, naming: &Naming) {
+        let _turn = self.weighing.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.burstable.lock().unwrap_or_else(PoisonError::into_inner);
+        let shares = cpu_shares(all.values().copied().fold(0, i64::saturating_add));
+        drop(all);
+        let (version, class) = (ground.tree.version, naming.class(Qos::Burstable));
+        let told = match &ground.keeper {
+            Keeper::Files => ground.tree.write(&class, &[weight_file(version, shares)]),
+            Keeper::Slices(slices) => slices.set(&Naming::unit(&class), &[weight_property(version, shares)]),
+        };
+        if let Err(error) = told {
             log::warn!("the weight of burstable pods stays: {error}");
         }
     }
+}
+
+/// Removes cgroups of pods with all in them.
+fn take_down(ground: &Ground, paths: &[PathBuf]) -> io::Result<()> {
+    let mut stopped = Ok(());
+    if let Keeper::Slices(slices) = &ground.keeper {
+        let units = paths.iter().filter_map(|path| {
+            let unit = Naming::unit(path);
+            (ground.tree.exists(path) || slices.is_told(&unit)).then_some(unit)
+        });
+        stopped = slices.stop(&units.collect::<Vec<_>>());
+    }
+    // Also what systemd may have left.
+    paths.iter().try_for_each(|path| ground.tree.remove(path)).and(stopped)
 }
 
 #[cfg(test)]

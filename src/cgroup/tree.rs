@@ -149,8 +149,9 @@ impl Tree {
     /// Something in it outlives every kill.
     pub fn remove(&self, cgroup: &Path) -> io::Result<()> {
         let mut last = Ok(());
-        for hierarchy in self.all() {
-            let path = hierarchy.join(cgroup);
+        for path in
+            self.all().into_iter().map(|hierarchy| hierarchy.join(cgroup)).filter(|path| path.exists())
+        {
             for round in 0..limits::CGROUP_KILL_ROUNDS {
                 last = match remove_below(&path) {
                     Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -170,24 +171,32 @@ impl Tree {
         last
     }
 
-    /// Removes a cgroup and those right below it, in every hierarchy, where a podkeeper has marked it and no
-    /// cgroup is below those. Never kills: the kernel refuses where somebody is in it.
-    pub fn leave(&self, cgroup: &Path) {
-        let Some(first) = self.written().into_iter().next().map(|hierarchy| hierarchy.join(cgroup)) else {
-            return;
+    /// There is nothing in a cgroup but these right below it, and nothing in them.
+    #[must_use]
+    pub fn is_idle(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
+        let Some(first) = self.written().into_iter().next() else { return true };
+        let is_class = |each: &PathBuf| classes.iter().any(|class| first.join(class) == *each);
+        below(&first.join(cgroup)).all(|each| is_class(&each) && below(&each).next().is_none())
+    }
+
+    /// Removes an idle cgroup with its classes, in every hierarchy, where a podkeeper has marked it; whether it
+    /// did. Never kills: the kernel refuses where somebody is in it.
+    pub fn leave(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
+        let Some(first) = self.written().into_iter().next() else { return false };
+        let marked = rustix::fs::getxattr(first.join(cgroup), OWNER, &mut [0_u8; 4096][..]).is_ok();
+        marked && self.is_idle(cgroup, classes) && self.trim(cgroup, classes)
+    }
+
+    /// Removes a cgroup with its classes, in every hierarchy, as far as they are empty; whether all are gone.
+    pub fn trim(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
+        let trim_in = |hierarchy: &PathBuf| {
+            let all = classes.iter().map(PathBuf::as_path).chain([cgroup]).map(|each| hierarchy.join(each));
+            // Where nothing is mounted, a directory that is not there is "read-only".
+            all.filter(|path| path.exists()).try_for_each(fs::remove_dir)
         };
-        let marked = rustix::fs::getxattr(&first, OWNER, &mut [0_u8; 4096][..]).is_ok();
-        if !marked || below(&first).any(|each| below(&each).next().is_some()) {
-            return;
-        }
         // Where pods have theirs first: what is refused there is in use, and stays whole.
-        for hierarchy in std::iter::once(first).chain(self.all().into_iter().map(|h| h.join(cgroup))) {
-            let inner = below(&hierarchy).try_for_each(fs::remove_dir);
-            let gone = inner.and_then(|()| fs::remove_dir(&hierarchy));
-            if gone.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-                return;
-            }
-        }
+        let first = self.written().first().map_or(Ok(()), trim_in);
+        first.is_ok() && self.all().iter().filter(|hierarchy| trim_in(hierarchy).is_err()).count() == 0
     }
 
     /// Names of cgroups right below this one that bear our mark.

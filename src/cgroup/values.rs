@@ -127,6 +127,41 @@ impl Values {
     }
 }
 
+impl Values {
+    /// As properties of a slice, for systemd. It knows no huge pages: those are files with it, too.
+    #[must_use]
+    pub fn properties(&self, version: Version) -> Vec<String> {
+        // systemd counts in whole percents of a CPU; as upstream's runc, rounded up.
+        let quota = self.cpu_quota.map(|quota| format!("{}%", quota.saturating_add(999) / 1000));
+        let pids = self.pids.map_or("infinity".to_owned(), |pids| pids.to_string());
+        vec![
+            weight_property(version, self.cpu_shares),
+            format!("CPUQuota={}", quota.unwrap_or_default()),
+            memory_property(version, self.memory),
+            format!("TasksMax={pids}"),
+        ]
+    }
+}
+
+/// A slice's weight.
+#[must_use]
+pub fn weight_property(version: Version, shares: i64) -> String {
+    match version {
+        Version::V1 => format!("CPUShares={}", shares.clamp(2, 262_144)),
+        Version::V2 => format!("CPUWeight={}", weight(shares)),
+    }
+}
+
+/// A slice's limit of memory, bytes.
+#[must_use]
+pub fn memory_property(version: Version, memory: Option<i64>) -> String {
+    let name = match version {
+        Version::V1 => "MemoryLimit",
+        Version::V2 => "MemoryMax",
+    };
+    memory.map_or_else(|| format!("{name}=infinity"), |memory| format!("{name}={memory}"))
+}
+
 /// The file of a class's or of `kubepods`' weight.
 #[must_use]
 pub fn weight_file(version: Version, shares: i64) -> Entry {
@@ -134,6 +169,16 @@ pub fn weight_file(version: Version, shares: i64) -> Entry {
         Version::V1 => ("cpu", "cpu.shares".to_owned(), shares.to_string()),
         Version::V2 => ("cpu", "cpu.weight".to_owned(), weight(shares).to_string()),
     }
+}
+
+/// The file of the limit of all pods together, bytes.
+#[must_use]
+pub fn memory_file(version: Version, memory: i64) -> Entry {
+    let file = match version {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    };
+    ("memory", file.to_owned(), memory.to_string())
 }
 
 /// Shares of version 1 as a weight of version 2 (spec/10 section 10).
@@ -180,6 +225,12 @@ mod tests {
             "hugetlb hugetlb.1GB.max=0",
         ];
         assert_eq!(files(&cgroup, Version::V2), v2);
+        assert_eq!(
+            cgroup.values.properties(Version::V2),
+            ["CPUWeight=59", "CPUQuota=150%", "MemoryMax=134217728", "TasksMax=100"]
+        );
+        let little = Values { cpu_quota: Some(1), ..cgroup.values };
+        assert_eq!(little.properties(Version::V1)[1], "CPUQuota=1%");
     }
 
     #[test]
@@ -194,9 +245,18 @@ mod tests {
             pids: Some(100),
             huge_pages: BTreeMap::new(),
         };
-        assert_eq!((burstable.qos, burstable.values), (Qos::Burstable, expected));
+        assert_eq!((burstable.qos, &burstable.values), (Qos::Burstable, &expected));
+        assert_eq!(
+            burstable.values.properties(Version::V1),
+            ["CPUShares=614", "CPUQuota=", "MemoryLimit=68157440", "TasksMax=100"]
+        );
         let nothing = of(r#"{"containers":[{"name":"a"}]}"#);
         assert_eq!((nothing.qos, nothing.values.cpu_shares), (Qos::BestEffort, 2));
+        let nothing_of_pids = Values { pids: None, ..nothing.values.clone() };
+        assert_eq!(
+            nothing_of_pids.properties(Version::V2),
+            ["CPUWeight=1", "CPUQuota=", "MemoryMax=infinity", "TasksMax=infinity"]
+        );
         assert_eq!(
             files(&nothing, Version::V1)[2..4],
             ["cpu cpu.cfs_quota_us=-1", "memory memory.limit_in_bytes=-1"]

@@ -1,13 +1,10 @@
-//! The host's own programs for mounts that need more than the kernel: NFS. Each has a deadline.
+//! The host's own programs for mounts that need more than the kernel: NFS.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Instant;
+use std::process::Command;
 
 use super::mounts;
-use crate::limits;
+use crate::program::run;
 
 /// Where helpers of `mount` are looked for, as `mount` itself does.
 const HELPERS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
@@ -48,37 +45,4 @@ pub(super) fn unmount_nfs(at: &Path) -> Result<(), String> {
         return Ok(());
     }
     mounts::end_by_force(at).map_err(|error| error.to_string())
-}
-
-fn run(mut command: Command) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
-    let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
-    let begun = Instant::now();
-    let mut wait = limits::HELPER_LOOK;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{name} failed: {status}: {}", last_words(&mut child))),
-            Ok(None) => {}
-            Err(error) => return Err(format!("{name}: {error}")),
-        }
-        if begun.elapsed() > limits::HELPER {
-            _ = child.kill();
-            // One that the kernel does not let go is left to itself.
-            thread::sleep(limits::HELPER_LOOK);
-            _ = child.try_wait();
-            return Err(format!("{name} did not end within {} s", limits::HELPER.as_secs()));
-        }
-        thread::sleep(wait);
-        wait = wait.saturating_mul(2).min(limits::HELPER_LOOK_MAX);
-    }
-}
-
-fn last_words(child: &mut Child) -> String {
-    let mut bytes = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
-        _ = stderr.take(limits::HELPER_WORDS).read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
 }

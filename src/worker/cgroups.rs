@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// systemd has made the slice with the sandbox, with values of its own.
+    /// systemd has made the slice with the sandbox; what it knows nothing of is written now.
     pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
         if self.settings.cgroups.get().is_some_and(|naming| naming.driver == Driver::Systemd) {
             self.cgroups.insert(uid.to_owned(), Known::Found);

@@ -85,6 +85,8 @@ pub struct Options {
     pub cut: bool,
     /// The daemon's mounts are seen by nobody else.
     pub own_mounts: bool,
+    /// The daemon runs in the namespaces of this process, and [`Node::pid`] is that of who brought it there.
+    pub within: Option<u32>,
 }
 
 impl Options {
@@ -144,10 +146,15 @@ impl Node {
             (_, true) => &["--mount", "--propagation", "private"],
             (false, false) => &[],
         };
-        let mut command = Command::new(if own.is_empty() { program } else { "unshare" });
-        if !own.is_empty() {
-            command.args(own).args(["--", program]);
-        }
+        let mut command = match options.within {
+            Some(pid) => enter(pid, program),
+            None if own.is_empty() => Command::new(program),
+            None => {
+                let mut command = Command::new("unshare");
+                command.args(own).args(["--", program]);
+                command
+            }
+        };
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
         command.arg("--pod-manifest-path").arg(self.manifests());
         command.arg("--root-dir").arg(self.root()).arg("--run-dir").arg(self.run_dir());
@@ -523,6 +530,13 @@ impl Drop for Node {
             let _ = fs::remove_dir_all(&self.base);
         }
     }
+}
+
+/// A program in the namespaces of a process.
+pub fn enter(pid: u32, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid.to_string(), "--mount", "--pid", "--cgroup", "--net", "--", program]);
+    command
 }
 
 /// The cgroups of the pods of this root directory.

@@ -166,7 +166,7 @@ pub fn image_archive() -> Vec<u8> {
 }
 
 /// The directory and all below it, the deepest first.
-fn subdirectories(path: &Path) -> Vec<PathBuf> {
+pub fn subdirectories(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut all: Vec<PathBuf> =
         entries.filter(|p| p.is_dir() && !p.is_symlink()).flat_map(|p| subdirectories(&p)).collect();

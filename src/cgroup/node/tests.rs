@@ -213,17 +213,3 @@ fn what_cannot_be_made_is_done_without() {
     check("cgroupfs", settings(None), "/proc/none".into());
     check("cgroupfs", Settings { per_qos: false, ..settings(None) }, MOUNT.into());
 }
-
-#[test]
-fn slices_are_systemds_to_make() {
-    let dir = scratch("systemd", &["cgroup.controllers", "cgroup.subtree_control"]);
-    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
-    all.decide("systemd");
-    let slice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poda.slice";
-    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
-    assert!(!dir.0.join("kubepods.slice").exists());
-    // What it has made is filled.
-    std::fs::create_dir_all(dir.0.join(slice)).unwrap();
-    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
-    assert_eq!(text(&dir, &format!("{slice}/cpu.weight")), "39");
-}

@@ -1,0 +1,138 @@
+//! Cgroups that are systemd's (Docker's driver `systemd`): slices. systemd is told of them by `systemctl`, for
+//! what is written past it is gone with its next `daemon-reload`, and a slice stays, as a unit, when all in it
+//! has ended (cri-o/cri-o#5490).
+//!
+//! Nothing is remembered: what was told stands in the files that systemd keeps of it until the next boot.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::program;
+
+/// Where systemd keeps what `set-property --runtime` told it.
+const CONTROL: &str = "/run/systemd/system.control";
+/// There as long as systemd is what this machine was booted with (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
+
+/// The slices of this machine.
+#[derive(Debug, Clone)]
+pub struct Slices {
+    control: PathBuf,
+}
+
+impl Slices {
+    /// Those of the systemd that runs here.
+    ///
+    /// # Errors
+    /// None does.
+    pub fn open() -> io::Result<Slices> {
+        if Path::new(BOOTED).is_dir() {
+            return Ok(Slices { control: CONTROL.into() });
+        }
+        Err(io::Error::new(
+            ErrorKind::NotFound,
+            "Docker's cgroup driver is systemd, and systemd does not run here",
+        ))
+    }
+
+    /// Gives a slice these properties (`Name=value`), now or when it starts, unless it has them.
+    ///
+    /// # Errors
+    /// `systemctl`'s.
+    pub fn set(&self, unit: &str, properties: &[String]) -> io::Result<()> {
+        let directory = self.told(unit)?;
+        if properties.iter().all(|property| has(&directory, property)) {
+            return Ok(());
+        }
+        let mut command = Command::new("systemctl");
+        command.args(["--no-ask-password", "--runtime", "set-property", "--", unit]).args(properties);
+        program::run(command).map_err(io::Error::other)
+    }
+
+    /// Somebody has told systemd of this slice.
+    #[must_use]
+    pub fn is_told(&self, unit: &str) -> bool {
+        self.told(unit).is_ok_and(|directory| directory.is_dir())
+    }
+
+    /// Stops slices with all in them, and forgets what systemd was told of them.
+    ///
+    /// # Errors
+    /// `systemctl`'s; they are forgotten all the same.
+    pub fn stop(&self, units: &[String]) -> io::Result<()> {
+        let directories: Vec<PathBuf> =
+            units.iter().map(|unit| self.told(unit)).collect::<io::Result<_>>()?;
+        if units.is_empty() {
+            return Ok(());
+        }
+        let mut command = Command::new("systemctl");
+        command.args(["--no-ask-password", "stop", "--"]).args(units);
+        let stopped = program::run(command).map_err(io::Error::other);
+        for directory in directories {
+            _ = fs::remove_dir_all(directory);
+        }
+        stopped
+    }
+
+    /// The directory of what systemd was told of a unit. A UID is as somebody wrote it, on a label even: no
+    /// name leads elsewhere.
+    fn told(&self, unit: &str) -> io::Result<PathBuf> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        if !unit.ends_with(".slice") || unit.starts_with(['-', '.']) || !unit.chars().all(is_name) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, format!("{unit:?} is no name of a slice")));
+        }
+        Ok(self.control.join(format!("{unit}.d")))
+    }
+}
+
+/// `50-CPUShares.conf` holds the line `CPUShares=614`.
+fn has(directory: &Path, property: &str) -> bool {
+    let Some((name, _)) = property.split_once('=') else { return false };
+    let text = fs::read_to_string(directory.join(format!("50-{name}.conf"))).unwrap_or_default();
+    text.lines().any(|line| line == property)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_elsewhere() {
+        let slices = Slices { control: "/control".into() };
+        let check = |unit: &str, expected: Option<&str>| {
+            assert_eq!(slices.told(unit).ok(), expected.map(PathBuf::from), "{unit}");
+        };
+        check("kubepods-poda_b.slice", Some("/control/kubepods-poda_b.slice.d"));
+        for bad in
+            ["", "a", "a/b.slice", "../x.slice", "--force.slice", "a b.slice", "a\n.slice", "\u{e9}.slice"]
+        {
+            check(bad, None);
+            assert_eq!(slices.set(bad, &[]).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert_eq!(slices.stop(&[bad.to_owned()]).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert!(!slices.is_told(bad));
+        }
+    }
+
+    #[test]
+    fn what_was_told_stands_in_files() {
+        let control = crate::cli::scratch("slices");
+        let directory = control.join("a.slice.d");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("50-CPUShares.conf"), "# by set-property\n[Slice]\nCPUShares=61\n").unwrap();
+        fs::write(directory.join("50-CPUQuota.conf"), "[Slice]\nCPUQuota=\n").unwrap();
+        let check =
+            |property: &str, expected: bool| assert_eq!(has(&directory, property), expected, "{property}");
+        check("CPUShares=61", true);
+        check("CPUQuota=", true);
+        check("CPUShares=6", false);
+        check("CPUQuota=5%", false);
+        check("TasksMax=5", false);
+        let slices = Slices { control: control.clone() };
+        assert!(slices.is_told("a.slice") && !slices.is_told("b.slice"));
+        // Told already: nobody is asked.
+        slices.set("a.slice", &["CPUShares=61".to_owned(), "CPUQuota=".to_owned()]).unwrap();
+        fs::remove_dir_all(control).unwrap();
+    }
+}

@@ -1,0 +1,276 @@
+//! Docker's cgroup driver `systemd`, with a systemd that is the first process of namespaces of its own, and a
+//! Docker Engine below it. Both versions of cgroups will do: it gets the hierarchies that this machine has.
+//!
+//! Whatever happens, nothing of it may be left: it is killed with all its processes, and its cgroups go.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use podkeeper::runtime::client::Client;
+use podkeeper::runtime::connection::Wait;
+use podkeeper::runtime::docker::Docker;
+use serde_json::{Value, json};
+
+use super::harness::{Node, Options, PATIENCE, enter};
+use super::pods::{IMAGE, Pod};
+use super::private_engine::{image_archive, subdirectories};
+
+const MOUNT: &str = "/sys/fs/cgroup";
+const MIB: i64 = 1 << 20;
+
+/// Brings a process into a cgroup of each hierarchy, which becomes the root of what it sees.
+const OUTSIDE: &str = r#"
+for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*; do
+    [ -e "$hierarchy/cgroup.procs" ] && [ ! -L "$hierarchy" ] || continue
+    mkdir -p "$hierarchy/$NAME"
+    for file in cpuset.cpus cpuset.mems; do
+        [ -e "$hierarchy/$file" ] && cat "$hierarchy/$file" >"$hierarchy/$NAME/$file"
+    done
+    echo $$ >"$hierarchy/$NAME/cgroup.procs"
+done
+exec unshare --mount --pid --cgroup --net --fork --kill-child -- sh -ec "$INSIDE"
+"#;
+
+/// What a machine has before its systemd begins: only what this test needs is started.
+const INSIDE: &str = r#"
+mount --make-rprivate /
+mount -t proc proc /proc
+old=$(ls /sys/fs/cgroup)
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup
+else
+    mount -t tmpfs tmpfs /sys/fs/cgroup
+    for controller in $old; do
+        mkdir /sys/fs/cgroup/$controller
+        case $controller in
+        unified) mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified ;;
+        systemd) mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd ;;
+        *) mount -t cgroup -o "$controller" cgroup "/sys/fs/cgroup/$controller" || rmdir "/sys/fs/cgroup/$controller" ;;
+        esac
+    done
+fi
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/system
+printf '[Unit]\nDefaultDependencies=no\n' >/run/systemd/system/test.target
+export container=other
+exec /lib/systemd/systemd --system --unit=test.target --show-status=0 --log-target=console
+"#;
+
+/// A machine within the machine.
+struct Booted {
+    name: String,
+    base: PathBuf,
+    outer: Child,
+    dockerd: Option<Child>,
+    /// systemd, as seen from here.
+    init: u32,
+}
+
+impl Booted {
+    /// With a Docker Engine that answers and has the pods' image.
+    fn start() -> Booted {
+        let name = format!("podkeeper-s{}", std::process::id());
+        let base = std::env::temp_dir().join(&name);
+        fs::create_dir_all(&base).unwrap();
+        let log = fs::File::create(base.join("log")).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", OUTSIDE]).env("NAME", &name).env("INSIDE", INSIDE);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let outer = command.spawn().unwrap();
+        let mut booted = Booted { name, base, outer, dockerd: None, init: 0 };
+        booted.wait("systemd runs", |booted| {
+            let pid = booted.outer.id();
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            booted.init = children.trim().parse().unwrap_or(0);
+            let line = fs::read_to_string(format!("/proc/{}/cmdline", booted.init)).unwrap_or_default();
+            let mut asks = booted.enter("systemctl");
+            asks.args(["is-active", "test.target"]).stdout(Stdio::null()).stderr(Stdio::null());
+            line.starts_with("/lib/systemd/systemd") && asks.status().unwrap().success()
+        });
+        booted.engine();
+        booted
+    }
+
+    fn engine(&mut self) {
+        fs::write(self.base.join("daemon.json"), "{}").unwrap();
+        let log = fs::File::create(self.base.join("dockerd-log")).unwrap();
+        let mut command = self.enter("dockerd");
+        for (flag, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
+            command.arg(flag).arg(self.base.join(name));
+        }
+        command.arg("--config-file").arg(self.base.join("daemon.json"));
+        command.arg("--host").arg(format!("unix://{}", self.socket().display()));
+        command.args(["--bridge=none", "--iptables=false", "--ip6tables=false"]);
+        command.args(["--containerd-namespace", &self.name]);
+        command.args(["--containerd-plugins-namespace", &format!("{}-plugins", self.name)]);
+        command.args(["--exec-opt", "native.cgroupdriver=systemd"]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.dockerd = Some(command.spawn().unwrap());
+        let docker = Docker::Engine(Client::new(&self.socket()));
+        self.wait("dockerd answers", |_| docker.ping().is_ok());
+        let loaded = docker.load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
+        assert_eq!(loaded, [IMAGE]);
+    }
+
+    fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Booted) -> bool) {
+        let begun = Instant::now();
+        while !done(self) {
+            let log = |name: &str| fs::read_to_string(self.base.join(name)).unwrap_or_default();
+            assert!(begun.elapsed() < PATIENCE, "not so: {what}\n{}\n{}", log("log"), log("dockerd-log"));
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.base.join("sock")
+    }
+
+    fn enter(&self, program: &str) -> Command {
+        enter(self.init, program)
+    }
+
+    fn reload(&self) {
+        assert!(self.enter("systemctl").arg("daemon-reload").status().unwrap().success());
+    }
+
+    /// The slices of pods that systemd knows.
+    fn slices(&self) -> Vec<String> {
+        let words = ["list-units", "--all", "--plain", "--no-legend", "kubepods*"];
+        let output = self.enter("systemctl").args(words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    }
+
+    /// What systemd was told of slices of pods.
+    fn told(&self) -> String {
+        let output = self.enter("ls").arg("/run/systemd/system.control").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| line.contains("kubepods")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Its hierarchies, as seen from here.
+    fn hierarchies(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(MOUNT).unwrap().flatten().map(|entry| entry.path());
+        let all = std::iter::once(PathBuf::from(MOUNT)).chain(entries.filter(|path| !path.is_symlink()));
+        all.map(|path| path.join(&self.name)).filter(|path| path.is_dir()).collect()
+    }
+
+    /// Cgroups of pods and those above them, in any hierarchy.
+    fn cgroups(&self) -> Vec<PathBuf> {
+        let all = self.hierarchies().into_iter().flat_map(|hierarchy| subdirectories(&hierarchy));
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("kubepods")).collect()
+    }
+
+    /// A number in a file of a slice, by its name in version 1 and in version 2.
+    fn number(&self, slice: &str, v1: (&str, &str), v2: &str) -> i64 {
+        let whole = Path::new(MOUNT).join("cgroup.controllers").exists();
+        let (hierarchy, file) =
+            if whole { (PathBuf::from(MOUNT), v2) } else { (Path::new(MOUNT).join(v1.0), v1.1) };
+        let all = subdirectories(&hierarchy.join(&self.name));
+        let Some(path) = all.iter().find(|path| path.ends_with(slice)) else { return -1 };
+        fs::read_to_string(path.join(file)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(-1)
+    }
+
+    fn memory(&self, slice: &str) -> i64 {
+        self.number(slice, ("memory", "memory.limit_in_bytes"), "memory.max")
+    }
+
+    fn weight(&self, slice: &str) -> i64 {
+        self.number(slice, ("cpu", "cpu.shares"), "cpu.weight")
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        // The namespace of processes ends with its first one.
+        _ = self.outer.kill();
+        _ = self.outer.wait();
+        _ = self.dockerd.as_mut().map(Child::wait);
+        let begun = Instant::now();
+        let gone = |booted: &Booted| {
+            let all = booted.hierarchies();
+            all.iter().flat_map(|all| subdirectories(all)).for_each(|each| _ = fs::remove_dir(each));
+            booted.hierarchies().is_empty()
+        };
+        while !gone(self) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
+        _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+fn sized(name: &str, resources: Value) -> Pod {
+    Pod::new(name).set("/spec/hostNetwork", true).set("/spec/containers/0/resources", resources)
+}
+
+/// cri-o/cri-o#5490: a slice stays, as a unit of systemd's, when all in it has ended; and what is written to its
+/// files past systemd is gone with the next daemon-reload.
+#[test]
+fn k5490_slices_have_their_limits_and_go_with_their_pods() {
+    let machine = Booted::start();
+    let socket = Some(machine.socket());
+    let node = Node::prepare(Options {
+        endpoint: socket.clone(),
+        look_at: socket,
+        within: Some(machine.init),
+        ..Options::flags(&["--pod-max-pids", "50"])
+    });
+    let whole = Path::new(MOUNT).join("cgroup.controllers").exists();
+    // Shares of version 1, and the weights of version 2 that are made of them.
+    let weight = |shares: i64, weight: i64| if whole { weight } else { shares };
+    let of_a =
+        |memory: &str| json!({"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"memory": memory}});
+    node.write("a.yaml", sized("a", of_a("32Mi")).text());
+    let of_b = json!({"limits": {"cpu": "500m", "memory": "48Mi"}});
+    node.write("b.yaml", sized("b", of_b).text());
+    node.write("c.yaml", sized("c", json!({})).text());
+    node.launch_unawaited();
+    let slice =
+        |pod: &str, class: &str| format!("kubepods{class}-pod{}.slice", node.wait_running(pod, "app").uid);
+    let (a, b, c) = (slice("a", "-burstable"), slice("b", ""), slice("c", "-besteffort"));
+    let check = |when: &str| {
+        assert_eq!((machine.memory(&a), machine.memory(&b)), (32 * MIB, 48 * MIB), "{when}");
+        let weights = [&*a, "kubepods-burstable.slice", &*b, &*c, "kubepods-besteffort.slice"]
+            .map(|s| machine.weight(s));
+        let (of_a, of_b, of_c) = (weight(102, 4), weight(512, 20), weight(2, 1));
+        assert_eq!(weights, [of_a, of_a, of_b, of_c, of_c], "{when}");
+        assert_eq!(machine.number(&c, ("pids", "pids.max"), "pids.max"), 50, "{when}");
+    };
+    check("with the first start");
+    machine.reload();
+    check("after a reload");
+    // Other sizes for what runs.
+    let before = node.wait_running("a", "app").id;
+    node.write("a.yaml", sized("a", of_a("64Mi")).text());
+    node.wait_until("the slice has its new limit", || machine.memory(&a) == 64 * MIB);
+    machine.reload();
+    assert_eq!(machine.memory(&a), 64 * MIB);
+    assert_eq!(node.wait_running("a", "app").id, before);
+    // One goes.
+    node.remove("a.yaml");
+    node.wait_until("its slice goes", || !machine.slices().contains(&a) && !machine.told().contains(&a));
+    assert_eq!(machine.memory(&b), 48 * MIB);
+    node.wait_until("its class is lighter", || machine.weight("kubepods-burstable.slice") == weight(2, 1));
+    // The others go while no daemon runs.
+    let root = node.root().display().to_string();
+    assert!(Command::new("pkill").args(["-KILL", "-f", &format!("run.*{root}")]).status().unwrap().success());
+    node.wait_until("the daemon is dead", || node.exited().is_some());
+    for pod in ["b", "c"] {
+        node.remove(&format!("{pod}.yaml"));
+        node.of(pod).iter().for_each(|container| node.remove_container(&container.id));
+    }
+    assert!(machine.slices().contains(&b) && machine.slices().contains(&c), "{:?}", machine.slices());
+    node.launch_unawaited();
+    let left = || (machine.slices(), machine.told(), machine.cgroups());
+    let begun = Instant::now();
+    while left() != (vec![], String::new(), vec![]) {
+        assert!(begun.elapsed() < PATIENCE, "left: {:?}\n{}", left(), node.log());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let log = node.log();
+    let complaints: Vec<&str> = log.lines().filter(|line| line.contains(" WARN ")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
