@@ -289,3 +289,45 @@ fn a_node_gives_no_more_than_it_has() {
     node.remove("two.yaml");
     node.wait_running("four", "app");
 }
+
+/// Huge pages that this machine has for a while.
+struct HugePages(u64);
+
+impl HugePages {
+    const FILE: &str = "/proc/sys/vm/nr_hugepages";
+
+    fn more(pages: u64) -> HugePages {
+        fs::write(HugePages::FILE, (number(Path::new(HugePages::FILE)) + pages).to_string()).unwrap();
+        HugePages(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let now = number(Path::new(HugePages::FILE));
+        _ = fs::write(HugePages::FILE, now.saturating_sub(self.0).to_string());
+    }
+}
+
+#[test]
+fn huge_pages_are_limited_and_mounted() {
+    // The daemon counts them when it starts.
+    let _pages = HugePages::more(4);
+    let node = Node::start();
+    let limits = json!({"limits": {"memory": "32Mi", "hugepages-2Mi": "4Mi"}});
+    let pod = sized("h", limits)
+        .set("/spec/volumes", json!([{"name": "v", "emptyDir": {"medium": "HugePages", "sizeLimit": "2Mi"}}]))
+        .set("/spec/containers/0/volumeMounts", json!([{"name": "v", "mountPath": "/huge"}]));
+    node.write("h.yaml", pod.text());
+    let mounted = node.inside("h", "app", "grep ' /huge ' /proc/mounts");
+    assert!(mounted.contains(" hugetlbfs ") && mounted.contains("pagesize=2M"), "{mounted}");
+    assert!(mounted.contains("size=2"), "{mounted}");
+    assert_eq!(node.inside("h", "app", "truncate -s 2M /huge/a && stat -c %s /huge/a"), "2097152");
+    if is_v1() {
+        let of_pod = cgroup(&node, "h", "hugetlb").parent().unwrap().join("hugetlb.2MB.limit_in_bytes");
+        assert_eq!(number(&of_pod), 4 * MIB);
+    }
+    node.remove("h.yaml");
+    node.wait_gone("h");
+    node.wait_until("nothing is mounted", || node.mounts().is_empty());
+}
