@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use std::{fmt, io};
 
@@ -23,7 +24,7 @@ use crate::pod::{PodKey, Source};
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::object;
-use crate::runtime::docker::Docker;
+use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::map::MapConfig;
 use crate::runtime::network::PodNetwork;
 use crate::runtime::sandbox_image;
@@ -89,8 +90,10 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let wanted = config.network.docker_network.clone();
     let network = Arc::new(PodNetwork::new(docker.clone(), wanted, root_dir.clone()));
     let pods_network = Arc::clone(&network);
-    let (asked, for_cgroups) = (docker.clone(), cgroups.clone());
+    let (asked, for_cgroups, recursive) =
+        (docker.clone(), cgroups.clone(), settings.recursive_mounts.clone());
     let on_connect = move || {
+        recursive.store(asked.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
         pods_network.connected();
         if !for_cgroups.is_decided()
             && let Ok(Reply::Info(info)) = asked.call(&Call::Info)
@@ -213,6 +216,7 @@ fn settings(config: &Config, root_dir: &str, clock: System, cgroups: Parents) ->
         boot: clock.boot(),
         builtin_sandbox: config.infra_image.is_none(),
         cgroups,
+        recursive_mounts: Arc::default(),
         pod_pids: config.node.max_pids,
     }
 }

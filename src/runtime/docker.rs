@@ -16,6 +16,9 @@ use crate::config::Endpoint;
 use crate::image::progress::Message;
 use crate::limits;
 
+/// Since this API version recursive read-only mounts can be asked for (spec/10).
+pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);
+
 /// An engine. Clones speak to the same one.
 #[derive(Debug, Clone)]
 pub enum Docker {

@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, PodStatus, Probe,
+    ContainerStatus, PodStatus, Probe, VolumeMount, VolumeMountStatus,
 };
 
 use crate::order;
@@ -78,7 +78,8 @@ fn status(
         }));
     }
     // Once set they belong to the container (spec/04 section 3).
-    status.volume_mounts = old.and_then(|o| o.volume_mounts.clone());
+    let told = old.and_then(|o| o.volume_mounts.clone());
+    status.volume_mounts = told.or_else(|| mounts(container, input.recursive_mounts));
     let runs = newest.is_some_and(|c| c.state.is_running());
     if let Some(resources) = container.resources.as_ref().filter(|_| runs) {
         let before = || old.and_then(|o| o.resources.clone());
@@ -88,6 +89,26 @@ fn status(
     }
     probe_results(input, kind, container, newest, &mut status);
     status
+}
+
+/// As wanted; what is only to be recursive "if possible" is, where the engine can.
+fn mounts(container: &Container, recursive: bool) -> Option<Vec<VolumeMountStatus>> {
+    let of = |mount: &VolumeMount| {
+        let read_only = mount.read_only == Some(true);
+        let mode = match mount.recursive_read_only.as_deref() {
+            Some("Enabled") => "Enabled",
+            Some("IfPossible") if recursive => "Enabled",
+            _ => "Disabled",
+        };
+        VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: read_only.then_some(true),
+            recursive_read_only: read_only.then(|| mode.to_owned()),
+            ..VolumeMountStatus::default()
+        }
+    };
+    container.volume_mounts.as_ref().map(|all| all.iter().map(of).collect())
 }
 
 /// The status of a container that Docker does not know (any more).

@@ -49,6 +49,7 @@ fn answer(scenario: &Value) -> Value {
             terminal: flag("terminal"),
             past_deadline: false,
             resize: &NO_RESIZE,
+            recursive_mounts: false,
             now: at(now),
         };
         old = Some(crate::status::compute(&input));

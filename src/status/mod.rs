@@ -75,6 +75,8 @@ pub struct Input<'a> {
     pub past_deadline: bool,
     /// What is being resized.
     pub resize: &'a Resize,
+    /// The engine mounts recursively read-only where that is asked for.
+    pub recursive_mounts: bool,
     /// For lastTransitionTime and startTime.
     pub now: Timestamp,
 }

@@ -27,6 +27,7 @@ struct Case<'a> {
     old: Option<PodStatus>,
     terminal: bool,
     past_deadline: bool,
+    recursive: bool,
     now: i64,
 }
 
@@ -41,6 +42,7 @@ fn case<'a>(pod: &'a DesiredPod, seen: &str) -> Case<'a> {
         old: None,
         terminal: false,
         past_deadline: false,
+        recursive: false,
         now: 0,
     }
 }
@@ -68,6 +70,7 @@ impl Case<'_> {
             terminal: self.terminal,
             past_deadline: self.past_deadline,
             resize: &NO_RESIZE,
+            recursive_mounts: self.recursive,
             now: at(self.now),
         })
     }

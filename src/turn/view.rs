@@ -79,6 +79,7 @@ impl Turn {
             terminal: false,
             past_deadline: false,
             resize: &status::NO_RESIZE,
+            recursive_mounts: false,
             now: now.wall,
         });
         PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }

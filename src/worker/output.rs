@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
@@ -27,7 +28,7 @@ use crate::volumes;
 pub struct Token(pub u64);
 
 /// What every machine of this node knows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// For the mapping to Docker.
     pub map: MapConfig,
@@ -39,6 +40,8 @@ pub struct Settings {
     pub allocatable: Allocatable,
     /// How cgroups of pods are named; empty when pods have none.
     pub cgroups: Parents,
+    /// Docker mounts recursively read-only where that is asked for, as far as it said last.
+    pub recursive_mounts: Arc<AtomicBool>,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
 }

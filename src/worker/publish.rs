@@ -1,6 +1,7 @@
 //! What a machine tells of its pod: the status, whenever it changed, and what is seen in Docker.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -57,6 +58,7 @@ impl Machine {
             terminal: false,
             past_deadline,
             resize: &self.sizes.shown(),
+            recursive_mounts: self.settings.recursive_mounts.load(Ordering::Relaxed),
             now: now.wall,
         })
     }

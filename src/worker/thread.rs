@@ -29,7 +29,7 @@ use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::recorder::PodEvent;
 use crate::runtime::client::Pending;
-use crate::runtime::docker::Docker;
+use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::network::PodNetwork;
 use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Reply, labels};
 use crate::termination::files::Files;
@@ -362,7 +362,7 @@ impl Body {
         let newest = body.host_config.mounts.iter().any(|mount| {
             mount.bind_options.is_some_and(|o| o.read_only_force_recursive || o.read_only_non_recursive)
         });
-        if newest && !self.tools.docker.speaks((1, 44)) {
+        if newest && !self.tools.docker.speaks(RECURSIVE_READ_ONLY) {
             for mount in &mut body.host_config.mounts {
                 let Some(options) = &mut mount.bind_options else { continue };
                 if options.read_only_force_recursive {

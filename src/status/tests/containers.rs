@@ -219,6 +219,34 @@ fn fields_and_order() {
 }
 
 #[test]
+fn volume_mounts_table() {
+    let with = pod("{containers: [{name: app, volumeMounts: [
+            {name: v, mountPath: /rw},
+            {name: v, mountPath: /ro, readOnly: true},
+            {name: v, mountPath: /no, readOnly: true, recursiveReadOnly: Disabled},
+            {name: v, mountPath: /yes, readOnly: true, recursiveReadOnly: Enabled},
+            {name: v, mountPath: /perhaps, readOnly: true, recursiveReadOnly: IfPossible}]}, {name: none}]}");
+    for (recursive, perhaps) in [(false, "Disabled"), (true, "Enabled")] {
+        let mut case = case(&with, "");
+        case.recursive = recursive;
+        let expected = json!([
+            {"name": "v", "mountPath": "/rw"},
+            {"name": "v", "mountPath": "/ro", "readOnly": true, "recursiveReadOnly": "Disabled"},
+            {"name": "v", "mountPath": "/no", "readOnly": true, "recursiveReadOnly": "Disabled"},
+            {"name": "v", "mountPath": "/yes", "readOnly": true, "recursiveReadOnly": "Enabled"},
+            {"name": "v", "mountPath": "/perhaps", "readOnly": true, "recursiveReadOnly": perhaps},
+        ]);
+        assert_eq!(case.container("app")["volumeMounts"], expected);
+        assert_eq!(case.container("none")["volumeMounts"], Value::Null);
+        // Another engine changes nothing for what it did not make.
+        let old = case.status();
+        let mut later = case.after(old);
+        later.recursive = !recursive;
+        assert_eq!(later.container("app")["volumeMounts"], expected);
+    }
+}
+
+#[test]
 fn started_and_ready_table() {
     let plain =
         pod("{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: app}]}");

@@ -22,7 +22,7 @@ proptest! {
             let (digests, messages) = (BTreeMap::new(), BTreeMap::new());
             let now = at(i64::try_from(step).unwrap());
             let of = |seen: &Observed, old: Option<&PodStatus>| {
-                compute(&Input { pod: &pod, observed: seen, probes: &probes, waiting: &waiting, digests: &digests, messages: &messages, old, terminal: *terminal, past_deadline: false, resize: &NO_RESIZE, now })
+                compute(&Input { pod: &pod, observed: seen, probes: &probes, waiting: &waiting, digests: &digests, messages: &messages, old, terminal: *terminal, past_deadline: false, resize: &NO_RESIZE, recursive_mounts: false, now })
             };
             let status = of(&seen, old.as_ref());
             seen.all.reverse();

@@ -162,7 +162,15 @@ fn settings() -> Arc<Settings> {
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
     let (allocatable, cgroups) = (Default::default(), cgroups());
-    Arc::new(Settings { map, boot, builtin_sandbox: true, allocatable, cgroups, pod_pids: None })
+    Arc::new(Settings {
+        map,
+        boot,
+        builtin_sandbox: true,
+        allocatable,
+        cgroups,
+        recursive_mounts: Arc::default(),
+        pod_pids: None,
+    })
 }
 
 fn key() -> PodKey {

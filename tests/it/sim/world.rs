@@ -299,6 +299,7 @@ impl World {
             builtin_sandbox: true,
             allocatable: podkeeper::allocatable::Allocatable::default(),
             cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
+            recursive_mounts: Arc::default(),
             pod_pids: None,
         });
         let mut config = config();
