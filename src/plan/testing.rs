@@ -46,8 +46,8 @@ pub(crate) fn at(n: i64) -> Timestamp {
 ///
 /// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is
 /// `created`, `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`,
-/// `hash=other`, `hash=none`, `kind=init|sidecar|regular`, `index=N`, `no-ip`, `hostnet`, `uninspected`,
-/// `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
+/// `hash=other`, `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `hostnet`,
+/// `uninspected`, `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
 pub(crate) fn observed(pod: &DesiredPod, text: &str) -> Observed {
     let items = text.split([';', '\n']).map(str::trim).filter(|item| !item.is_empty());
     Observed { all: items.map(|item| owned(pod, item)).collect() }
@@ -101,6 +101,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
             Some("init") => ContainerKind::Init,
             Some("sidecar") => ContainerKind::Sidecar,
             Some("regular") => ContainerKind::Regular,
+            Some("ephemeral") => ContainerKind::Ephemeral,
             _ => kind,
         };
         let index = flag("index").map_or(place.map_or(0, |(i, _)| i), |i| i.parse().unwrap());

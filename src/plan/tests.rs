@@ -1,6 +1,7 @@
 //! Every row of spec/03 sections 1-3, by name.
 
 mod init;
+mod kubelet;
 mod leftovers;
 mod regular;
 mod sandbox;

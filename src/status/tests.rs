@@ -2,6 +2,7 @@
 
 mod conditions;
 mod containers;
+mod kubelet;
 mod phase;
 mod properties;
 mod spec_04;

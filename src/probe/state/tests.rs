@@ -111,6 +111,16 @@ fn k113646_a_container_that_was_there_before_us_is_ready_until_its_threshold() {
     assert!(tracker.is_held());
 }
 
+/// The runs of the kubelet's `worker_test.go`.
+#[test]
+fn each_turn_of_results_is_counted_anew() {
+    check(Kind::Readiness, 1, 3, "+++-----+++-----", "S....F..S....F..");
+    check(Kind::Readiness, 3, 1, "+++++-+++++-", "..S..F..S..F");
+    check(Kind::Liveness, 1, 3, "+---", "...F");
+    check(Kind::Startup, 1, 3, "---", "..F");
+    check(Kind::Startup, 1, 2, "-+", ".S");
+}
+
 proptest! {
     /// Whatever comes: a result is told only when as many in a row have been seen as the threshold asks.
     #[test]

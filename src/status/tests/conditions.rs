@@ -3,7 +3,7 @@
 use super::*;
 
 /// `Type=True` or `Type=False(Reason: message)`, in order.
-fn words(conditions: &[PodCondition]) -> Vec<String> {
+pub(super) fn words(conditions: &[PodCondition]) -> Vec<String> {
     let one = |c: &PodCondition| {
         let reason = c.reason.clone().unwrap_or_default();
         let message = c.message.clone().map(|m| format!(": {m}")).unwrap_or_default();

@@ -108,6 +108,49 @@ fn liveness_failure_kills_with_its_own_grace_and_starts_over() {
     assert_eq!(rig.ready(), (Some(false), false, false), "results do not outlive the container");
 }
 
+/// A probe's own grace comes before the pod's, be it shorter or longer, and only when that probe asked for the
+/// kill (the table of `kuberuntime_container_test.go`).
+#[test]
+fn whose_grace_a_kill_has() {
+    let check = |startup: u64, liveness: u64, pod_s: u64, asks: Option<Kind>, expected: u64| {
+        let probe = |name: &str, grace: u64| match grace {
+            0 => String::new(),
+            grace => {
+                format!(", {name}: {{tcpSocket: {{port: 80}}, terminationGracePeriodSeconds: {grace}}}")
+            }
+        };
+        let probes = probe("startupProbe", startup) + &probe("livenessProbe", liveness);
+        let spec = |image: &str| {
+            pod(&format!(
+                "{{terminationGracePeriodSeconds: {pod_s}, containers: [{{name: app, image: {image}{probes}}}]}}"
+            ))
+        };
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&spec("busybox"));
+        rig.pass(s(5));
+        match asks {
+            Some(kind) => rig.probed("app#0", kind, Failure),
+            None => rig.run(&spec("other")),
+        }
+        rig.pass(s(90));
+        let first = |call: &str| rig.times(call)[0];
+        let grace = first("kill app#0 SIGKILL") - first("kill app#0 SIGTERM");
+        assert_eq!(grace / 1000, expected, "{startup} {liveness} {pod_s} {asks:?}");
+    };
+    let (startup, liveness) = (Some(Kind::Startup), Some(Kind::Liveness));
+    check(0, 0, 60, None, 60);
+    check(0, 10, 60, liveness, 10);
+    check(10, 0, 60, startup, 10);
+    check(60, 0, 10, startup, 60);
+    check(0, 60, 10, liveness, 60);
+    check(0, 10, 60, None, 60);
+    check(10, 0, 60, None, 60);
+    check(10, 30, 60, None, 60);
+    check(10, 30, 60, startup, 10);
+    check(10, 30, 60, liveness, 30);
+}
+
 #[test]
 fn while_a_pod_is_stopped_only_readiness_is_asked() {
     let mut rig = Rig::up(&pod(PROBES));

@@ -109,6 +109,26 @@ fn a_restart_where_it_is_asked_for() {
     assert_eq!(rig.engine.get(&rig.id("app#1")).unwrap().body.host_config.memory, Some(32 << 20));
 }
 
+/// The rows of `kuberuntime_manager_test.go` in which a policy asks for a restart.
+#[test]
+fn a_restart_is_for_the_resource_whose_policy_asks_for_it() {
+    let restarted = ["kill app#0 SIGTERM", "create app#1", "start app#1"];
+    let check = |resource: &str, cpu: &str, memory: &str, expected: &[&str]| {
+        let policy =
+            format!(", resizePolicy: [{{resourceName: {resource}, restartPolicy: RestartContainer}}]");
+        let mut rig = Rig::up(&sized("1", "64Mi", &policy));
+        rig.take_calls();
+        rig.run(&sized(cpu, memory, &policy));
+        rig.pass(s(60));
+        assert_eq!(rig.take_acts(), expected, "{resource}: {cpu} {memory}");
+    };
+    check("cpu", "2", "128Mi", &restarted);
+    check("memory", "2", "128Mi", &restarted);
+    check("cpu", "1", "128Mi", &["update app#0"]);
+    check("memory", "2", "64Mi", &["update app#0"]);
+    check("memory", "1", "64Mi", &[]);
+}
+
 #[test]
 fn what_docker_refuses_is_told_once_and_tried_again() {
     let mut rig = Rig::up(&sized("1", "64Mi", ""));

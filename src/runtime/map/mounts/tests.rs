@@ -35,6 +35,26 @@ fn parts_of_volumes() {
     check("subPath: /etc", Err("error SubPath `/etc` must not be an absolute path"));
 }
 
+/// The table of upstream's `helpers_test.go`.
+#[test]
+fn a_part_s_expression_has_every_name_or_is_refused() {
+    let check = |expression: &str, env: &[&str], expected: Option<&str>| {
+        let found = one(&format!("subPathExpr: '{expression}'"), env).ok();
+        let found = found.map(|m| m.sub_paths.first().map_or(String::new(), |part| part.path.clone()));
+        assert_eq!(found.as_deref(), expected, "{expression} {env:?}");
+    };
+    check("foo", &[], Some("foo"));
+    check("foo/$(POD_NAME)", &["POD_NAME=bar"], Some("foo/bar"));
+    check("", &["POD_NAME=bar"], Some(""));
+    check("/foo/$(POD_NAME)", &[], None);
+    check("$(POD_NAME)/bar", &["POD_NAME=foo"], Some("foo/bar"));
+    check("foo/$(POD_NAME)/$(ANNOTATION)", &["ANNOTATION="], None);
+    check("foo/$(ODD_NAME)/$(POD_NAME)", &["ODD_NAME=bar"], None);
+    check("$()", &[], None);
+    check("$(POD_NAME$(ANNOTATION))", &["POD_NAME=foo", "ANNOTATION=bar"], None);
+    check("$(POD_NAME)", &["ODD_NAME=bar"], None);
+}
+
 #[test]
 fn the_place_of_a_part_is_its_mount_s() {
     let all = mounts(
