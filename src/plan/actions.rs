@@ -166,16 +166,11 @@ pub fn made_for<'a>(
     fits.then_some(newest)
 }
 
-/// Spec/03 section 2 A.
+/// Spec/03 section 2 A, but that each container is asked for itself (as in kubernetes/kubernetes#141948): with
+/// policy Never the kubelet makes no sandbox again once any container ran, so that a pod whose image was not
+/// there yet when the power was cut, or one of whose containers always restarts, never goes on.
 fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
     let finish = PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
-    let ever_ran = pod.containers().any(|(_, container)| {
-        observed.instances(&pod.uid, &container.name).iter().any(|c| c.state != RunState::Created)
-    });
-    // The kubelet asks whether there was a sandbox before; that may be gone while what ran in it is not.
-    if pod.restart_policy() == RestartPolicy::Never && ever_ran {
-        return finish;
-    }
     // The phase is Failed (spec/04 section 2, rule 1): a new sandbox would only run it once more.
     let init_failed = pod.init_containers().iter().any(|c| {
         let newest = judged_by(pod, observed, ContainerKind::Init, c);
@@ -198,10 +193,16 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     if start.is_empty() {
         return finish;
     }
-    if let Some(first) = pod.init_containers().first() {
-        start = vec![StartRef { kind: init_kind(first), index: 0 }];
+    // Nothing has happened in it yet.
+    let InitPlan::Go { initialized, start: mut first, .. } =
+        init::plan(pod, observed, &Probes::default(), "")
+    else {
+        return finish;
+    };
+    if initialized {
+        first.append(&mut start);
     }
-    PodActions { sandbox: SandboxAction::Replace { attempt }, start, kill: Vec::new() }
+    PodActions { sandbox: SandboxAction::Replace { attempt }, start: first, kill: Vec::new() }
 }
 
 /// Spec/03 section 2 B.

@@ -1,12 +1,13 @@
 //! Init containers and sidecars (spec/03 section 3, upstream `computeInitContainerActions`).
 //!
-//! Only what happened in the current sandbox is evidence here: a new sandbox starts the pod over.
+//! Only what happened in the current sandbox is evidence here: a new sandbox starts the pod over. With policy
+//! Never, though, an init container that ended well is done for good (kubernetes/kubernetes#141948).
 
 use k8s_openapi::api::core::v1::Container;
 
 use crate::plan::restart::{changed, init_failure, restarts};
 use crate::plan::{Kill, KillReason, Observed, Owned, ProbeVerdict, Probes, RunState, StartRef};
-use crate::pod::{ContainerKind, DesiredPod, init_kind};
+use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, init_kind};
 
 /// What the init containers ask for.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandb
     InitPlan::Go { initialized: walk.initialized, start: walk.start, kill: walk.kill }
 }
 
-/// The newest instance of a container in one sandbox. One that took another part in the pod's life (the
+/// The newest instance of a container in one sandbox, or the one that is done for good. One that took another part in the pod's life (the
 /// manifest was edited) is no evidence.
 fn trace<'a>(
     pod: &DesiredPod,
@@ -72,7 +73,10 @@ fn trace<'a>(
     container: &Container,
 ) -> Option<&'a Owned> {
     let found = observed.instances(&pod.uid, &container.name);
-    let newest = found.into_iter().find(|c| c.sandbox_id() == Some(sandbox))?;
+    let once = wanted == ContainerKind::Init && pod.restart_policy() == RestartPolicy::Never;
+    let done = |c: &Owned| once && c.state.is_dead() && init_failure(&c.state).is_none();
+    let here = found.iter().find(|c| c.sandbox_id() == Some(sandbox));
+    let newest = here.or_else(|| found.iter().find(|c| done(c)))?;
     newest.is_kind(wanted).then_some(newest)
 }
 

@@ -151,6 +151,13 @@ fn from_instances(
     let old_count = old.map_or(0, |o| o.restart_count);
     let mut restart_count = i32::try_from(newest.attempt).unwrap_or(i32::MAX).max(old_count);
     let old_state = old.and_then(|o| o.state.as_ref());
+    // The end of one that somebody has removed since.
+    let container_id = format!("docker://{}", newest.id);
+    let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
+    let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
+    if removed.is_some() && i64::from(newest.attempt) <= i64::from(old_count) {
+        restart_count = old_count.saturating_add(1);
+    }
     let state = match &newest.state {
         RunState::Created => waiting(None, None),
         RunState::Running { started } => ContainerState {
@@ -177,11 +184,13 @@ fn from_instances(
         }
         RunState::Created | RunState::Running { .. } => None,
     });
+    let kept = || removed.cloned().or_else(|| old.and_then(|o| o.last_state.clone()));
+    let last_state = last_state.or_else(|| if second.is_none() { kept() } else { None });
     ContainerStatus {
         name: newest.container_name().unwrap_or_default().to_owned(),
         image: newest.image.clone(),
         image_id: image_id(input, newest),
-        container_id: Some(format!("docker://{}", newest.id)),
+        container_id: Some(container_id),
         restart_count,
         state: Some(state),
         last_state,

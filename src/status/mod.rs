@@ -207,6 +207,27 @@ fn pod_ips(pod: &DesiredPod, observed: &Observed, old: &PodStatus) -> Vec<PodIP>
     }
 }
 
+/// The first attempt that is free after what this status tells of a container; `None` when it tells of none that
+/// ran. The number of one that was made and never ran is free.
+#[must_use]
+pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let told = all.into_iter().find(|told| told.name == container)?;
+    let state = told.state.as_ref();
+    let ran = state.is_some_and(|state| state.running.is_some() || state.terminated.is_some());
+    let last = told.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    let taken = match last {
+        _ if ran => true,
+        // It waits to run again after its own end; one that vanished while it ran has been counted already.
+        Some(last) => {
+            last.container_id.is_some()
+                && (told.container_id.is_none() || told.container_id == last.container_id)
+        }
+        None => return None,
+    };
+    u32::try_from(told.restart_count).ok()?.checked_add(u32::from(taken))
+}
+
 /// A container that had ended for good is said not to have ended. Init containers are bound only by
 /// policy `Never`: with any other they run again in each new sandbox.
 fn is_illegal(

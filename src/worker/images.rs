@@ -183,8 +183,7 @@ impl Machine {
         }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
-            let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
-            let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
+            let attempt = self.next_attempt(&pod, name);
             self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
             self.missing.remove(name);
             self.waiting.remove(name);

@@ -22,6 +22,7 @@ use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::words;
 use crate::runtime::{Call, env, labels, map, names};
+use crate::status;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
 pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
@@ -152,8 +153,7 @@ impl Machine {
         if self.is_full() || self.held_back(name, now) {
             return false;
         }
-        let last = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
-        let attempt = last.map(|c| c.attempt.saturating_add(1)).max().unwrap_or(0);
+        let attempt = self.next_attempt(pod, name);
         if !self.image_ready(pod, container, attempt, now) {
             return false;
         }
@@ -206,6 +206,13 @@ impl Machine {
         };
         self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
         true
+    }
+
+    /// Attempts only grow, also when the dead were removed by hand: then what was told of them counts.
+    pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
+        let seen = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+        let told = self.status.as_deref().and_then(|status| status::restarts_told(status, name));
+        seen.map(|c| c.attempt.saturating_add(1)).chain(told).max().unwrap_or(0)
     }
 
     /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].

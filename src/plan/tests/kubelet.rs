@@ -78,7 +78,9 @@ fn three_init_containers() {
     let dead = "sandbox exited 0; i exited 0; j exited 0; ";
     row("Always", &format!("{dead}k exited 0"), "new sandbox 1 | start i");
     row("OnFailure", &format!("{dead}k exited 137"), "new sandbox 1 | start i");
-    row("Never", &format!("{dead}k exited 0"), "finish");
+    // Unlike with the kubelet: what never ran runs, and what ended well is not run again.
+    row("Never", &format!("{dead}k exited 0"), "new sandbox 1 | start a, b, c");
+    row("Never", "sandbox exited 0; i exited 0", "new sandbox 1 | start j");
     row("Never", &format!("{dead}k exited 137"), "finish");
     row("Never", "sandbox exited 0", "new sandbox 1 | start i");
 }
@@ -136,7 +138,9 @@ fn three_sidecars_whose_sandbox_is_dead() {
     let failed = "s running; t running; u exited 137";
     row("Always", failed, "new sandbox 1 | start s");
     row("OnFailure", failed, "new sandbox 1 | start s");
-    row("Never", failed, "finish");
+    // Unlike with the kubelet: the regular ones never ran.
+    row("Never", failed, "new sandbox 1 | start s");
+    row("Never", &format!("{failed}; a exited 137; b exited 0; c exited 137"), "finish");
     row("Never", "", "new sandbox 1 | start s");
 }
 

@@ -72,6 +72,17 @@ fn new_sandbox_steps() {
     check("A1 Never, one ran", &never, "sandbox exited 0; app running", "finish");
     check("A1 Never, one ended", &never, "sandbox exited 0; app exited 0", "finish");
     check("A1 Never, sandbox removed, one ended", &never, "app exited 0", "finish");
+    let own = pod("{restartPolicy: Never, containers: [{name: a, restartPolicy: Always}, {name: b}]}");
+    let seen = "sandbox exited 0; a exited 137; b exited 137";
+    check("A1 Never, but one always restarts", &own, seen, "new sandbox 1 | start a");
+    let two = pod("{restartPolicy: Never, containers: [{name: a}, {name: b}]}");
+    check("A1 Never, one never ran", &two, "sandbox exited 0; a exited 0", "new sandbox 1 | start b");
+    check(
+        "A1 Never, one made only",
+        &two,
+        "sandbox exited 0; a exited 1; b created",
+        "new sandbox 1 | start b",
+    );
     let both = pod("{restartPolicy: OnFailure, containers: [{name: a}, {name: b}]}");
     check(
         "A2 OnFailure leaves out what exited 0",

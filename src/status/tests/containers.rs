@@ -128,12 +128,32 @@ fn instances_newest_is_state_second_is_last_state() {
     );
     let before = case(&always, "app#4 exited 9").status();
     let status = case(&always, "app#1 running").after(before).container("app");
-    assert_eq!(status["restartCount"], 4, "never below what was told");
+    assert_eq!(
+        status["restartCount"], 5,
+        "never below what was told, and one more than one that was removed"
+    );
     let status = case(&always, "app running; app#8 running uid=old; gone running").status();
     assert_eq!(status.container_statuses.unwrap().len(), 1, "other UIDs and names are not ours");
     let known = case(&always, "app#1 exited 3").status();
     let status = case(&always, "app#1 removing; app#2 running").after(known).container("app");
     assert_eq!(status["lastState"]["terminated"]["exitCode"], 3, "an end that was seen is not forgotten");
+    // The dead were removed by hand.
+    let ended = case(&always, "sandbox running; app#4 exited 9").status();
+    let first = case(&always, "sandbox running; app running").after(ended).status();
+    for (turn, status) in [first.clone(), case(&always, "sandbox running; app running").after(first).status()]
+        .iter()
+        .enumerate()
+    {
+        let status = &status.container_statuses.as_ref().unwrap()[0];
+        let last = status.last_state.as_ref().and_then(|s| s.terminated.as_ref()).map(|t| t.exit_code);
+        assert_eq!((status.restart_count, last), (5, Some(9)), "{turn}");
+    }
+    let ran = case(&always, "app#1 exited 3; app#2 running").status();
+    let status = case(&always, "app#2 running").after(ran).container("app");
+    assert_eq!(
+        (&status["restartCount"], &status["lastState"]["terminated"]["exitCode"]),
+        (&json!(2), &json!(3))
+    );
     let two = case(&always, "app running; app#1 running").container("app");
     assert!(two.get("lastState").is_none(), "what runs is no last state");
 }

@@ -33,6 +33,29 @@ fn a_success_under_policy_always_backs_off_too() {
     assert_eq!(pauses(&rig, 30), [0, 10, 20, 40, 80]);
 }
 
+/// `docker container prune` while it waits to run again: numbers go on, and its end is still told.
+#[test]
+fn the_dead_removed_by_hand_are_not_forgotten() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(3, ms(200)));
+    rig.run(&app());
+    rig.pass(s(60));
+    let told = |rig: &Rig| {
+        let status = rig.last_status().container_statuses.unwrap().remove(0);
+        (status.restart_count, status.last_state.and_then(|s| s.terminated).map(|t| t.exit_code))
+    };
+    assert_eq!(told(&rig), (3, Some(3)));
+    rig.engine.behave("app", Behaviour::default());
+    let dead: Vec<String> =
+        rig.engine.containers().filter(|c| c.state == DockerState::Exited).map(|c| c.id.clone()).collect();
+    for id in dead {
+        rig.by_hand(&Call::Remove { id, force: true });
+    }
+    rig.pass(s(100));
+    assert_eq!(told(&rig), (4, Some(3)));
+    assert!(rig.running().contains("app#4"), "{:?}", rig.running());
+}
+
 /// The names under which logs are told are those of what ran and was not removed yet.
 #[test]
 fn logs_are_told_from_start_to_removal() {

@@ -1,7 +1,10 @@
 //! A phase that is terminal stays what it is: under restarts of the daemon, of the engine, of the machine,
 //! and whatever somebody does by hand.
 
+use std::sync::Arc;
+
 use super::rig::{Rig, ms, pod, s};
+use crate::pod::DesiredPod;
 use crate::runtime::Call;
 use crate::runtime::fake::{Behaviour, Restart};
 
@@ -122,4 +125,35 @@ fn a_rule_restarts_within_a_pod_that_never_does() {
     rig.pass(s(30));
     assert_eq!(rig.last_status().phase.as_deref(), Some("Succeeded"));
     assert!(rig.running().is_empty());
+}
+
+/// A pod that never restarts, and what the power took from it (kubernetes/kubernetes#141948).
+#[test]
+fn a_power_cut_does_not_end_what_has_not_run_or_always_restarts() {
+    let cut = |mut rig: Rig, pod: &Arc<DesiredPod>| {
+        let now = rig.now();
+        rig.engine.restart_engine(Restart::PowerCut, now);
+        rig = rig.reborn();
+        rig.run(pod);
+        rig
+    };
+    let always = pod("{restartPolicy: Never, containers: [{name: app, restartPolicy: Always}]}");
+    let mut rig = cut(Rig::up(&always), &always);
+    rig.pass(s(700));
+    assert!(!rig.running().is_empty());
+    // The image comes after the cut; the init container has done its work before.
+    let spec = "{restartPolicy: Never, initContainers: [{name: i}], containers: [{name: app, image: late, imagePullPolicy: Never}]}";
+    let late = pod(spec);
+    let mut rig = Rig::fresh();
+    rig.engine.behave("i", Behaviour::exits(0, ms(500)));
+    rig.engine.behave("app", Behaviour::exits(0, s(1)));
+    rig.run(&late);
+    rig.pass(s(20));
+    assert_eq!(rig.last_status().phase.as_deref(), Some("Pending"));
+    let mut rig = cut(rig, &late);
+    rig.take_acts();
+    rig.engine.add_image("late", true);
+    rig.pass(s(700));
+    assert_eq!(rig.last_status().phase.as_deref(), Some("Succeeded"));
+    assert!(!rig.take_acts().iter().any(|act| act.contains("start i")), "it ran once");
 }
