@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::clock::Timestamp;
 use crate::plan::restart::restarts;
-use crate::plan::{Observed, Probes, Role, RunState};
+use crate::plan::{Observed, Owned, Probes, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 use crate::qos;
 
@@ -95,12 +95,19 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     if is_illegal(pod, old, &init, &regular) {
         return old.clone();
     }
-    let computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox);
+    let mut computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox).to_owned();
+    // What still runs (a sidecar beside an init container that failed) is stopped first, as the kubelet's status
+    // manager waits for it (`mergePodStatus`).
+    let alive = |c: &&Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
+    if matches!(computed.as_str(), "Succeeded" | "Failed") && input.observed.all.iter().any(|c| alive(&c)) {
+        computed =
+            old.phase.clone().filter(|phase| !phase.is_empty()).unwrap_or_else(|| "Pending".to_owned());
+    }
     let terminal = |status: &PodStatus| {
         status.phase.clone().filter(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"))
     };
     // Sticky twice: against what we said, and against what the API server has.
-    let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or_else(|| computed.to_owned());
+    let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or(computed);
     let phase = if input.past_deadline { "Failed".to_owned() } else { phase };
     let same_phase = old.phase.as_deref() == Some(phase.as_str());
     let keep = |ours: &Option<String>, source: &Option<String>| {

@@ -11,7 +11,6 @@ use crate::drain::Drain;
 use crate::limits;
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
-use crate::runtime::DockerState;
 use crate::status::snapshot::DrainView;
 use crate::worker::{StopOrder, Wish};
 
@@ -112,9 +111,7 @@ impl Turn {
             None => false,
             Some(worker) => {
                 let wanted = entry.desired.is_some() && !entry.is_over();
-                wanted
-                    || !worker.terminated && !entry.is_over()
-                    || worker.seen.values().any(|state| *state == DockerState::Running)
+                wanted || !worker.terminated && !entry.is_over() || worker.runs()
             }
         };
         let entries = self.entries.iter().filter(|(_, entry)| runs(entry)).map(|(key, _)| key);

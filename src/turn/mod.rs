@@ -166,6 +166,13 @@ struct WorkerInfo {
     objects: Arc<Objects>,
 }
 
+impl WorkerInfo {
+    /// Something of it runs, a sandbox counts.
+    fn runs(&self) -> bool {
+        self.seen.values().any(|state| *state == DockerState::Running)
+    }
+}
+
 #[derive(Debug)]
 struct WorkerStatus {
     pod: Arc<DesiredPod>,

@@ -18,12 +18,13 @@ pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rej
 
 impl Entry {
     /// The pods that hold what others may want: the admitted one, started or not, and the one that its worker still stops
-    /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing.
+    /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing, once nothing of it runs.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
         let waits = self.held.iter().filter(|h| matches!(h.why, Why::After(_))).map(|h| &h.pod);
         let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
+        let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
         let is_over = |s: &&WorkerStatus| {
-            matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
+            !runs && matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
         };
         let over = status.filter(is_over).map(|s| &s.pod.uid);
         let old = status.map(|s| &s.pod).filter(|pod| {
@@ -202,7 +203,13 @@ impl Turn {
                     self.release(now);
                 }
             }
-            Report::Seen(seen) => worker.seen = seen,
+            Report::Seen(seen) => {
+                let ran = worker.runs();
+                worker.seen = seen;
+                if ran && !worker.runs() && entry.is_over() {
+                    self.readmit(now);
+                }
+            }
             Report::Terminated => {
                 self.changed = true;
                 worker.status = None;

@@ -30,12 +30,24 @@ impl Machine {
             self.stopping = None;
             return !starting;
         }
-        self.stopping.get_or_insert(now.mono);
+        let began = *self.stopping.get_or_insert(now.mono);
         if self.sandbox_lingers(now) {
             return false;
         }
         let mut ids: Vec<String> =
             plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
+        // Whose grace ran out while it waited for its turn waits no longer (spec/03 section 6).
+        let waits =
+            self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
+        let spent = |c: &Owned| began.after(Duration::from_secs(u64::from(seconds_of(c, grace, spec))));
+        let waits: Vec<(Mono, String)> = waits.map(|c| (spent(c), c.id.clone())).collect();
+        for (until, id) in waits {
+            if now.mono < until {
+                self.wake_at(until);
+            } else {
+                ids.push(id);
+            }
+        }
         ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
         for id in ids {
             self.stop_one(&id, grace, spec, None, now);

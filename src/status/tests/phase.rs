@@ -150,3 +150,20 @@ fn illegal_transitions_are_not_believed() {
         true,
     );
 }
+
+/// A sidecar is stopped before its pod has failed; what the pod held is in use until then.
+#[test]
+fn no_end_while_something_runs() {
+    let side = pod(
+        "{restartPolicy: Never, initContainers: [{name: s, restartPolicy: Always}, {name: i}], containers: [{name: app}]}",
+    );
+    let before = case(&side, "sandbox running; s running; i running").status();
+    let stopping = case(&side, "sandbox running; s running; i exited 1").after(before);
+    assert_eq!(stopping.phase(), "Pending");
+    let stopping = stopping.status();
+    assert_eq!(case(&side, "sandbox running; s exited 0; i exited 1").after(stopping).phase(), "Failed");
+    assert_eq!(case(&side, "s running; i exited 1").phase(), "Pending", "seen for the first time");
+    let failed = case(&side, "s exited 0; i exited 1").status();
+    let risen = case(&side, "s running; i exited 1").after(failed);
+    assert_eq!(risen.phase(), "Failed", "what has failed stays so, whatever somebody starts");
+}

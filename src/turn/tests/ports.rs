@@ -27,6 +27,20 @@ fn a_pod_that_has_ended_gives_its_port_away() {
     assert_eq!(acts(rig.status(&a, "Succeeded", false)), ["spawn b, empty", "run b/b-1"]);
 }
 
+/// Docker gives a port back when the sandbox goes down, which is after the pod has ended.
+#[test]
+fn a_pod_that_has_ended_keeps_its_port_while_something_of_it_runs() {
+    let mut rig = Rig::listed();
+    let (a, b) = (with_port("a", 80), with_port("b", 80));
+    rig.want(&[Arc::clone(&a), Arc::clone(&b)]);
+    rig.seen("a", &["a/a-1/POD running", "a/a-1/app exited"]);
+    assert_eq!(acts(rig.status(&a, "Succeeded", false)), [""; 0]);
+    assert_eq!(rig.shown(), "a Succeeded, b Failed NodePorts");
+    let down = ["a/a-1/POD exited", "a/a-1/app exited"];
+    assert_eq!(acts(rig.seen("a", &down)), ["spawn b, empty", "run b/b-1"]);
+    assert_eq!(acts(rig.seen("a", &down)), [""; 0]);
+}
+
 /// After a restart of the daemon, what runs is admitted first, whatever its name.
 #[test]
 fn k136962_what_runs_keeps_its_port_after_a_restart() {
