@@ -1,4 +1,4 @@
-//! `logs`: what a container wrote, from Docker, on our own standard output and standard error.
+//! `logs`: what a container wrote, from Docker, on our own standard output: both of its streams, as kubectl does it.
 
 use std::io::{self, Write};
 
@@ -25,10 +25,8 @@ pub fn run(options: &Options, pod: &str) -> Exit {
         Ok(engine) => engine,
         Err(message) => return fail(&message),
     };
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
-    let result = print(&*engine, options, &target, &mut out, &mut err);
-    drop(err);
-    match result {
+    let (mut out, mut err) = (io::stdout(), io::stdout());
+    match print(&*engine, options, &target, &mut out, &mut err) {
         Ok(()) => Exit::Ok,
         Err(message) => fail(&message),
     }

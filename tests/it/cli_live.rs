@@ -124,22 +124,24 @@ fn logs_choose_and_follow() {
     let talks = "trap 'echo bye; exit 0' TERM; echo one; echo two; echo three >&2; sleep 100000 & wait";
     node.write("web.yaml", Pod::new("web").script(talks).and(container("other", OBEYS)).text());
     node.wait_phase("web", "Running");
-    node.wait_until("it has talked", || node.says(&["logs", "web"]).lines().count() == 2);
+    node.wait_until("it has talked", || node.says(&["logs", "web"]).lines().count() == 3);
     let logs = |flags: &[&str]| node.says(&[&["logs", "web"], flags].concat());
-    assert_eq!(logs(&["-c", "app"]), "one\ntwo\n");
-    let error = node.podkeeper(&["logs", "web", "-c", "app"]).stderr;
-    assert!(String::from_utf8_lossy(&error).contains("three"));
+    // Docker keeps no order between both streams.
+    let sorted = |flags: &[&str]| {
+        let mut lines: Vec<String> = logs(flags).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.join(" ")
+    };
+    assert_eq!(sorted(&["-c", "app"]), "one three two");
     assert_eq!(logs(&["-c", "other"]), "started\n");
-    assert!(
-        ["two\n", ""].contains(&logs(&["--tail", "1"]).as_str()),
-        "which of both streams came last is open"
-    );
+    assert_eq!(logs(&["--tail", "1"]).lines().count(), 1);
     assert_eq!(logs(&["--tail", "0"]), "");
-    assert_eq!(logs(&["--since", "1h"]), "one\ntwo\n");
+    assert_eq!(sorted(&["--since", "1h"]), "one three two");
     let stamped = logs(&["-t"]);
     let first = stamped.lines().next().unwrap();
     let (time, word) = first.split_once(' ').unwrap();
-    assert!(time.parse::<podkeeper::clock::Timestamp>().is_ok() && word == "one", "{first}");
+    let known = ["one", "two", "three"].contains(&word);
+    assert!(time.parse::<podkeeper::clock::Timestamp>().is_ok() && known, "{first}");
     let none = node.podkeeper(&["logs", "web", "-p"]);
     assert_eq!(none.status.code(), Some(1));
 
@@ -153,7 +155,7 @@ fn logs_choose_and_follow() {
     follow.lines.iter().for_each(drop);
     node.wait_until("attempt 1 runs", || node.running("web", "app").iter().any(|c| c.attempt == 1));
     node.wait_until("the previous log is known", || node.podkeeper(&["logs", "web", "-p"]).status.success());
-    assert_eq!(logs(&["-p"]), "one\ntwo\nbye\n");
+    assert_eq!(sorted(&["-p"]), "bye one three two");
     assert_eq!(node.podkeeper(&["logs", "web", "-c", "nobody"]).status.code(), Some(1));
 }
 
