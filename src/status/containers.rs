@@ -68,6 +68,10 @@ fn status(
         None => without_instance(input, container, old),
     };
     let newest = instances.first().copied();
+    // One that was only just made has not been looked at yet.
+    if status.image.is_empty() {
+        status.image = container.image.clone().unwrap_or_default();
+    }
     overlay(input, kind, container, newest, &mut status);
     let waits = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
     if kind == ContainerKind::Init && newest.is_none() && waits && regular_in_sandbox {

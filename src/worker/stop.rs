@@ -149,12 +149,12 @@ impl Machine {
             Some(own) if !stop.term => own,
             _ => "SIGTERM".to_owned(),
         };
-        if hard && stop.sent.is_some_and(|(_, hard)| !hard) {
+        if hard && let Some((sent, false)) = stop.sent {
             let line = format!(
-                "pod {}: container {} did not end within its grace of {} s and is killed",
+                "pod {}: container {} did not end within {} s and is killed",
                 self.key,
                 short(id),
-                grace.as_secs()
+                now.mono.since(sent).as_secs()
             );
             self.log(Level::Warn, line);
         }

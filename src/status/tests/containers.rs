@@ -230,8 +230,10 @@ fn fields_and_order() {
     assert_eq!(case.container("w")["imageID"], "docker-pullable://busybox@sha256:beef");
     for owned in &mut case.seen.all {
         owned.image_id.clear();
+        owned.image.clear();
     }
     assert_eq!(case.container("w")["imageID"], "", "not known yet");
+    assert_eq!(case.container("w")["image"], "repo/w:1", "as wanted, until it was looked at");
     let mut old = status;
     old.container_statuses.as_mut().unwrap()[0].volume_mounts = Some(vec![Default::default()]);
     let status = case.after(old);
