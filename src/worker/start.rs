@@ -208,11 +208,13 @@ impl Machine {
         true
     }
 
-    /// Attempts only grow, also when the dead were removed by hand: then what was told of them counts.
+    /// Attempts only grow, also when all the dead were removed by hand: then what was told of them counts. While
+    /// one is there, only what ran counts: the number of one that was made and never started is free again.
     pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
         let seen = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
-        let told = self.status.as_deref().and_then(|status| status::restarts_told(status, name));
-        seen.map(|c| c.attempt.saturating_add(1)).chain(told).max().unwrap_or(0)
+        let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
+        let told = || self.status.as_deref().and_then(|status| status::restarts_told(status, name));
+        seen.or_else(told).unwrap_or(0)
     }
 
     /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].
