@@ -227,9 +227,11 @@ pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each has a descriptor.
 pub const SUB_PATH_PARTS: usize = 128;
-/// How long a program of the host may take: `mount` and `umount` for NFS, `systemctl`.
+/// How long `systemctl` may take. Workers wait for it: as long as for a short call to Docker.
+pub const SYSTEMCTL: Duration = Duration::from_secs(10);
+/// How long `mount` and `umount` may take for NFS.
 pub const HELPER: Duration = Duration::from_secs(60);
-/// How often they are looked at, at first.
+/// How often a program is looked at, at first.
 pub const HELPER_LOOK: Duration = Duration::from_millis(5);
 /// And later.
 pub const HELPER_LOOK_MAX: Duration = Duration::from_millis(250);

@@ -5,15 +5,15 @@
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::limits;
 
 /// Runs it without input; its output is thrown away.
 ///
 /// # Errors
-/// It cannot be run, it failed (with its own words), or it did not end within [`limits::HELPER`].
-pub fn run(mut command: Command) -> Result<(), String> {
+/// It cannot be run, it failed (with its own words), or it did not end in time.
+pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
@@ -26,12 +26,12 @@ pub fn run(mut command: Command) -> Result<(), String> {
             Ok(None) => {}
             Err(error) => return Err(format!("{name}: {error}")),
         }
-        if begun.elapsed() > limits::HELPER {
+        if begun.elapsed() > within {
             _ = child.kill();
             // One that the kernel does not let go is left to itself.
             thread::sleep(limits::HELPER_LOOK);
             _ = child.try_wait();
-            return Err(format!("{name} did not end within {} s", limits::HELPER.as_secs()));
+            return Err(format!("{name} did not end within {} s", within.as_secs()));
         }
         thread::sleep(wait);
         wait = wait.saturating_mul(2).min(limits::HELPER_LOOK_MAX);

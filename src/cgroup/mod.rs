@@ -2,8 +2,8 @@
 //! below those one cgroup for each pod, in which Docker makes those of the containers.
 //!
 //! [`names`] and [`values`] are pure; [`tree`] writes to one mounted hierarchy, [`slices`] tells systemd;
-//! [`node`] is what workers use. Nothing is remembered: what there is stands in the kernel's tree, and a cgroup bears a mark of the
-//! root directory it belongs to.
+//! [`node`] is what workers use. Nothing is remembered: what there is stands in the kernel's tree, and a cgroup
+//! bears a mark of the root directory it belongs to.
 //!
 //! Never here: processes of containers. Those are Docker's, and a cgroup is killed empty only when no
 //! container of its pod exists any more.

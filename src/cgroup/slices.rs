@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::limits;
 use crate::program;
 
 /// Where systemd keeps what `set-property --runtime` told it.
@@ -26,7 +27,7 @@ impl Slices {
     /// Those of the systemd that runs here.
     ///
     /// # Errors
-    /// None does.
+    /// No systemd runs here.
     pub fn open() -> io::Result<Slices> {
         if Path::new(BOOTED).is_dir() {
             return Ok(Slices { control: CONTROL.into() });
@@ -48,7 +49,7 @@ impl Slices {
         }
         let mut command = Command::new("systemctl");
         command.args(["--no-ask-password", "--runtime", "set-property", "--", unit]).args(properties);
-        program::run(command).map_err(io::Error::other)
+        program::run(command, limits::SYSTEMCTL).map_err(io::Error::other)
     }
 
     /// Somebody has told systemd of this slice.
@@ -69,7 +70,7 @@ impl Slices {
         }
         let mut command = Command::new("systemctl");
         command.args(["--no-ask-password", "stop", "--"]).args(units);
-        let stopped = program::run(command).map_err(io::Error::other);
+        let stopped = program::run(command, limits::SYSTEMCTL).map_err(io::Error::other);
         for directory in directories {
             _ = fs::remove_dir_all(directory);
         }

@@ -125,9 +125,7 @@ impl Values {
         }));
         files
     }
-}
 
-impl Values {
     /// As properties of a slice, for systemd. It knows no huge pages: those are files with it, too.
     #[must_use]
     pub fn properties(&self, version: Version) -> Vec<String> {

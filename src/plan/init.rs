@@ -63,8 +63,8 @@ pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandb
     InitPlan::Go { initialized: walk.initialized, start: walk.start, kill: walk.kill }
 }
 
-/// The newest instance of a container in one sandbox, or the one that is done for good. One that took another part in the pod's life (the
-/// manifest was edited) is no evidence.
+/// The newest instance of a container in one sandbox, or the one that is done for good. One that took another
+/// part in the pod's life (the manifest was edited) is no evidence.
 fn trace<'a>(
     pod: &DesiredPod,
     observed: &'a Observed,

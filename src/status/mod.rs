@@ -98,8 +98,8 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     let mut computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox).to_owned();
     // What still runs (a sidecar beside an init container that failed) is stopped first, as the kubelet's status
     // manager waits for it (`mergePodStatus`).
-    let alive = |c: &&Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
-    if matches!(computed.as_str(), "Succeeded" | "Failed") && input.observed.all.iter().any(|c| alive(&c)) {
+    let alive = |c: &Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
+    if matches!(computed.as_str(), "Succeeded" | "Failed") && input.observed.all.iter().any(alive) {
         computed =
             old.phase.clone().filter(|phase| !phase.is_empty()).unwrap_or_else(|| "Pending".to_owned());
     }

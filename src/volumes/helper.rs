@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::mounts;
+use crate::limits;
 use crate::program::run;
 
 /// Where helpers of `mount` are looked for, as `mount` itself does.
@@ -31,7 +32,7 @@ pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) 
         command.args(["-o", "ro"]);
     }
     command.arg("--").arg(format!("{server}:{export}")).arg(at);
-    run(command)
+    run(command, limits::HELPER)
 }
 
 /// Unmounts an export; by force when its server does not answer.
@@ -41,7 +42,7 @@ pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) 
 pub(super) fn unmount_nfs(at: &Path) -> Result<(), String> {
     let mut command = Command::new("umount");
     command.arg("--").arg(at);
-    if run(command).is_ok() {
+    if run(command, limits::HELPER).is_ok() {
         return Ok(());
     }
     mounts::end_by_force(at).map_err(|error| error.to_string())

@@ -42,9 +42,7 @@ impl Machine {
         };
         match answer {
             Ok(Reply::Created { id, warnings }) => {
-                self.warn_all(&warnings);
-                self.create_retry.remove(container);
-                self.suffixed.remove(container);
+                self.create_worked(container, &warnings);
                 self.missing.remove(container);
                 self.image_users.remove(container);
                 // A restart counts once its container is made; a create that failed was none.
@@ -55,8 +53,7 @@ impl Machine {
                 if let Some(seen) = died {
                     self.crashes.advance(&crash_key, seen, now.mono);
                 }
-                let mut made = self.fresh(id, name, attempt, role);
-                made.uid.clone_from(&pod.uid);
+                let made = self.fresh(id, name, attempt, role);
                 self.tell_created(&made);
                 self.sizes.made(&made.id, size);
                 self.seen.all.push(made);
@@ -119,7 +116,7 @@ impl Machine {
             id,
             docker_name,
             key: self.key.clone(),
-            uid: String::new(),
+            uid: pod.map(|p| p.uid.clone()).unwrap_or_default(),
             role,
             attempt,
             state,
@@ -153,7 +150,10 @@ impl Machine {
         self.tell_of(made, words::created());
     }
 
-    pub(super) fn warn_all(&mut self, warnings: &[String]) {
+    /// Docker made what goes by this name: what held it up before counts no more.
+    pub(super) fn create_worked(&mut self, what: &str, warnings: &[String]) {
+        self.create_retry.remove(what);
+        self.suffixed.remove(what);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
             self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
         }

@@ -1,5 +1,5 @@
-//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer is applied to what is known at once; where it leaves
-//! a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
+//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer is applied to what
+//! is known at once; where it leaves a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
 
 use super::job::{Job, Retry};
 use super::look::cannot_run;

@@ -89,12 +89,8 @@ impl Machine {
         };
         match answer {
             Ok(Reply::Created { id, warnings }) => {
-                self.warn_all(&warnings);
-                self.create_retry.remove(labels::SANDBOX_NAME);
-                self.suffixed.remove(labels::SANDBOX_NAME);
-                let mut made = self.fresh(id, name, attempt, role);
-                made.uid.clone_from(&pod.uid);
-                self.seen.all.push(made);
+                self.create_worked(labels::SANDBOX_NAME, &warnings);
+                self.seen.all.push(self.fresh(id, name, attempt, role));
             }
             Ok(_) => self.odd(answer, "create", now),
             Err(error) => match error.refusal() {

@@ -56,6 +56,21 @@ fn the_dead_removed_by_hand_are_not_forgotten() {
     assert!(rig.running().contains("app#4"), "{:?}", rig.running());
 }
 
+/// What was made for a sandbox that died before the start takes no number with it.
+#[test]
+fn no_number_is_skipped_when_the_sandbox_dies_under_a_made_container() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(3, ms(200)));
+    rig.run(&app());
+    rig.pass_until("inspect app#0");
+    rig.engine.behave("app", Behaviour::default());
+    rig.pass_until("create app#1");
+    let id = rig.id("POD#0");
+    rig.by_hand(&Call::Kill { id, signal: "KILL".into() });
+    rig.pass(s(400));
+    assert_eq!(rig.running(), ["POD#1".to_owned(), "app#1".to_owned()].into(), "{:?}", rig.calls);
+}
+
 /// The names under which logs are told are those of what ran and was not removed yet.
 #[test]
 fn logs_are_told_from_start_to_removal() {
