@@ -2,15 +2,15 @@
 //! machine. `podkeeper drain` writes it, `podkeeper resume` removes it, the daemon reads it when it begins
 //! and on SIGHUP.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::clock::{Timestamp, boot_id};
 use crate::durable;
-use crate::limits;
+use crate::{limits, regular};
 
 /// Name of the marker in the root directory.
 const NAME: &str = "drained";
@@ -37,12 +37,10 @@ pub fn path(root_dir: &Path) -> PathBuf {
 #[must_use]
 pub fn read(root_dir: &Path) -> Option<Drain> {
     let path = path(root_dir);
-    let mut bytes = Vec::new();
-    let read = File::open(&path).and_then(|f| f.take(limits::DRAIN_BYTES).read_to_end(&mut bytes));
-    match read {
+    match regular::read(&path, limits::DRAIN_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => log::error!("{}: {error}; the node counts as drained", path.display()),
-        Ok(_) => match parse(&bytes) {
+        Ok(bytes) => match parse(&bytes) {
             Some(drain) if drain.boot.is_some() && drain.boot != boot_id() => return None,
             Some(drain) => return Some(drain),
             None => log::error!("{} is damaged; the node counts as drained", path.display()),
@@ -94,6 +92,17 @@ pub fn remove(root_dir: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_marker_holds_nobody_up() {
+        let dir = crate::cli::scratch("drain-pipe");
+        crate::regular::fifo(&path(&dir));
+        assert!(read(&dir).is_some(), "it counts as drained");
+        crate::regular::fifo(&path(&dir).with_extension(durable::BESIDE));
+        let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, boot: None };
+        assert_eq!(write(&dir, &drain).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads the pipe");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn what_is_written_is_read_again() {

@@ -1,10 +1,12 @@
 //! Files that are there whole or not at all, whenever the power fails: temp, fsync, rename, fsync of the
 //! directory. For what has to outlive the machine's boot; the status file lies on tmpfs and is only renamed.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Ending of a file that is being written.
 pub const BESIDE: &str = "tmp";
@@ -26,13 +28,23 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Opens a file to be written from its beginning: mode 0600, and no link in its place is followed.
+/// Opens a file to be written from its beginning: mode 0600, no link in its place is followed, and a pipe is
+/// not waited for.
 ///
 /// # Errors
-/// Those of the system.
+/// Those of the system; something else than a regular file stands there.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+    open_as(path, File::options().write(true).create(true).truncate(true))
+}
+
+/// The same, as these options say.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = options.mode(0o600).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn write_beside(beside: &Path, bytes: &[u8]) -> io::Result<()> {

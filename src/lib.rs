@@ -33,6 +33,7 @@ pub mod probe;
 pub mod program;
 pub mod qos;
 pub mod recorder;
+pub mod regular;
 pub mod requests;
 pub mod runtime;
 pub mod source;

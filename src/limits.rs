@@ -109,7 +109,9 @@ pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks in that time.
 pub const FORGET_LOOK: Duration = Duration::from_millis(20);
 /// Bytes of the marker of a drained node.
-pub const DRAIN_BYTES: u64 = 4096;
+pub const DRAIN_BYTES: usize = 4096;
+/// Bytes of a lock file: a process id.
+pub const LOCK_BYTES: usize = 64;
 /// How often `drain` and `resume` look how far the daemon is.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long a pod waits for others when it does not say so itself.
@@ -251,8 +253,10 @@ pub const TERMINATION_LOG_LINES: u32 = 80;
 
 // --- Network -------------------------------------------------------------------------------------
 
+/// Bytes of one setting of a slice, as systemd keeps it in a file.
+pub const UNIT_FILE: usize = 64 * 1024;
 /// Bytes of a file of the node (its hosts, its resolver settings) that are read.
-pub const NODE_FILE: u64 = 1024 * 1024;
+pub const NODE_FILE: usize = 1024 * 1024;
 
 // --- Back-off ------------------------------------------------------------------------------------
 

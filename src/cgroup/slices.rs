@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::limits;
 use crate::program;
+use crate::regular;
 
 /// Where systemd keeps what `set-property --runtime` told it.
 const CONTROL: &str = "/run/systemd/system.control";
@@ -91,7 +92,8 @@ impl Slices {
 /// `50-CPUShares.conf` holds the line `CPUShares=614`.
 fn has(directory: &Path, property: &str) -> bool {
     let Some((name, _)) = property.split_once('=') else { return false };
-    let text = fs::read_to_string(directory.join(format!("50-{name}.conf"))).unwrap_or_default();
+    let text =
+        regular::read_text(&directory.join(format!("50-{name}.conf")), limits::UNIT_FILE).unwrap_or_default();
     text.lines().any(|line| line == property)
 }
 

@@ -1,7 +1,7 @@
 //! `check`: what the daemon would say about these manifests. Nothing is run, nothing is written.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::object::{LocalObject, ObjectKey};
 use crate::order;
 use crate::pod::{PodKey, Source};
 use crate::policy::Policy;
+use crate::regular;
 use crate::source::hints::is_manifest_name;
 use crate::source::signature::{self, Verifier};
 use crate::source::{Problem, Severity};
@@ -115,12 +116,10 @@ impl Report {
 
     fn file(&mut self, path: &Path, node: &str) {
         // What cannot be read is no signature.
-        let beside = self.verifier.as_ref().and_then(|_| File::open(signature::beside(path)).ok());
-        self.signature = beside.and_then(|file| {
-            let mut bytes = Vec::new();
-            file.take(limits::SIGNATURE_BYTES as u64 + 1).read_to_end(&mut bytes).ok().map(|_| bytes)
-        });
-        match File::open(path) {
+        let beside = self.verifier.as_ref().map(|_| signature::beside(path));
+        self.signature = beside
+            .and_then(|path| regular::read_start(&path, limits::SIGNATURE_BYTES.saturating_add(1)).ok());
+        match regular::open(path) {
             Ok(file) => self.read(file, &path.to_string_lossy(), node),
             Err(error) => self.error(path, format!("cannot be read: {error}")),
         }
@@ -128,14 +127,10 @@ impl Report {
 
     fn read(&mut self, input: impl Read, path: &str, node: &str) {
         self.files += 1;
-        let mut bytes = Vec::new();
-        if let Err(error) = input.take(limits::MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes) {
-            return self.error(Path::new(path), format!("cannot be read: {error}"));
+        match regular::read_rest(input, limits::MANIFEST_BYTES) {
+            Ok(bytes) => self.decode(&bytes, path, node),
+            Err(error) => self.error(Path::new(path), format!("cannot be read: {error}")),
         }
-        if bytes.len() > limits::MANIFEST_BYTES {
-            return self.error(Path::new(path), format!("larger than {} bytes", limits::MANIFEST_BYTES));
-        }
-        self.decode(&bytes, path, node);
     }
 
     fn decode(&mut self, bytes: &[u8], path: &str, node: &str) {

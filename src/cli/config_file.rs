@@ -2,8 +2,6 @@
 //! the flag table does not know. Pure but for [`read`]. A field that is not known is an error, as in the
 //! kubelet's strict reading (spec/14): a limit that is misspelled must not be a limit that is missing.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use super::flags::{FLAGS, Flag, Id};
@@ -11,6 +9,7 @@ use super::parse::nearest;
 use crate::limits;
 use crate::manifest::node::{Data, Entry, Node, Place};
 use crate::manifest::yaml;
+use crate::regular;
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "podkeeper.dev/v1alpha1";
@@ -35,10 +34,7 @@ pub(super) struct Setting {
 
 /// Reads the file, if it is not too large.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let most = limits::MANIFEST_BYTES as u64 + 1;
-    let done = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    done.map(|_| bytes).map_err(|error| error.to_string())
+    regular::read(path, limits::MANIFEST_BYTES).map_err(|error| error.to_string())
 }
 
 /// All settings of a file, in the order they are written.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
-use crate::{limits, logging, sync, sys};
+use crate::{durable, limits, logging, regular, sync, sys};
 
 /// Name of the lock file in the root directory and in the run directory.
 const LOCK: &str = "lock";
@@ -237,13 +237,9 @@ fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
 fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
     fs::DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(unusable)?;
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(dir.join(LOCK))
-        .map_err(unusable)?;
+    let mut options = File::options();
+    let file = durable::open_as(&dir.join(LOCK), options.write(true).create(true).truncate(false));
+    let file = file.map_err(unusable)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             // For `forget`; whoever cannot be told can be told by hand.
@@ -260,7 +256,7 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
 pub fn holder(dir: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let inode = format!(":{}", fs::metadata(dir.join(LOCK)).ok()?.ino());
-    let pid = fs::read_to_string(dir.join(LOCK)).ok()?.trim().parse::<u32>().ok()?;
+    let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse::<u32>().ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let held = locks.lines().any(|line| {
         let mut words = line.split_whitespace().skip(1);

@@ -9,6 +9,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::limits;
+use crate::regular;
 
 /// Ends of the names that count, in the preload directory.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
@@ -37,12 +38,7 @@ impl Archive {
     /// # Errors
     /// It is no file, empty, or no archive at all; in words for the operator.
     pub fn open(path: &Path) -> Result<(Archive, Metadata), String> {
-        let at_path = path.metadata().map_err(|e| e.to_string())?;
-        // Before it is opened: that of a pipe would wait for a writer.
-        if !at_path.is_file() {
-            return Err(if at_path.is_dir() { "it is a directory" } else { "it is not a file" }.to_owned());
-        }
-        let mut file = File::open(path).map_err(|e| e.to_string())?;
+        let mut file = regular::open(path).map_err(|e| e.to_string())?;
         let meta = file.metadata().map_err(|e| e.to_string())?;
         let mut head = Vec::with_capacity(BLOCK);
         let block = u64::try_from(BLOCK).unwrap_or(u64::MAX);
@@ -279,7 +275,7 @@ mod tests {
         check(&[0; 2000], none);
         check(&tar()[..511], none);
         assert_eq!(Archive::open(&dir).err().as_deref(), Some("it is a directory"));
-        assert_eq!(Archive::open(Path::new("/dev/null")).err().as_deref(), Some("it is not a file"));
+        assert_eq!(Archive::open(Path::new("/dev/null")).err().as_deref(), Some("it is not a regular file"));
         assert!(Archive::open(&dir.join("gone")).is_err());
         fs::remove_dir_all(dir).unwrap();
     }

@@ -3,14 +3,14 @@
 //!
 //! The working directory is no such place, unlike the kubelet's: whose file lies there is an accident.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::credentials::{DockerConfig, Format};
 use crate::limits;
+use crate::regular;
 
 /// Looks the node's credentials up. Cheap when nothing changed: one look at each place.
 #[derive(Debug)]
@@ -105,15 +105,9 @@ fn open(
     if meta.mode() & 0o004 != 0 {
         warn(format!("{shown} holds credentials and everybody may read it: chmod 600 {shown}"));
     }
-    let most = u64::try_from(limits::CREDENTIALS_BYTES).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
-    let parsed = match read {
+    let parsed = match regular::read(path, limits::CREDENTIALS_BYTES) {
         Err(error) => Err(error.to_string()),
-        Ok(_) if bytes.len() > limits::CREDENTIALS_BYTES => {
-            Err(format!("it is larger than {} bytes", limits::CREDENTIALS_BYTES))
-        }
-        Ok(_) => DockerConfig::parse(&bytes, format),
+        Ok(bytes) => DockerConfig::parse(&bytes, format),
     };
     match parsed {
         Ok(config) => {

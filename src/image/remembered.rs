@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use crate::durable;
 use crate::limits;
+use crate::regular;
 
 /// When a file's content counts as the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +90,10 @@ fn checksum(bytes: &[u8]) -> String {
 /// # Errors
 /// In words for the operator: it cannot be read, or is damaged.
 pub fn read(path: &Path) -> Result<Memory, String> {
-    let most = u64::try_from(limits::PRELOAD_MEMORY_BYTES).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+    match regular::read(path, limits::PRELOAD_MEMORY_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Memory::new()),
         Err(error) => Err(error.to_string()),
-        Ok(_) => parse(&bytes).map_err(str::to_owned),
+        Ok(bytes) => parse(&bytes).map_err(str::to_owned),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Upstream: `pkg/kubelet/nodestatus/setters.go` (`NodeAddress`), `apimachinery/pkg/util/net/interface.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::path::Path;
 
 /// Addresses that are routed by the default route alone: reserved for documentation.
 const FAR: [(&str, &str); 2] = [("0.0.0.0:0", "198.51.100.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -16,15 +17,14 @@ pub fn of_node(given: &[IpAddr]) -> Vec<String> {
     if !given.is_empty() {
         return given.iter().map(IpAddr::to_string).collect();
     }
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |name: &str| std::fs::read_to_string(Path::new("/proc/net").join(name)).unwrap_or_default();
     let [four, six] = FAR.map(|(from, to)| {
         let socket = UdpSocket::bind(from).ok()?;
         socket.connect(to).ok()?;
         socket.local_addr().ok().map(|address| address.ip()).filter(is_global)
     });
-    let four =
-        four.or_else(|| first_four(&read("/proc/net/route"), &read("/proc/net/fib_trie")).map(IpAddr::V4));
-    let six = six.or_else(|| first_six(&read("/proc/net/if_inet6")).map(IpAddr::V6));
+    let four = four.or_else(|| first_four(&read("route"), &read("fib_trie")).map(IpAddr::V4));
+    let six = six.or_else(|| first_six(&read("if_inet6")).map(IpAddr::V6));
     four.into_iter().chain(six).map(|ip| ip.to_string()).collect()
 }
 

@@ -14,6 +14,7 @@ use super::resolver::{self, Resolver};
 use super::{NetworkConfig, Wanted, address};
 use crate::limits;
 use crate::recorder::{Words, words};
+use crate::regular;
 use crate::runtime::{CreateBody, HostConfig, Mount};
 use crate::termination::files::Files;
 
@@ -156,10 +157,9 @@ fn update(file: &mut File, content: &str) -> io::Result<()> {
 
 /// A file of the node; empty when there is none.
 fn text(path: &Path) -> String {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(limits::NODE_FILE).read_to_end(&mut bytes));
-    match read {
-        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+    // The rest of a longer one is left out.
+    match regular::read_start(path, limits::NODE_FILE) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => {
             log::debug!("{}: {error}", path.display());
             String::new()

@@ -4,8 +4,6 @@
 //! A file of its own, because counts change while no status does: `status.json` holds every pod, and is
 //! not to be written again for each probe that fails.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +15,7 @@ use super::ring::Kept;
 use super::{List, PodEvent, Subject, Weight};
 use crate::limits;
 use crate::pod::PodKey;
+use crate::regular;
 
 /// The file's name in the run directory.
 pub const NAME: &str = "events.json";
@@ -186,18 +185,11 @@ pub fn parse(bytes: &[u8]) -> Result<Events, String> {
 pub fn read(run_dir: &Path) -> Result<Events, String> {
     let path = run_dir.join(NAME);
     let failed = |why: String| format!("cannot read {}: {why}", path.display());
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Events::default()),
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(limits::EVENTS_FILE).unwrap_or(u64::MAX);
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| failed(e.to_string()))?;
-    if bytes.len() > limits::EVENTS_FILE {
-        return Err(failed(format!("larger than {} MiB", limits::EVENTS_FILE >> 20)));
+    match regular::read(&path, limits::EVENTS_FILE) {
+        Ok(bytes) => parse(&bytes).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Events::default()),
+        Err(error) => Err(failed(error.to_string())),
     }
-    parse(&bytes).map_err(failed)
 }
 
 /// What an earlier daemon wrote down since the machine booted, for the ring.

@@ -178,3 +178,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pipe_in_the_place_of_the_event_file_is_not_waited_for() {
+    let dir = crate::cli::scratch("events-pipe");
+    crate::regular::fifo(&dir.join(object::NAME));
+    let error = object::read(&dir).unwrap_err();
+    assert!(error.contains("it is not a regular file"), "{error}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -4,16 +4,14 @@
 //! fifo may wait for ever, and opening a device may do something.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-
 use crate::clock::Now;
 use crate::limits;
+use crate::regular;
 
 /// What identifies one state of a file without reading it. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +105,7 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path, limit: usize) -> io::Result<Reading> {
-        let file = open(path)?;
+        let file = regular::open(path)?;
         let Found::File(before) = found(&file.metadata()?) else {
             return Err(io::Error::other("is no longer a regular file"));
         };
@@ -117,17 +115,6 @@ impl Disk for RealDisk {
         let after = found(&file.metadata()?);
         Ok(Reading { content, stamp: (after == Found::File(before)).then_some(before) })
     }
-}
-
-/// Opens without waiting and, where allowed, without touching the access time: reading must not cause
-/// writes (invariant 6).
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
-        other => other,
-    };
-    Ok(File::from(opened?))
 }
 
 fn found(meta: &Metadata) -> Found {

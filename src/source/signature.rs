@@ -9,14 +9,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::from_utf8;
 
 use minisign_verify::{Error, PublicKey, Signature};
 
 use crate::limits;
+use crate::regular;
 
 /// Ending of a signature's file name or URL, behind a dot.
 pub const SUFFIX: &str = "minisig";
@@ -87,10 +86,8 @@ impl Verifier {
         let mut keys = Vec::new();
         for path in paths {
             let wrong = |why: String| format!("{}: {why}", path.display());
-            let mut text = String::new();
-            let limit = u64::try_from(limits::VERIFY_KEYS_BYTES).unwrap_or(u64::MAX);
-            let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-            file.take(limit).read_to_string(&mut text).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+            let text = regular::read_text(path, limits::VERIFY_KEYS_BYTES);
+            let text = text.map_err(|e| wrong(format!("cannot be read: {e}")))?;
             keys.extend(Verifier::parse(&text).map_err(wrong)?.keys);
         }
         if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys }) }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
@@ -18,6 +18,7 @@ use crate::durable;
 use crate::json::through_value;
 use crate::limits;
 use crate::order;
+use crate::regular;
 use crate::source::Problem;
 
 /// Name of the file in the run directory.
@@ -183,13 +184,7 @@ pub fn read(run_dir: &Path) -> Result<Status, ReadError> {
         io::ErrorKind::PermissionDenied => ReadError::Denied(path.clone()),
         _ => ReadError::Io(path.clone(), error),
     };
-    let file = File::open(&path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(limits::STATUS_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > limits::STATUS_BYTES {
-        let why = format!("larger than {} MiB", limits::STATUS_BYTES >> 20);
-        return Err(ReadError::Unreadable(path, why));
-    }
+    let bytes = regular::read(&path, limits::STATUS_BYTES).map_err(failed)?;
     parse(&bytes).map_err(|why| ReadError::Unreadable(path, why))
 }
 

@@ -360,7 +360,7 @@ impl Ready {
     }
 
     fn set(&self) -> Result<(), Trouble> {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let made = openat(&self.at, "ready", flags, Mode::from_raw_mode(0o640)).map(drop);
         made.map_err(io::Error::from).map_err(cannot("cannot write to", &self.path))
     }
@@ -384,9 +384,10 @@ fn host_path(path: &str, wanted: &str) -> Result<(), String> {
         "DirectoryOrCreate" if found.is_some() => is(FileType::Directory, "a directory"),
         "" | "DirectoryOrCreate" => {
             std::fs::create_dir_all(path).map_err(|error| format!("hostPath {path}: {error}"))?;
-            let opened = std::fs::File::open(path).map_err(|error| format!("hostPath {path}: {error}"))?;
-            fchmod(&opened, Mode::from_raw_mode(0o755))
-                .map_err(|error| format!("hostPath {path}: {}", io::Error::from(error)))
+            let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let made = rustix::fs::open(path, directory, Mode::empty())
+                .and_then(|opened| fchmod(&opened, Mode::from_raw_mode(0o755)));
+            made.map_err(|error| format!("hostPath {path}: {}", io::Error::from(error)))
         }
         "Directory" => is(FileType::Directory, "a directory"),
         "FileOrCreate" if found.is_none() => {

@@ -154,7 +154,7 @@ fn target(root: &Path, wanted: &SubPath, is_directory: bool) -> io::Result<Owned
             walk::make_below(parent.as_fd(), &[&index], PRIVATE)
         })
     } else {
-        let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let make = || openat(&parent, index.as_str(), flags, Mode::from_raw_mode(TARGET_FILE));
         match make() {
             Err(Errno::ISDIR) => {

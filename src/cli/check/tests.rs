@@ -59,7 +59,7 @@ fn what_cannot_be_read_is_an_error() {
     assert_eq!(
         lines,
         [
-            "DIR/big.yaml: error: larger than 1048576 bytes",
+            "DIR/big.yaml: error: cannot be read: it is larger than 1048576 bytes",
             "DIR/link.yaml: error: cannot be read: No such file or directory (os error 2)",
             "DIR/gone.yaml: error: cannot be read: No such file or directory (os error 2)",
         ]
@@ -209,4 +209,24 @@ fn what_is_wrong_with_manifests() {
     found.look_up();
     let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
     crate::cli::golden("cli/check-problems.txt", &(lines + &found.summary()));
+}
+
+#[test]
+fn a_pipe_is_neither_manifest_nor_signature() {
+    let dir = scratch("check-pipe");
+    let (manifest, pipe) = (dir.join("a.yaml"), dir.join("b.yaml"));
+    fs::write(&manifest, "apiVersion: v1\nkind: PodList\nitems: []\n").unwrap();
+    crate::regular::fifo(&signature::beside(&manifest));
+    crate::regular::fifo(&pipe);
+    let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature/node.pub");
+    let verifier = Verifier::load(&[key]).unwrap();
+    let mut report = Report { verifier: Some(Arc::new(verifier)), ..Report::default() };
+    report.visit(&manifest, "node1");
+    report.visit(&pipe, "node1");
+    let texts: Vec<&str> = report.problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["is not signed: there is no .minisig beside it", "cannot be read: it is not a regular file"]
+    );
+    fs::remove_dir_all(&dir).unwrap();
 }

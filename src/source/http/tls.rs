@@ -4,8 +4,7 @@
 //! stays in memory. No text here may hold a number that changes by itself (a time, an age): the loop logs
 //! every new text.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use crate::limits;
+use crate::regular;
 
 /// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older
 /// RHEL; BSDs and Alpine.
@@ -85,14 +85,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let limit = u64::try_from(limits::PEM_FILE).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    match read {
-        Ok(_) if bytes.len() >= limits::PEM_FILE => Err(format!("{} is too large", path.display())),
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
-    }
+    regular::read(path, limits::PEM_FILE)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// The TLS error inside an I/O error, in words.

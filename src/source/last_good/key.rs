@@ -4,7 +4,7 @@
 //! never made here: it may be late (unsealed by a TPM, on a file system in memory), and a new one in its
 //! place would lock everything out that was remembered.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::sealed::{KEY_BYTES, Key};
 use crate::durable;
+use crate::regular;
 
 /// Where the key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl KeyFile {
     pub fn read(&self) -> Result<Option<Key>, String> {
         let (KeyFile::Own(path) | KeyFile::Given(path)) = self;
         let what = |why: String| format!("the key file {}: {why}", path.display());
-        let file = match File::open(path) {
+        let file = match regular::open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => match self {
                 KeyFile::Own(_) => return Ok(None),
@@ -43,9 +44,6 @@ impl KeyFile {
             Err(e) => return Err(what(e.to_string())),
         };
         let meta = file.metadata().map_err(|e| what(e.to_string()))?;
-        if !meta.is_file() {
-            return Err(what("is not a regular file".to_owned()));
-        }
         if meta.permissions().mode() & 0o077 != 0 {
             log::warn!("{} may be read by others than its owner", path.display());
         }

@@ -15,8 +15,8 @@ mod sealed;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -28,6 +28,7 @@ use crate::durable;
 use crate::limits;
 use crate::order;
 use crate::pod::Source;
+use crate::regular;
 use crate::source::in_force::Version;
 
 /// Directory below the root directory.
@@ -363,11 +364,5 @@ fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).is_ok_and(|n| n <= limit) {
-        Ok(bytes)
-    } else {
-        Err(io::Error::other("it is too large"))
-    }
+    regular::read(path, usize::try_from(limit).unwrap_or(usize::MAX))
 }
