@@ -28,6 +28,8 @@ enum Run {
     Asked(Action),
     /// It sleeps until then.
     Sleeps(Mono),
+    /// Its container is being stopped, and it is not waited for any more.
+    GivenUp,
     /// It ended, well or not.
     Over,
     /// It ended, and what follows from that has been done.
@@ -86,8 +88,14 @@ impl Machine {
     }
 
     /// This container's postStart has not ended.
-    pub(super) fn in_post_start(&self, id: &str) -> bool {
-        matches!(self.hooks.get(id, HookKind::PostStart), Some(Run::Asked(_) | Run::Sleeps(_)))
+    fn in_post_start(&self, id: &str) -> bool {
+        matches!(self.hooks.get(id, HookKind::PostStart), Some(Run::Asked(_) | Run::Sleeps(_) | Run::GivenUp))
+    }
+
+    /// This container is not ready, whatever its probes say: its postStart has not ended, or has failed, and
+    /// it is being killed for that.
+    pub(super) fn unready_by_hook(&self, id: &str) -> bool {
+        self.in_post_start(id) || self.hooks.failed.contains(id)
     }
 
     /// Kills the containers whose postStart failed.
@@ -108,7 +116,11 @@ impl Machine {
                 return false;
             };
             // What has not ended by now has nothing to wait for it.
-            self.hooks.remove(id, HookKind::PostStart);
+            if let Some(run) = self.hooks.get_mut(id, HookKind::PostStart)
+                && matches!(run, Run::Asked(_) | Run::Sleeps(_))
+            {
+                *run = Run::GivenUp;
+            }
             self.begin(id, HookKind::PreStop, action, now);
         }
         let stop = self.stops.get(id).copied();
@@ -129,7 +141,7 @@ impl Machine {
                 return true;
             }
             Run::Settled => return false,
-            Run::Asked(_) | Run::Sleeps(_) | Run::Over => {}
+            Run::Asked(_) | Run::Sleeps(_) | Run::GivenUp | Run::Over => {}
         }
         // What it took is taken off, but for a little (spec/03 section 6): it counts from the signal, whose
         // turn may come later.

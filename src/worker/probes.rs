@@ -105,8 +105,7 @@ impl Machine {
     /// ready until a probe says otherwise (spec/05 section 7).
     pub(super) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = self.asked.results.clone();
-        // While its postStart runs, a container is not ready, whatever its probe says.
-        let hooked = self.seen.all.iter().filter(|c| self.in_post_start(&c.id));
+        let hooked = self.seen.all.iter().filter(|c| self.unready_by_hook(&c.id));
         let hooked: Vec<String> = hooked.map(|c| c.id.clone()).collect();
         let adopted = self.seen.all.iter().filter(|c| self.asked.adopted.contains(&c.id));
         for owned in adopted.filter(|c| c.uid == pod.uid && c.state.is_running()) {

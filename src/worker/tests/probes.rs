@@ -205,6 +205,30 @@ fn a_post_start_that_fails_kills_and_says_why_it_waits() {
 }
 
 #[test]
+fn a_container_whose_post_start_failed_is_not_ready_while_it_is_killed() {
+    let hooked = "{containers: [{name: app, lifecycle: {postStart: {exec: {command: [x]}}}, \
+        readinessProbe: {tcpSocket: {port: 80}}}]}";
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&pod(hooked));
+    rig.pass_until("start app#0");
+    rig.pass(s(1));
+    rig.probed("app#0", Kind::Readiness, Success);
+    rig.hook_ends("app#0", HookKind::PostStart, Err("no".into()));
+    rig.pass(s(1));
+    assert!(rig.running().contains("app#0"));
+    assert_eq!(rig.ready(), (Some(true), false, false));
+    // Nor does a probe say otherwise, nor the stop of its pod.
+    rig.probed("app#0", Kind::Readiness, Failure);
+    rig.probed("app#0", Kind::Readiness, Success);
+    assert_eq!(rig.ready(), (Some(true), false, false));
+    rig.wish(stop(None));
+    rig.pass(s(1));
+    assert!(rig.running().contains("app#0"));
+    assert_eq!(rig.ready(), (Some(true), false, false));
+}
+
+#[test]
 fn a_post_start_may_sleep() {
     let hooked =
         "{containers: [{name: app, lifecycle: {postStart: {sleep: {seconds: 20}}}}, {name: second}]}";
