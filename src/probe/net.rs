@@ -18,7 +18,7 @@ use super::tls::Session;
 pub enum Progress {
     /// Nothing more for now.
     Waits,
-    /// The server closed its side.
+    /// The server closed its side, or said under TLS that nothing more comes.
     Closed,
 }
 
@@ -119,11 +119,17 @@ impl Net {
                 Ok((n, _)) => {
                     taken = taken.saturating_add(n);
                     let bytes = chunk.get(..n).unwrap_or_default();
-                    match &mut self.tls {
+                    let heard = match &mut self.tls {
                         Some(session) => session.receive(bytes, into, &mut self.out)?,
-                        None => into.extend_from_slice(bytes),
-                    }
+                        None => {
+                            into.extend_from_slice(bytes);
+                            Progress::Waits
+                        }
+                    };
                     self.write()?;
+                    if heard == Progress::Closed {
+                        return Ok(Progress::Closed);
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Progress::Waits),
@@ -139,6 +145,8 @@ impl Net {
     fn write(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match send(&self.fd, &self.out, SendFlags::NOSIGNAL) {
+                // Nothing was taken: as if it were full.
+                Ok(0) => return Ok(()),
                 Ok(n) => _ = self.out.drain(..n.min(self.out.len())),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(()),
@@ -151,6 +159,12 @@ impl Net {
             }
         }
         Ok(())
+    }
+
+    /// What to poll, and whether for writing, too.
+    #[must_use]
+    pub fn polled(&self) -> (BorrowedFd<'_>, bool) {
+        (self.fd.as_fd(), self.wants_write())
     }
 
     /// Poll for writing, too.

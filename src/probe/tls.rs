@@ -1,6 +1,9 @@
 //! HTTPS without a certificate check: what a probe or a hook asks is whether the container answers, not who
-//! it is (spec/05 section 5; the kubelet does the same). Nothing but [`super::net`] may use this, and
+//! it is (as with the kubelet, `pkg/probe/http/http.go`). Nothing but [`super::net`] may use this, and
 //! nothing secret is ever sent over it.
+//!
+//! What must not happen here: a look for more where nothing more can come. One thread has all probes and hooks
+//! of the node, and what a server sends decides how often a loop goes round.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 
+use super::net::Progress;
 use crate::limits;
 
 /// Believes everything.
@@ -97,34 +101,50 @@ impl Session {
     }
 
     /// Takes bytes from the network; plain ones are appended to `into`, at most so many that a hostile
-    /// server cannot fill memory. `out` gets what is to be sent.
+    /// server cannot fill memory. `out` gets what is to be sent. [`Progress::Closed`]: the server has said
+    /// that nothing more comes, whether or not it closes the connection; what it sends after that is not
+    /// looked at.
     ///
     /// # Errors
     /// It is not TLS, or refuses us; in Go's words where users know them.
-    pub fn receive(&mut self, mut bytes: &[u8], into: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), String> {
+    pub fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        into: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, String> {
         let room = 5usize.saturating_sub(self.first.len());
         self.first.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
         while !bytes.is_empty() {
-            self.connection.read_tls(&mut bytes).map_err(|e| e.to_string())?;
+            // After the server's goodbye the library takes nothing more, and says so by 0.
+            if self.connection.read_tls(&mut bytes).map_err(|e| e.to_string())? == 0 {
+                return Ok(Progress::Closed);
+            }
             let processed = self.connection.process_new_packets();
             self.flush(out);
-            processed.map_err(|error| {
+            let state = processed.map_err(|error| {
                 if self.first == b"HTTP/" {
                     return PLAIN.to_owned();
                 }
                 format!("tls: {error}")
             })?;
-            let mut chunk = [0u8; 4096];
-            while let Ok(n) = self.connection.reader().read(&mut chunk) {
-                if n == 0 {
-                    break;
-                }
-                if into.len() < limits::TLS_BYTES {
-                    into.extend_from_slice(chunk.get(..n).unwrap_or_default());
-                }
+            self.take_plain(into);
+            if state.peer_has_closed() {
+                return Ok(Progress::Closed);
             }
         }
-        Ok(())
+        Ok(Progress::Waits)
+    }
+
+    /// What has been decrypted: no more than a record or two, for it is taken after each step.
+    fn take_plain(&mut self, into: &mut Vec<u8>) {
+        let mut chunk = [0u8; 4096];
+        while let Ok(n) = self.connection.reader().read(&mut chunk)
+            && n > 0
+        {
+            let room = limits::TLS_BYTES.saturating_sub(into.len()).min(n);
+            into.extend_from_slice(chunk.get(..room).unwrap_or_default());
+        }
     }
 
     /// Appends what is to be sent.
