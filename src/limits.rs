@@ -327,6 +327,14 @@ pub const PROBE_REDIRECTS: usize = 10;
 pub const PROBE_EXECS: usize = 8;
 /// An exec that runs longer than this is no longer being started.
 pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
+/// How long Docker may take to answer a call about a command of a probe or a hook, as with the kubelet
+/// (`--runtime-request-timeout`): this is no part of the probe's own time-out.
+pub const PROBE_DOCKER: Duration = Duration::from_secs(120);
+/// An answer of Docker that took longer comes from an engine that stood still: what it says about a command
+/// that is too slow is not believed at once.
+pub const PROBE_DOCKER_SLOW: Duration = Duration::from_secs(1);
+/// Bytes of a command's output that are read before others have their turn.
+pub const EXEC_TURN: usize = 32 * 1024;
 /// Commands of one probe that outlived their time-out and run still; with so many no further one is made.
 pub const PROBE_EXECS_LEFT: usize = 3;
 /// Host names waiting to be looked up.

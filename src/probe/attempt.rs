@@ -3,24 +3,30 @@
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use self::exec::Exec;
 use super::grpc::{self, Health};
 use super::http::{self, Next, Url};
 use super::net::{Net, Progress};
-use super::outcome::{self, Outcome};
+use super::outcome::Outcome;
 use super::spec::{Action, HookKind, HttpGet};
 use super::tls::{self, Tls};
 use crate::limits;
+use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;
 use crate::runtime::http1::Parser;
+
+mod exec;
 
 /// What attempts are made with.
 #[derive(Debug)]
 pub struct Kit {
     docker: Docker,
+    /// How long Docker may take to answer a call.
+    patience: Duration,
     /// Made on first use.
     tls: OnceCell<Result<Tls, String>>,
 }
@@ -29,7 +35,7 @@ impl Kit {
     /// Tools over this engine.
     #[must_use]
     pub fn new(docker: Docker) -> Kit {
-        Kit { docker, tls: OnceCell::new() }
+        Kit { docker, patience: limits::PROBE_DOCKER, tls: OnceCell::new() }
     }
 }
 
@@ -59,7 +65,8 @@ pub struct Attempt {
 #[derive(Debug)]
 enum Doing {
     Over(Outcome),
-    Exec { run: Box<Execution>, command: Vec<String> },
+    Exec(Box<Exec>),
+    Left { pending: Option<Pending>, text: String },
     Http(Box<Http>),
     Tcp { place: Place, net: Option<Net> },
     Grpc(Box<Grpc>),
@@ -113,9 +120,17 @@ impl Attempt {
         let now = Instant::now();
         let timeout = question.timeout.unwrap_or(limits::HOOK_HTTP);
         let doing = Doing::begin(question, timeout, kit).unwrap_or_else(Doing::Over);
-        let forever = question.timeout.is_none() && matches!(doing, Doing::Exec { .. });
-        let deadline = now.checked_add(timeout).filter(|_| !forever);
+        // The time of a command begins when Docker has started it.
+        let deadline = now.checked_add(timeout).filter(|_| !matches!(doing, Doing::Exec(_)));
         Attempt { doing, timeout, deadline }
+    }
+
+    /// No question to the container: commands of this probe outlived their time already, and `first` is the
+    /// oldest of them. Docker is asked whether that is still so; `text` is the failure then.
+    #[must_use]
+    pub fn of_left(kit: &Kit, first: &Execution, text: String) -> Attempt {
+        let doing = Doing::Left { pending: first.inspect(), text };
+        Attempt { doing, timeout: kit.patience, deadline: None }
     }
 
     /// Goes on as far as possible without waiting. Gives the outcome once it is there; also when time is
@@ -123,11 +138,8 @@ impl Attempt {
     pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
         let outcome = match &mut self.doing {
             Doing::Over(outcome) => Some(outcome.clone()),
-            Doing::Exec { run, .. } => run.advance().map(|result| match result {
-                Ok(done) if done.code == 0 => Outcome::Passed,
-                Ok(done) => Outcome::Failed(outcome::exec_output(&done.stdout, &done.stderr)),
-                Err(error) => Outcome::unknown(error.to_string()),
-            }),
+            Doing::Exec(exec) => exec.advance(kit),
+            Doing::Left { pending, text } => exec::left(pending.as_mut(), text),
             Doing::Http(http) => http.advance(kit),
             Doing::Tcp { place, net } => advance_tcp(place, net),
             Doing::Grpc(call) => call.advance(self.timeout),
@@ -139,7 +151,8 @@ impl Attempt {
     fn timed_out(&self) -> Outcome {
         match &self.doing {
             Doing::Over(outcome) => outcome.clone(),
-            Doing::Exec { command, .. } => Outcome::Failed(outcome::exec_timed_out(command, self.timeout)),
+            // They have no deadline here.
+            Doing::Exec(_) | Doing::Left { .. } => Outcome::unknown("the command's time is up"),
             Doing::Http(http) => http.timed_out(),
             Doing::Tcp { place, .. } => match place.socket() {
                 Some(address) => Outcome::Failed(format!("dial tcp {address}: i/o timeout")),
@@ -185,7 +198,7 @@ impl Attempt {
     #[must_use]
     pub fn into_running(self) -> Option<Box<Execution>> {
         match self.doing {
-            Doing::Exec { run, .. } if run.is_running() => Some(run),
+            Doing::Exec(exec) => exec.into_running(),
             _ => None,
         }
     }
@@ -193,20 +206,22 @@ impl Attempt {
     /// It runs a command.
     #[must_use]
     pub fn is_exec(&self) -> bool {
-        matches!(self.doing, Doing::Exec { .. })
+        matches!(self.doing, Doing::Exec(_))
     }
 
     /// What to poll, and whether for writing, too.
-    #[must_use]
-    pub fn fd(&self) -> Option<(BorrowedFd<'_>, bool)> {
-        let net = match &self.doing {
-            Doing::Over(_) => None,
-            Doing::Exec { run, .. } => return run.fd().map(|fd| (fd, run.wants_write())),
-            Doing::Http(http) => http.net.as_ref(),
-            Doing::Tcp { net, .. } => net.as_ref(),
-            Doing::Grpc(call) => Some(&call.net),
+    pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let fds = match &self.doing {
+            Doing::Over(_) => [None, None],
+            Doing::Exec(exec) => exec.fds(),
+            Doing::Left { pending, .. } => {
+                [pending.as_ref().and_then(|call| Some((call.fd()?, call.wants_write()))), None]
+            }
+            Doing::Http(http) => [http.net.as_ref().map(Net::polled), None],
+            Doing::Tcp { net: open, .. } => [open.as_ref().map(Net::polled), None],
+            Doing::Grpc(call) => [Some(call.net.polled()), None],
         };
-        net.map(|net| (net.as_fd(), net.wants_write()))
+        fds.into_iter().flatten()
     }
 
     /// Advance it then at the latest.
@@ -214,7 +229,10 @@ impl Attempt {
     pub fn wake(&self) -> Option<Instant> {
         let own = match &self.doing {
             Doing::Over(_) => Some(Instant::now()),
-            Doing::Exec { run, .. } => run.wake(),
+            Doing::Exec(exec) => exec.wake(),
+            Doing::Left { pending, .. } => {
+                Some(pending.as_ref().and_then(Pending::deadline).unwrap_or_else(Instant::now))
+            }
             _ => None,
         };
         [own, self.deadline].into_iter().flatten().min()
@@ -226,8 +244,9 @@ impl Doing {
     fn begin(question: &Question<'_>, timeout: Duration, kit: &Kit) -> Result<Doing, Outcome> {
         match question.action {
             Action::Exec(command) => {
-                let run = Execution::begin(&kit.docker, question.id, command, limits::PROBE_OUTPUT);
-                Ok(Doing::Exec { run: Box::new(run), command: command.clone() })
+                let timeout = question.timeout;
+                let exec = Exec::begin(kit, question.id, command, timeout, question.hook.is_some());
+                Ok(Doing::Exec(Box::new(exec)))
             }
             Action::Http(get) => {
                 let first = Url::first(get, question.address).map_err(Outcome::unknown)?;

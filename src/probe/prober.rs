@@ -296,11 +296,15 @@ impl Body {
     fn begin(&mut self, id: ProbeId) {
         let Some((target, probing)) = self.schedule.question(id) else { return };
         if let Action::Exec(command) = &probing.action {
-            let left = self.left.iter().filter(|(of, _)| *of == id).count();
-            if left >= limits::PROBE_EXECS_LEFT {
+            let mut left = self.left.iter().filter(|(of, _)| *of == id).map(|(_, run)| run);
+            let count = left.clone().count();
+            if count >= limits::PROBE_EXECS_LEFT
+                && let Some(first) = left.next()
+            {
                 let text = outcome::exec_timed_out(command, probing.timing.timeout);
-                let text = format!("{text} ({left} earlier ones still run, and no further one is made)");
-                return self.finished(id, &Outcome::Failed(text));
+                let text = format!("{text} ({count} earlier ones still run, and no further one is made)");
+                let attempt = Attempt::of_left(&self.kit, first, text);
+                return self.ask(Whom::Probe(id), attempt);
             }
         }
         let question = Question {
@@ -311,7 +315,10 @@ impl Body {
             hook: None,
         };
         let attempt = Attempt::begin(&question, &self.kit);
-        let whom = Whom::Probe(id);
+        self.ask(Whom::Probe(id), attempt);
+    }
+
+    fn ask(&mut self, whom: Whom, attempt: Attempt) {
         self.asking.push(Asking { whom, attempt, began: Instant::now(), name_asked: false });
     }
 
@@ -381,7 +388,7 @@ impl Body {
         let until = attempts.chain(left).chain(due).chain(room).min();
         let flags = |write| if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = vec![PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN)];
-        let asked = self.asking.iter().filter_map(|a| a.attempt.fd());
+        let asked = self.asking.iter().flat_map(|a| a.attempt.fds());
         let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
         fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
         let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));

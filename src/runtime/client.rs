@@ -204,6 +204,16 @@ impl Pending {
         Pending::Ready(Box::new(result))
     }
 
+    /// The same call, with this long from now to be answered.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Pending {
+        if let Pending::InFlight(InFlight(flight)) = &mut self {
+            let now = Instant::now();
+            flight.deadline = now.checked_add(time).unwrap_or(now);
+        }
+        self
+    }
+
     /// What to poll for reading; `None` when [`Pending::advance`] has something at once.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,11 +1,12 @@
 //! A command run in a container, from its creation to its exit code, advanced without blocking: how one
 //! thread has many of them under way. What a person runs goes through `docker::Docker::exec_start`.
 //!
-//! What must not happen here: output that grows without bound, or a stream that is left unread while the
-//! command runs (moby/moby#30311). Dropped before its end, it closes its connection; the command stays.
+//! What must not happen here: output that grows without bound, a stream that is left unread while the
+//! command runs (moby/moby#30311), or a turn that lasts as long as the command writes. Dropped before its end,
+//! it closes its connection; the command stays.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::body::ExecBody;
 use super::client::Pending;
@@ -36,6 +37,11 @@ pub struct Execution {
     docker: Docker,
     step: Step,
     limit: usize,
+    /// How long each call to Docker may take.
+    patience: Duration,
+    started: Option<Instant>,
+    /// There may be more to read at once.
+    more: bool,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
@@ -67,9 +73,16 @@ enum Step {
 }
 
 impl Execution {
-    /// Begins to run `command` in a container; `limit` bytes of each stream are kept.
+    /// Begins to run `command` in a container; `limit` bytes of each stream are kept. Docker has `patience`
+    /// to answer each call about it.
     #[must_use]
-    pub fn begin(docker: &Docker, container: &str, command: &[String], limit: usize) -> Execution {
+    pub fn begin(
+        docker: &Docker,
+        container: &str,
+        command: &[String],
+        limit: usize,
+        patience: Duration,
+    ) -> Execution {
         let body = ExecBody {
             attach_stdin: false,
             attach_stdout: true,
@@ -80,8 +93,11 @@ impl Execution {
         let pending = docker.begin(&Call::ExecCreate { id: container.to_owned(), body });
         Execution {
             docker: docker.clone(),
-            step: Step::Create(pending),
+            step: Step::Create(pending.within(patience)),
             limit,
+            patience,
+            started: None,
+            more: false,
             stdout: Vec::new(),
             stderr: Vec::new(),
         }
@@ -93,8 +109,32 @@ impl Execution {
         matches!(self.step, Step::Stream { .. })
     }
 
-    /// Goes on as far as possible without waiting. Gives the result once, when it is there.
+    /// When Docker said that it has started the command; `None` as long as it has not.
+    #[must_use]
+    pub fn started(&self) -> Option<Instant> {
+        self.started
+    }
+
+    /// Asks Docker how a command that [runs](Execution::is_running) is doing, beside its streams.
+    #[must_use]
+    pub fn inspect(&self) -> Option<Pending> {
+        let Step::Stream { id, .. } = &self.step else { return None };
+        Some(self.docker.begin(&Call::ExecInspect { id: id.clone() }).within(self.patience))
+    }
+
+    /// The command ended with this code, as somebody found out; what was read of its output so far goes with
+    /// it.
+    #[must_use]
+    pub fn ended(&mut self, code: i64) -> Executed {
+        self.step = Step::Over;
+        let stdout = std::mem::take(&mut self.stdout);
+        Executed { code, stdout, stderr: std::mem::take(&mut self.stderr) }
+    }
+
+    /// Goes on as far as possible without waiting, but reads no more than [`limits::EXEC_TURN`] bytes. Gives
+    /// the result once, when it is there.
     pub fn advance(&mut self) -> Option<Result<Executed, DockerError>> {
+        self.more = false;
         loop {
             let step = std::mem::replace(&mut self.step, Step::Over);
             match self.onward(step) {
@@ -103,11 +143,7 @@ impl Execution {
                     self.step = step;
                     return None;
                 }
-                Ok(Onward::End(code)) => {
-                    let stdout = std::mem::take(&mut self.stdout);
-                    let stderr = std::mem::take(&mut self.stderr);
-                    return Some(Ok(Executed { code, stdout, stderr }));
-                }
+                Ok(Onward::End(code)) => return Some(Ok(self.ended(code))),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -130,26 +166,19 @@ impl Execution {
                     Err(error)
                 }
                 Some(answer) => {
+                    self.started = Some(Instant::now());
                     let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body, false));
                     Ok(Onward::Go(Step::Stream { id, output }))
                 }
             },
-            Step::Stream { id, mut output } => loop {
-                let (into, bytes) = match output.next(&Wait::at_most(std::time::Duration::ZERO))? {
-                    Output::Idle => return Ok(Onward::Wait(Step::Stream { id, output })),
-                    Output::End => {
-                        let now = Instant::now();
-                        let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
-                        return Ok(Onward::Go(self.ask(id, until)));
-                    }
-                    Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => {
-                        (&mut self.stderr, bytes)
-                    }
-                    Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut self.stdout, bytes),
-                };
-                let room = self.limit.saturating_sub(into.len()).min(bytes.len());
-                into.extend_from_slice(bytes.get(..room).unwrap_or_default());
-            },
+            Step::Stream { id, mut output } => {
+                if self.read(&mut output)? {
+                    return Ok(Onward::Wait(Step::Stream { id, output }));
+                }
+                let now = Instant::now();
+                let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
+                Ok(Onward::Go(self.ask(id, until)))
+            }
             Step::Ask { id, mut pending, until } => match pending.advance() {
                 None => Ok(Onward::Wait(Step::Ask { id, pending, until })),
                 Some(Ok(Reply::Exec(detail))) => match detail.exit_code.filter(|_| !detail.running) {
@@ -174,22 +203,41 @@ impl Execution {
         }
     }
 
-    fn start(&self, id: String) -> Result<Step, DockerError> {
+    /// Reads what is there, within bounds. False at the end of the streams.
+    fn read(&mut self, output: &mut OutputStream) -> Result<bool, DockerError> {
+        let mut taken = 0usize;
+        while taken < limits::EXEC_TURN {
+            let (into, bytes) = match output.next(&Wait::at_most(Duration::ZERO))? {
+                Output::Idle => return Ok(true),
+                Output::End => return Ok(false),
+                Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => (&mut self.stderr, bytes),
+                Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut self.stdout, bytes),
+            };
+            taken = taken.saturating_add(bytes.len());
+            let room = self.limit.saturating_sub(into.len()).min(bytes.len());
+            into.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        }
+        self.more = true;
+        Ok(true)
+    }
+
+    fn start(&mut self, id: String) -> Result<Step, DockerError> {
         match &self.docker {
             Docker::Engine(client) => {
                 let exchange = Box::new(Exchange::begin(client, Some(Request::exec_start(&id, false)))?);
                 let now = Instant::now();
-                Ok(Step::Start { id, exchange, until: now.checked_add(limits::SHORT_CALL).unwrap_or(now) })
+                Ok(Step::Start { id, exchange, until: now.checked_add(self.patience).unwrap_or(now) })
             }
             Docker::Fake(_) => {
                 let output = Box::new(self.docker.exec_start(&id, false)?.output);
+                self.started = Some(Instant::now());
                 Ok(Step::Stream { id, output })
             }
         }
     }
 
     fn ask(&self, id: String, until: Instant) -> Step {
-        let pending = self.docker.begin(&Call::ExecInspect { id: id.clone() });
+        let pending = self.docker.begin(&Call::ExecInspect { id: id.clone() }).within(self.patience);
         Step::Ask { id, pending, until }
     }
 
@@ -224,7 +272,7 @@ impl Execution {
             },
             Step::Start { until, .. } => Some(*until),
             Step::Rest { at, .. } => Some(*at),
-            Step::Stream { .. } => None,
+            Step::Stream { .. } => self.more.then(Instant::now),
             Step::Over => None,
         }
     }

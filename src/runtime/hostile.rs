@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// The server. One script per connection, in the order in which they come.
-pub(super) struct Server {
+pub(crate) struct Server {
     directory: PathBuf,
     path: PathBuf,
     seen: Arc<Mutex<Vec<String>>>,
@@ -23,7 +23,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(scripts: Vec<Script>) -> Server {
+    pub(crate) fn start(scripts: Vec<Script>) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("pk-hostile-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(unique);
@@ -50,12 +50,12 @@ impl Server {
         Server { directory, path, seen, accepting: Some(accepting) }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The requests that came, after every script has come to its end.
-    pub(super) fn requests(mut self) -> Vec<String> {
+    pub(crate) fn requests(mut self) -> Vec<String> {
         self.accepting.take().unwrap().join().unwrap();
         self.seen.lock().unwrap().clone()
     }
@@ -68,7 +68,7 @@ impl Drop for Server {
 }
 
 /// Reads one request, notes its first line (without the protocol), and gives its body.
-pub(super) fn read_request(stream: &UnixStream) -> Vec<u8> {
+pub(crate) fn read_request(stream: &UnixStream) -> Vec<u8> {
     let mut reader = BufReader::with_capacity(1, stream);
     let line = |reader: &mut BufReader<&UnixStream>| {
         let mut line = String::new();
@@ -101,11 +101,11 @@ pub(super) fn read_request(stream: &UnixStream) -> Vec<u8> {
 }
 
 /// Says nothing until the client hangs up.
-pub(super) fn hold(stream: &UnixStream) {
+pub(crate) fn hold(stream: &UnixStream) {
     let _ = std::io::copy(&mut &*stream, &mut std::io::sink());
 }
 
 /// A plain good answer of an engine of API 1.41.
-pub(super) fn ok(body: &str) -> String {
+pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

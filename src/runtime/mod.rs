@@ -36,4 +36,4 @@ pub use body::*;
 pub use types::*;
 
 #[cfg(test)]
-mod hostile;
+pub(crate) mod hostile;

@@ -79,8 +79,8 @@ impl Body {
             match self.take(into)? {
                 _ if into.len() > before => return Ok(Read::Bytes),
                 Taken::End => return Ok(Read::End),
-                Taken::Some => continue,
-                Taken::Nothing => {}
+                // Framing without content is no reason to forget the time or the wake-up.
+                Taken::Some | Taken::Nothing => {}
             }
             if until.is_some_and(|at| at <= Instant::now()) {
                 return Ok(Read::Idle);
@@ -171,6 +171,8 @@ impl OutputStream {
     /// [`DockerError::Lost`] when the stream ends in the middle of a frame, [`DockerError::BadAnswer`]
     /// when the bytes are not frames.
     pub fn next(&mut self, wait: &Wait<'_>) -> Result<Output<'_>, DockerError> {
+        let until = wait.until();
+        let mut looked = false;
         let piece = loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let found = self.frames.next(rest);
@@ -180,6 +182,11 @@ impl OutputStream {
             }
             self.bytes.clear();
             self.at = 0;
+            // Frames without content could come for ever.
+            if looked && until.is_some_and(|at| at <= Instant::now()) {
+                return Ok(Output::Idle);
+            }
+            looked = true;
             match self.body.read(&mut self.bytes, wait)? {
                 Read::Bytes => {}
                 Read::Idle | Read::Woken => return Ok(Output::Idle),

@@ -8,6 +8,7 @@ use super::*;
 use crate::clock::System;
 use crate::config::Endpoint;
 
+mod exec;
 mod grpc;
 mod https;
 
@@ -26,7 +27,7 @@ fn ask_with(action: &Action, timeout: Duration, hook: Option<HookKind>) -> Outco
         if let Some(outcome) = attempt.advance(&kit) {
             return outcome;
         }
-        crate::runtime::connection::poll(attempt.fd().into_iter(), None, attempt.wake());
+        crate::runtime::connection::poll(attempt.fds(), None, attempt.wake());
     }
 }
 

@@ -1,0 +1,143 @@
+//! A command in a container as a question: when its time begins, and when it is up.
+//!
+//! Everything here goes through Docker, which may stand still for a while (stopped, overloaded, or booting
+//! with containers that live on). So nothing counts as failed but what Docker says: a command is too slow only
+//! once Docker has confirmed that it started it and that it runs still, and a command that Docker does not
+//! answer for is unknown. Otherwise one stall would kill every container whose liveness probe is a command.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use super::Kit;
+use crate::limits;
+use crate::probe::outcome::{self, Outcome};
+use crate::runtime::client::Pending;
+use crate::runtime::exec::{Executed, Execution};
+use crate::runtime::{DockerError, Reply};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Exec {
+    id: String,
+    command: Vec<String>,
+    run: Box<Execution>,
+    /// From the start that Docker confirmed; `None` for no end.
+    timeout: Option<Duration>,
+    /// It is a hook, which is run once: begun again as long as Docker cannot be reached.
+    hook: bool,
+    began: Instant,
+    /// Begun again then.
+    again: Option<Instant>,
+    /// Its time is up then, if Docker says that it runs still.
+    due: Option<Instant>,
+    /// Docker is asked whether it does, since then.
+    asked: Option<(Instant, Pending)>,
+}
+
+impl Exec {
+    pub fn begin(kit: &Kit, id: &str, command: &[String], timeout: Option<Duration>, hook: bool) -> Exec {
+        Exec {
+            id: id.to_owned(),
+            command: command.to_vec(),
+            run: Box::new(run(kit, id, command)),
+            timeout,
+            hook,
+            began: Instant::now(),
+            again: None,
+            due: None,
+            asked: None,
+        }
+    }
+
+    pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
+        let now = Instant::now();
+        if let Some(at) = self.again {
+            if now < at {
+                return None;
+            }
+            self.again = None;
+            *self.run = run(kit, &self.id, &self.command);
+        }
+        match self.run.advance() {
+            Some(Ok(done)) => return Some(ended(&done)),
+            Some(Err(DockerError::Unreachable(_))) if self.hook && now < later(self.began, kit.patience) => {
+                // Nothing of it was sent.
+                self.again = Some(later(now, limits::RECONNECT_MAX));
+                return None;
+            }
+            Some(Err(error)) => return Some(Outcome::unknown(error.to_string())),
+            None => {}
+        }
+        if !self.run.is_running() {
+            return None;
+        }
+        let due = *self.due.get_or_insert(later(self.run.started()?, self.timeout?));
+        if self.asked.is_none() && now >= due {
+            self.asked = self.run.inspect().map(|pending| (now, pending));
+        }
+        let (asked, pending) = self.asked.as_mut()?;
+        let answer = pending.advance()?;
+        let stalled = asked.elapsed() > limits::PROBE_DOCKER_SLOW;
+        self.asked = None;
+        match answer {
+            Ok(Reply::Exec(detail)) => match detail.exit_code.filter(|_| !detail.running) {
+                Some(code) => Some(ended(&self.run.ended(code))),
+                // Docker stood still, and may not have heard yet of an end that came meanwhile. One that is
+                // always slow is believed in the end.
+                None if stalled && now < later(self.began, kit.patience) => {
+                    self.due = Some(later(Instant::now(), self.timeout?));
+                    None
+                }
+                None => Some(Outcome::Failed(outcome::exec_timed_out(&self.command, self.timeout?))),
+            },
+            Ok(_) => Some(Outcome::unknown("exec inspect: an answer of another kind")),
+            Err(error) => Some(Outcome::unknown(error.to_string())),
+        }
+    }
+
+    pub fn into_running(self) -> Option<Box<Execution>> {
+        self.run.is_running().then_some(self.run)
+    }
+
+    pub fn fds(&self) -> [Option<(BorrowedFd<'_>, bool)>; 2] {
+        let asked = self.asked.as_ref().and_then(|(_, call)| Some((call.fd()?, call.wants_write())));
+        [self.run.fd().map(|fd| (fd, self.run.wants_write())), asked]
+    }
+
+    pub fn wake(&self) -> Option<Instant> {
+        if self.again.is_some() {
+            return self.again;
+        }
+        let asked = match &self.asked {
+            Some((_, call)) => Some(call.deadline().unwrap_or_else(Instant::now)),
+            // Before the first look at it, it is not known: the look comes with the start.
+            None => self.due,
+        };
+        [self.run.wake(), asked].into_iter().flatten().min()
+    }
+}
+
+/// A command of an earlier attempt, as Docker tells it; `text` is the failure if it runs still.
+pub(super) fn left(pending: Option<&mut Pending>, text: &str) -> Option<Outcome> {
+    let Some(pending) = pending else { return Some(Outcome::unknown("an earlier command is just ending")) };
+    Some(match pending.advance()? {
+        Ok(Reply::Exec(detail)) if detail.running => Outcome::Failed(text.to_owned()),
+        Ok(_) => Outcome::unknown("an earlier command is just ending"),
+        Err(error) => Outcome::unknown(error.to_string()),
+    })
+}
+
+fn run(kit: &Kit, id: &str, command: &[String]) -> Execution {
+    Execution::begin(&kit.docker, id, command, limits::PROBE_OUTPUT, kit.patience)
+}
+
+fn ended(done: &Executed) -> Outcome {
+    match done.code {
+        0 => Outcome::Passed,
+        _ => Outcome::Failed(outcome::exec_output(&done.stdout, &done.stderr)),
+    }
+}
+
+fn later(at: Instant, time: Duration) -> Instant {
+    at.checked_add(time).unwrap_or(at)
+}

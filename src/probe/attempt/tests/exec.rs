@@ -1,0 +1,188 @@
+//! Commands in containers, through a Docker that stalls in the middle of it.
+
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::probe::outcome;
+use crate::runtime::client::Client;
+use crate::runtime::hostile::{Server, hold, ok, read_request};
+
+/// The time-out of the probe: Docker is always slower than that.
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Ten time-outs: what has not failed by then is not counted as a failure.
+const LONG: Duration = Duration::from_secs(1);
+
+const RAW: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n";
+
+fn command() -> Action {
+    Action::Exec(vec!["test".into()])
+}
+
+fn begin(server: &Server) -> (Attempt, Kit) {
+    begin_with(server, limits::PROBE_DOCKER)
+}
+
+fn begin_with(server: &Server, patience: Duration) -> (Attempt, Kit) {
+    let kit = Kit { patience, ..Kit::new(Docker::Engine(Client::new(server.path()))) };
+    let action = command();
+    let question = Question { id: "c", address: None, action: &action, timeout: Some(TIMEOUT), hook: None };
+    (Attempt::begin(&question, &kit), kit)
+}
+
+/// What it has brought after this time.
+fn after(attempt: &mut Attempt, kit: &Kit, time: Duration) -> Option<Outcome> {
+    let until = Instant::now() + time;
+    loop {
+        let outcome = attempt.advance(kit);
+        if outcome.is_some() || Instant::now() >= until {
+            return outcome;
+        }
+        let next = attempt.wake().map_or(until, |at| at.min(until));
+        crate::runtime::connection::poll(attempt.fds(), None, Some(next));
+    }
+}
+
+/// Answers what comes before the exec's start.
+fn created(stream: &mut UnixStream) {
+    read_request(stream);
+    stream.write_all(ok("OK").as_bytes()).unwrap();
+    read_request(stream);
+    stream.write_all(ok(r#"{"Id":"e"}"#).as_bytes()).unwrap();
+    read_request(stream);
+}
+
+/// A Docker that starts the command, which writes nothing and goes on; and then answers the next connection
+/// with this.
+fn started(then: impl FnOnce(UnixStream) + Send + 'static) -> Server {
+    Server::start(vec![
+        Box::new(|mut stream| {
+            created(&mut stream);
+            stream.write_all(RAW).unwrap();
+            hold(&stream);
+        }),
+        Box::new(then),
+    ])
+}
+
+fn inspected(mut stream: UnixStream, answer: &str) {
+    read_request(&stream);
+    stream.write_all(ok(answer).as_bytes()).unwrap();
+    hold(&stream);
+}
+
+#[test]
+fn an_exec_that_docker_never_confirmed_is_unknown_and_not_failed() {
+    let silent = Server::start(vec![Box::new(|stream| hold(&stream))]);
+    let (mut attempt, kit) = begin(&silent);
+    assert_eq!(after(&mut attempt, &kit, LONG), None);
+    let made = Server::start(vec![Box::new(|mut stream| {
+        created(&mut stream);
+        hold(&stream);
+    })]);
+    let (mut attempt, kit) = begin(&made);
+    assert_eq!(after(&mut attempt, &kit, LONG), None);
+}
+
+#[test]
+fn a_docker_that_never_answers_is_given_up_as_unknown() {
+    let unknown = |server: Server| {
+        let (mut attempt, kit) = begin_with(&server, TIMEOUT);
+        let outcome = after(&mut attempt, &kit, PATIENCE);
+        assert!(matches!(outcome, Some(Outcome::Errored { state: "unknown", .. })), "{outcome:?}");
+    };
+    unknown(Server::start(vec![Box::new(|stream| hold(&stream))]));
+    unknown(Server::start(vec![Box::new(|mut stream| {
+        created(&mut stream);
+        hold(&stream);
+    })]));
+    unknown(started(|stream| hold(&stream)));
+}
+
+/// A hook is run once, so one that Docker was never told of is not lost.
+#[test]
+fn a_hook_waits_until_docker_can_be_reached() {
+    let server = Server::start(vec![
+        Box::new(drop),
+        Box::new(|mut stream| {
+            created(&mut stream);
+            stream.write_all(RAW).unwrap();
+        }),
+        Box::new(|stream| inspected(stream, r#"{"Running": false, "ExitCode": 0}"#)),
+    ]);
+    let kit = Kit::new(Docker::Engine(Client::new(server.path())));
+    let action = command();
+    let hook = Some(HookKind::PostStart);
+    let question = Question { id: "c", address: None, action: &action, timeout: None, hook };
+    let mut attempt = Attempt::begin(&question, &kit);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+}
+
+#[test]
+fn a_command_counts_as_too_slow_only_once_docker_says_that_it_runs() {
+    let server = started(|stream| hold(&stream));
+    let (mut attempt, kit) = begin(&server);
+    assert_eq!(after(&mut attempt, &kit, LONG), None, "Docker does not answer");
+    let server = started(|stream| inspected(stream, r#"{"Running": true, "ExitCode": null}"#));
+    let (mut attempt, kit) = begin(&server);
+    let text = outcome::exec_timed_out(&["test".into()], TIMEOUT);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Failed(text)));
+    // Its end was not heard of.
+    for (code, expected) in [(0, Outcome::Passed), (1, failed(""))] {
+        let answer = format!(r#"{{"Running": false, "ExitCode": {code}}}"#);
+        let server = started(move |stream| inspected(stream, &answer));
+        let (mut attempt, kit) = begin(&server);
+        assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(expected));
+    }
+}
+
+#[test]
+fn a_stall_of_docker_only_delays() {
+    let server = Server::start(vec![
+        Box::new(|mut stream| {
+            thread::sleep(TIMEOUT * 3);
+            created(&mut stream);
+            thread::sleep(TIMEOUT * 3);
+            stream.write_all(RAW).unwrap();
+        }),
+        Box::new(|stream| inspected(stream, r#"{"Running": false, "ExitCode": 0}"#)),
+    ]);
+    let (mut attempt, kit) = begin(&server);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+}
+
+#[test]
+fn a_command_that_never_stops_writing_is_read_a_little_at_a_time() {
+    let (started, start) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let (full, filled) = std::sync::mpsc::channel();
+    let server = Server::start(vec![Box::new(move |mut stream| {
+        created(&mut stream);
+        started.send(()).unwrap();
+        goes.recv().unwrap();
+        // As much as fits.
+        stream.set_nonblocking(true).unwrap();
+        let frame = [&[1, 0, 0, 0, 0, 0, 16, 0][..], &[b'x'; 4096]].concat();
+        stream.write_all(RAW).unwrap();
+        while stream.write_all(&frame).is_ok() {}
+        stream.set_nonblocking(false).unwrap();
+        full.send(()).unwrap();
+        hold(&stream);
+    })]);
+    let action = command();
+    let kit = Kit::new(Docker::Engine(Client::new(server.path())));
+    let question = Question { id: "c", address: None, action: &action, timeout: None, hook: None };
+    let mut attempt = Attempt::begin(&question, &kit);
+    while start.try_recv().is_err() {
+        assert_eq!(after(&mut attempt, &kit, Duration::from_millis(1)), None);
+    }
+    go.send(()).unwrap();
+    filled.recv_timeout(PATIENCE).unwrap();
+    let waiting = |attempt: &Attempt| rustix::io::ioctl_fionread(attempt.fds().next().unwrap().0).unwrap();
+    let before = waiting(&attempt);
+    assert_eq!(attempt.advance(&kit), None);
+    let taken = before - waiting(&attempt);
+    assert!(before > 100_000 && taken > 0 && taken <= 50_000, "{taken} of {before}");
+    assert!(attempt.wake().is_some_and(|at| at <= Instant::now()), "it goes on at once");
+}
