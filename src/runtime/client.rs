@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Idle, Polled, poll};
-use super::exchange::{Exchange, Goal};
+use super::exchange::{Answer, Exchange, Goal};
 use super::reply::{self, Form};
 use super::request::Request;
 use super::types::{Call, DockerError, Reply};
@@ -89,13 +89,37 @@ impl Client {
     pub(super) fn open(&self, request: Request) -> Result<(Exchange, Vec<u8>), DockerError> {
         let (mut exchange, deadline) = self.exchange(Some(request))?;
         let answer = complete(&mut exchange, Goal::Head, deadline)?;
-        if answer.head.status >= 300 {
-            let error = super::refusal::refusal(answer.head.status, &answer.body);
-            self.note(&error);
-            exchange.finish();
-            return Err(error);
+        self.judge(exchange, answer)
+    }
+
+    /// Sends a request to the last byte and does not wait for its answer. When that was there already, what
+    /// of its body was read is given, too.
+    ///
+    /// # Errors
+    /// As a short call, for the time until it is sent.
+    pub(super) fn send(&self, request: Request) -> Result<(Exchange, Option<Vec<u8>>), DockerError> {
+        let (mut exchange, deadline) = self.exchange(Some(request))?;
+        loop {
+            match exchange.advance(Goal::Head)? {
+                Some(answer) => {
+                    return self.judge(exchange, answer).map(|(exchange, begun)| (exchange, Some(begun)));
+                }
+                None if exchange.is_sent() => return Ok((exchange, None)),
+                None if Instant::now() >= deadline => return Err(timeout(&exchange)),
+                None => wait_for(&exchange, deadline),
+            }
         }
-        Ok((exchange, answer.body))
+    }
+
+    /// A refusal is an error.
+    fn judge(&self, exchange: Exchange, answer: Answer) -> Result<(Exchange, Vec<u8>), DockerError> {
+        if answer.head.status < 300 {
+            return Ok((exchange, answer.body));
+        }
+        let error = super::refusal::refusal(answer.head.status, &answer.body);
+        self.note(&error);
+        exchange.finish();
+        Err(error)
     }
 
     fn exchange(&self, request: Option<Request>) -> Result<(Exchange, Instant), DockerError> {
@@ -151,11 +175,7 @@ impl Client {
 }
 
 /// Waits for an exchange, at most until `deadline`.
-fn complete(
-    exchange: &mut Exchange,
-    goal: Goal,
-    deadline: Instant,
-) -> Result<super::exchange::Answer, DockerError> {
+fn complete(exchange: &mut Exchange, goal: Goal, deadline: Instant) -> Result<Answer, DockerError> {
     loop {
         if let Some(answer) = exchange.advance(goal)? {
             return Ok(answer);
@@ -163,8 +183,12 @@ fn complete(
         if Instant::now() >= deadline {
             return Err(timeout(exchange));
         }
-        poll(std::iter::once((exchange.as_fd(), exchange.wants_write())), None, Some(deadline));
+        wait_for(exchange, deadline);
     }
+}
+
+fn wait_for(exchange: &Exchange, deadline: Instant) {
+    poll(std::iter::once((exchange.as_fd(), exchange.wants_write())), None, Some(deadline));
 }
 
 /// A call that never left may be made again; of any other, nobody knows.

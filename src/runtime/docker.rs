@@ -114,8 +114,8 @@ impl Docker {
     /// `auth` the ready value of `X-Registry-Auth`; `told` is told Docker's messages as they come.
     ///
     /// # Errors
-    /// [`DockerError::Refused`] with Docker's text, [`DockerError::Timeout`] without progress,
-    /// [`DockerError::Lost`] when woken or broken off.
+    /// [`DockerError::Refused`] with Docker's text, [`DockerError::Stalled`] without progress (or
+    /// [`DockerError::Timeout`], when Docker itself is stuck), [`DockerError::Lost`] when woken or broken off.
     pub fn pull(
         &self,
         image: &str,
@@ -148,11 +148,14 @@ impl Docker {
     /// A container's log; `tty` as in [`super::types::ContainerDetail::tty`].
     ///
     /// # Errors
-    /// As a short call.
+    /// As a short call; a refusal to follow it comes with the first read.
     pub fn logs(&self, id: &str, options: &LogOptions, tty: bool) -> Result<OutputStream, DockerError> {
         match self {
             Docker::Engine(client) => {
-                let (body, begun) = Body::open(client, Request::logs(id, options))?;
+                let request = Request::logs(id, options);
+                // One that is followed may have nothing to say for hours.
+                let open = if options.follow { Body::ask } else { Body::open };
+                let (body, begun) = open(client, request)?;
                 Ok(OutputStream::new(body, begun, tty))
             }
             Docker::Fake(fake) => {

@@ -98,6 +98,12 @@ impl Exchange {
         self.sent < self.out.len()
     }
 
+    /// The request itself has been taken by the socket to its end.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        !self.pinging && !self.wants_write()
+    }
+
     /// Docker cannot have seen the request itself.
     #[must_use]
     pub fn is_unsent(&self) -> bool {

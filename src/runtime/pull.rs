@@ -18,12 +18,13 @@ use crate::image::progress::Message;
 use crate::limits;
 
 /// Pulls `image`. `told` is told each message of Docker as it comes. `wait` is the progress
-/// deadline: the longest time without any byte, and a wake-up that gives the pull up. Once Docker
-/// extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
+/// deadline: the longest time without any byte, from the request on, and a wake-up that gives the pull up.
+/// Once Docker extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
 /// [`DockerError::Refused`] with Docker's text, also when it came inside the stream;
-/// [`DockerError::Timeout`] when nothing moved; [`DockerError::Lost`] when it was given up or broke.
+/// [`DockerError::Stalled`] when nothing moved, [`DockerError::Timeout`] when Docker answers nothing else
+/// either; [`DockerError::Lost`] when it was given up or broke.
 pub(super) fn pull(
     client: &Client,
     image: &str,
@@ -31,12 +32,19 @@ pub(super) fn pull(
     wait: &Wait<'_>,
     told: &mut dyn FnMut(&Message<'_>),
 ) -> Result<(), DockerError> {
-    let (body, begun) = Body::open(client, Request::pull(image, auth))?;
+    let (body, begun) = Body::ask(client, Request::pull(image, auth))?;
     let mut messages = Messages::new(body, begun, format!("pull of {image}"));
     let mut wait = *wait;
-    while let Some(message) = messages.next(&wait)? {
+    let mut extracts = false;
+    loop {
+        let message = match messages.next(&wait)? {
+            Next::Message(message) => message,
+            Next::End => return Ok(()),
+            Next::Stalled => return Err(whose_silence(client, extracts, stall(&messages.what, &wait))),
+        };
         let Some(status) = message.get("status").and_then(Value::as_str) else { continue };
         if status.starts_with("Extracting") {
+            extracts = true;
             wait = patient(&wait);
         }
         let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -44,7 +52,15 @@ pub(super) fn pull(
         let (current, total) = (bytes("/progressDetail/current"), bytes("/progressDetail/total"));
         told(&Message { id, status, current, total });
     }
-    Ok(())
+}
+
+/// A pull that does not move says so whose fault it is: Docker's, when it answers nothing else either.
+fn whose_silence(client: &Client, extracts: bool, stall: String) -> DockerError {
+    match client.ping() {
+        Err(_) => DockerError::Timeout(stall),
+        Ok(_) if extracts => DockerError::Stalled(format!("{stall} (Docker itself answers)")),
+        Ok(_) => DockerError::Stalled(format!("{stall}: the registry sends nothing (Docker itself answers)")),
+    }
 }
 
 /// Sends an image archive and answers the names (or ids) Docker gave its images. `wait` is the progress
@@ -69,7 +85,13 @@ pub(super) fn load(
     }
     let mut messages = Messages::new(Body::of(exchange), answer.body, "image load".to_owned());
     let mut names = Vec::new();
-    while let Some(message) = messages.next(&patient(wait))? {
+    let wait = patient(wait);
+    loop {
+        let message = match messages.next(&wait)? {
+            Next::Message(message) => message,
+            Next::End => return Ok(names),
+            Next::Stalled => return Err(stalled("image load", &wait)),
+        };
         let text = message.get("stream").and_then(Value::as_str).unwrap_or_default();
         let name = text.strip_prefix("Loaded image: ").or_else(|| text.strip_prefix("Loaded image ID: "));
         if let Some(name) = name
@@ -78,7 +100,6 @@ pub(super) fn load(
             names.push(name.trim().to_owned());
         }
     }
-    Ok(names)
 }
 
 /// Sends the archive in chunks. An answer that comes before its end ends the upload: Docker has read all
@@ -129,9 +150,13 @@ fn patient<'a>(wait: &Wait<'a>) -> Wait<'a> {
     Wait { timeout: wait.timeout.map(|t| t.max(limits::PULL_EXTRACT)), ..*wait }
 }
 
+fn stall(what: &str, wait: &Wait<'_>) -> String {
+    format!("{what}: no progress in {} s", wait.timeout.unwrap_or_default().as_secs())
+}
+
+/// A load waits for nobody but Docker.
 fn stalled(what: &str, wait: &Wait<'_>) -> DockerError {
-    let seconds = wait.timeout.unwrap_or_default().as_secs();
-    DockerError::Timeout(format!("{what}: no progress in {seconds} s"))
+    DockerError::Timeout(stall(what, wait))
 }
 
 fn given_up(what: &str) -> DockerError {
@@ -146,6 +171,14 @@ struct Messages {
     what: String,
 }
 
+/// What a wait for the next message brought.
+enum Next {
+    Message(Value),
+    /// Success: nothing else ends without an error.
+    End,
+    Stalled,
+}
+
 impl Messages {
     fn new(body: Body, begun: Vec<u8>, what: String) -> Messages {
         let mut lines = Lines::default();
@@ -153,8 +186,7 @@ impl Messages {
         Messages { body, lines, ended: false, what }
     }
 
-    /// The next message that is no error; `None` at the end, which alone means success.
-    fn next(&mut self, wait: &Wait<'_>) -> Result<Option<Value>, DockerError> {
+    fn next(&mut self, wait: &Wait<'_>) -> Result<Next, DockerError> {
         loop {
             let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
             match self.lines.next(self.ended).map_err(bad)? {
@@ -163,16 +195,16 @@ impl Messages {
                         |at: &str| message.pointer(at).and_then(Value::as_str).filter(|t| !t.is_empty());
                     return match text("/errorDetail/message").or_else(|| text("/error")) {
                         Some(error) => Err(refused(200, error.to_owned())),
-                        None => Ok(Some(message)),
+                        None => Ok(Next::Message(message)),
                     };
                 }
-                None if self.ended => return Ok(None),
+                None if self.ended => return Ok(Next::End),
                 None => {}
             }
             match self.body.read(self.lines.space(), wait)? {
                 Read::Bytes => {}
                 Read::End => self.ended = true,
-                Read::Idle => return Err(stalled(&self.what, wait)),
+                Read::Idle => return Ok(Next::Stalled),
                 Read::Woken => return Err(given_up(&self.what)),
             }
         }

@@ -13,6 +13,7 @@ use super::connection::{Connection, Polled, Wait, poll, poll_write};
 use super::exchange::{Exchange, Goal};
 use super::frames::{Frames, StreamKind};
 use super::http1::Parser;
+use super::refusal::refusal;
 use super::reply::exit_code;
 use super::request::Request;
 use super::types::DockerError;
@@ -23,7 +24,19 @@ use crate::limits;
 pub struct Body {
     connection: Arc<Connection>,
     parser: Parser,
+    stage: Stage,
     what: String,
+}
+
+/// What is known of an answer.
+#[derive(Debug)]
+enum Stage {
+    /// The head has not come.
+    Asked,
+    /// It says that what follows is wanted.
+    Good,
+    /// It says no, and why is read.
+    Refused(u16, Vec<u8>),
 }
 
 /// What a read brought.
@@ -46,6 +59,22 @@ impl Body {
         Ok((Body::of(exchange), begun))
     }
 
+    /// Sends `request`, and leaves its head to be read with the rest: Docker sends none before it has
+    /// something to say, which for a pull is when the registry has answered. A refusal comes out of
+    /// [`Body::read`].
+    pub(super) fn ask(client: &Client, request: Request) -> Result<(Body, Vec<u8>), DockerError> {
+        let (exchange, early) = client.send(request)?;
+        match early {
+            Some(begun) => Ok((Body::of(exchange), begun)),
+            None => {
+                let what = exchange.what().to_owned();
+                let (connection, parser) = exchange.into_parts();
+                let connection = Arc::new(connection);
+                Ok((Body { connection, parser, stage: Stage::Asked, what }, Vec::new()))
+            }
+        }
+    }
+
     /// The rest of an exchange whose head has been read. A connection that was upgraded is raw from here.
     pub(super) fn of(exchange: Exchange) -> Body {
         let what = exchange.what().to_owned();
@@ -55,7 +84,7 @@ impl Body {
             // The bound of an ordinary answer does not hold for a stream.
             _ => parser.unbound(),
         }
-        Body { connection: Arc::new(connection), parser, what }
+        Body { connection: Arc::new(connection), parser, stage: Stage::Good, what }
     }
 
     /// A body that is all that comes over `socket`: how an engine in this process feeds a stream.
@@ -64,14 +93,14 @@ impl Body {
     /// The descriptor is no socket.
     pub fn over(socket: OwnedFd, what: &str) -> Result<Body, DockerError> {
         let connection = Arc::new(Connection::over(socket)?);
-        Ok(Body { connection, parser: Parser::raw(), what: what.to_owned() })
+        Ok(Body { connection, parser: Parser::raw(), stage: Stage::Good, what: what.to_owned() })
     }
 
     /// Appends what comes next to `into`.
     ///
     /// # Errors
     /// [`DockerError::Lost`] when the answer ends too early, [`DockerError::BadAnswer`] when it is not
-    /// HTTP.
+    /// HTTP; [`DockerError::Refused`] when its head was left to be read here and says no.
     pub fn read(&mut self, into: &mut Vec<u8>, wait: &Wait<'_>) -> Result<Read, DockerError> {
         let until = wait.until();
         let before = into.len();
@@ -97,21 +126,46 @@ impl Body {
 
     fn take(&mut self, into: &mut Vec<u8>) -> Result<Taken, DockerError> {
         if self.parser.is_done() {
-            return Ok(Taken::End);
+            return match &self.stage {
+                Stage::Asked | Stage::Good => Ok(Taken::End),
+                Stage::Refused(status, why) => Err(refusal(*status, why)),
+            };
         }
         let mut chunk = [0u8; limits::HTTP_READ];
         match self.connection.receive(&mut chunk) {
             Ok(None) => Ok(Taken::Nothing),
-            Ok(Some(0)) if self.parser.finish() => Ok(Taken::End),
+            // What it comes to is told when it is looked at again.
+            Ok(Some(0)) if self.parser.finish() => Ok(Taken::Some),
             Ok(Some(0)) => Err(self.lost("Docker closed it")),
             Ok(Some(n)) => {
-                let input = chunk.get(..n).unwrap_or_default();
-                let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
-                self.parser.feed(input, into).map_err(bad)?;
+                self.feed(chunk.get(..n).unwrap_or_default(), into)?;
                 Ok(Taken::Some)
             }
             Err(errno) => Err(self.lost(&errno.to_string())),
         }
+    }
+
+    fn feed(&mut self, input: &[u8], into: &mut Vec<u8>) -> Result<(), DockerError> {
+        let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
+        match &mut self.stage {
+            Stage::Good => _ = self.parser.feed(input, into).map_err(bad)?,
+            Stage::Refused(_, why) => _ = self.parser.feed(input, why).map_err(bad)?,
+            Stage::Asked => {
+                let mut begun = Vec::new();
+                self.parser.feed(input, &mut begun).map_err(bad)?;
+                match self.parser.head().map(|head| head.status) {
+                    None => {}
+                    Some(status) if status >= 300 => self.stage = Stage::Refused(status, begun),
+                    Some(_) => {
+                        self.stage = Stage::Good;
+                        // As in `of`: it is a stream from here.
+                        self.parser.unbound();
+                        into.append(&mut begun);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn lost(&self, why: &str) -> DockerError {

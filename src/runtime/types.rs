@@ -192,6 +192,8 @@ pub enum DockerError {
     Unreachable(String),
     /// No answer in time. Docker may have carried it out: look before calling again.
     Timeout(String),
+    /// A long call does not move, and Docker waits for somebody else: the text says all.
+    Stalled(String),
     /// The connection broke after the request was sent. Docker may have carried it out.
     Lost(String),
     /// The answer is not HTTP, not JSON, or past a bound.
@@ -263,6 +265,7 @@ impl fmt::Display for DockerError {
         match self {
             DockerError::Unreachable(why) => write!(f, "Docker is not reachable: {why}"),
             DockerError::Timeout(what) => write!(f, "Docker did not answer in time: {what}"),
+            DockerError::Stalled(why) => f.write_str(why),
             DockerError::Lost(why) => write!(f, "connection to Docker lost: {why}"),
             DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {why}"),
             DockerError::Version(why) => f.write_str(why),

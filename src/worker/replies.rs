@@ -106,7 +106,13 @@ impl Machine {
                 | Job::Remove { .. },
                 _,
             ) => false,
-            (_, DockerError::Timeout(_) | DockerError::Lost(_) | DockerError::BadAnswer(_)) => {
+            (
+                _,
+                DockerError::Timeout(_)
+                | DockerError::Stalled(_)
+                | DockerError::Lost(_)
+                | DockerError::BadAnswer(_),
+            ) => {
                 self.undo(job, now);
                 self.docker_trouble(error.to_string(), now);
                 true

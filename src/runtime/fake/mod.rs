@@ -160,7 +160,7 @@ impl Fake {
         let takes = self.with(|state| state.pull(reference, now))?;
         if let Some(most) = at_most.filter(|most| *most < takes) {
             thread::sleep(most);
-            return Err(DockerError::Timeout(format!("pull of {reference}: no progress for {most:?}")));
+            return Err(DockerError::Stalled(format!("pull of {reference}: no progress for {most:?}")));
         }
         if !takes.is_zero() {
             thread::sleep(takes);

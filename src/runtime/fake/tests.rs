@@ -952,7 +952,7 @@ fn a_pull_takes_its_time_and_is_given_up() {
     assert_eq!(fake.pull("x:1", None), Ok(()));
     fake.with(|state| state.script_pull("y:1", Pull::Takes(millis(5))));
     let given_up = fake.pull("y:1", Some(millis(1)));
-    assert!(matches!(given_up, Err(DockerError::Timeout(_))));
+    assert!(matches!(given_up, Err(DockerError::Stalled(_))));
     let inspect = Call::ImageInspect { image: "y:1".into() };
     assert!(fake.perform(&inspect).is_err());
     assert_eq!(fake.pull("y:1", Some(millis(5000))), Ok(()));

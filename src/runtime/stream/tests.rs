@@ -105,8 +105,8 @@ fn a_silent_stream_is_idle_and_can_be_woken() {
 fn a_stream_that_is_refused() {
     let (docker, _server) =
         answering(b"HTTP/1.1 404 N\r\nContent-Length: 37\r\n\r\n{\"message\":\"No such container: ab  \"}\n");
-    let error = docker.logs("ab", &LOGS, false).unwrap_err();
-    assert_eq!(error.refusal(), Some(&RefusalKind::NoSuchContainer));
+    let mut output = docker.logs("ab", &LOGS, false).unwrap();
+    assert_eq!(output.next(&patient()).unwrap_err().refusal(), Some(&RefusalKind::NoSuchContainer));
 }
 
 /// An exec: the answer's head, what followed it in the same read, and both ways from two threads.
@@ -231,21 +231,104 @@ fn pulls() {
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
 }
 
+/// An engine whose head takes longer than a short call may: as Docker's, when a registry is slow.
+fn slow_head(answer: &'static [u8]) -> (Docker, Server) {
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        std::thread::sleep(SHORT * 3);
+        s.write_all(answer).unwrap();
+    })]);
+    (Docker::Engine(Client::with_deadline(server.path(), SHORT)), server)
+}
+
+/// Docker sends no head before the first line of progress.
+#[test]
+fn a_pull_waits_for_its_head_as_long_as_for_progress() {
+    let (docker, _server) = slow_head(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Done\"}\r\n");
+    let mut seen = Vec::new();
+    let result = docker.pull("a", None, &patient(), &mut |m| seen.push(m.status.to_owned()));
+    assert_eq!((result, seen), (Ok(()), vec!["Done".to_owned()]));
+    // A refusal comes late, too; its text may come in pieces.
+    let (docker, _server) =
+        slow_head(b"HTTP/1.1 404 N\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"message\r\n5\r\n\":\"x\"\r\n1\r\n}\r\n0\r\n\r\n");
+    let Err(DockerError::Refused(refusal)) = docker.pull("a", None, &patient(), &mut |_| {}) else {
+        panic!("no refusal")
+    };
+    assert_eq!((refusal.status, refusal.message.as_str()), (404, "x"));
+    // And one that breaks off is lost.
+    let (docker, _server) = slow_head(b"HTTP/1.1 404 N\r\nContent-Length: 9\r\n\r\n{");
+    let result = docker.pull("a", None, &patient(), &mut |_| {});
+    assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
+    let (docker, _server) = slow_head(b"HTTP/1.1 200");
+    let result = docker.pull("a", None, &patient(), &mut |_| {});
+    assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
+}
+
+#[test]
+fn a_log_that_is_followed_waits_for_its_first_line() {
+    let (docker, _server) = slow_head(b"HTTP/1.1 200 OK\r\n\r\n\x01\0\0\0\0\0\0\x02ab");
+    let mut output = docker.logs("ab", &LOGS, false).unwrap();
+    assert_eq!(output.next(&Wait::at_most(Duration::ZERO)), Ok(Output::Idle));
+    assert_eq!(drain(&mut output).unwrap(), [(StreamKind::Stdout, "ab".to_owned())]);
+    // What is not followed is there, or Docker is stuck.
+    let (docker, _server) = slow_head(b"");
+    let error = docker.logs("ab", &LogOptions { follow: false, ..LOGS }, false).unwrap_err();
+    assert_eq!(error, DockerError::Timeout("GET /containers/ab/logs".into()));
+}
+
+#[test]
+fn a_load_and_a_wait_outlast_a_slow_head() {
+    let (docker, _server) = slow_head(LOADED);
+    assert_eq!(docker.load(&mut &b"tar"[..], &Wait::at_most(SHORT)).unwrap(), ["a:1"]);
+    let (docker, _server) = slow_head(b"HTTP/1.1 200 OK\r\n\r\n{\"StatusCode\":7}");
+    assert_eq!(docker.wait("ab").unwrap().next(&patient()), Ok(Some(7)));
+}
+
+const LOADED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n{\"stream\":\"Loaded image: a:1\"}\r\n";
+
+/// The message says whose silence it is.
 #[test]
 fn a_pull_without_progress_ends() {
-    let stuck = || {
-        engine(|mut s| {
-            read_request(&s);
-            s.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Downloading\"}\r\n").unwrap();
-            hold(&s);
-        })
+    const DOWNLOADING: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Downloading\"}\r\n";
+    let stuck = |answer: &'static [u8], pong: Option<&'static str>| {
+        let server = Server::start(vec![
+            Box::new(move |mut s: UnixStream| {
+                read_request(&s);
+                s.write_all(ok("OK").as_bytes()).unwrap();
+                read_request(&s);
+                s.write_all(answer).unwrap();
+                hold(&s);
+            }),
+            Box::new(move |mut s: UnixStream| {
+                read_request(&s);
+                match pong {
+                    Some(pong) => s.write_all(ok(pong).as_bytes()).unwrap(),
+                    None => hold(&s),
+                }
+            }),
+        ]);
+        (Docker::Engine(Client::with_deadline(server.path(), SHORT)), server)
     };
-    let (docker, server) = stuck();
+    for answer in [b"", DOWNLOADING] {
+        let (docker, server) = stuck(answer, Some("OK"));
+        let result = docker.pull("a", None, &Wait::at_most(SHORT), &mut |_| {});
+        let why = "pull of a: no progress in 0 s: the registry sends nothing (Docker itself answers)";
+        assert_eq!(result.as_ref().unwrap_err().to_string(), why);
+        assert_eq!(result, Err(DockerError::Stalled(why.into())));
+        drop(docker);
+        let pull = "POST /v1.41/images/create?fromImage=a&tag=latest";
+        assert_eq!(server.requests(), ["GET /_ping", pull, "GET /_ping"]);
+    }
+    let (docker, _server) = stuck(DOWNLOADING, None);
     let result = docker.pull("a", None, &Wait::at_most(SHORT), &mut |_| {});
     assert_eq!(result, Err(DockerError::Timeout("pull of a: no progress in 0 s".into())));
-    drop(docker);
-    assert_eq!(server.requests(), ["GET /_ping", "POST /v1.41/images/create?fromImage=a&tag=latest"]);
-    let (docker, _server) = stuck();
+    let (docker, _server) = engine(|mut s| {
+        read_request(&s);
+        s.write_all(DOWNLOADING).unwrap();
+        hold(&s);
+    });
     let (wake, mut waker) = UnixStream::pair().unwrap();
     let wait = Wait { timeout: None, wake: Some(wake.as_fd()) };
     let result = docker.pull("a", None, &wait, &mut |_| waker.write_all(b"!").unwrap());
