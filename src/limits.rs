@@ -10,8 +10,14 @@ pub const SHORT_CALL: Duration = Duration::from_secs(10);
 pub const HTTP_HEAD: usize = 64 * 1024;
 /// Most headers in an answer.
 pub const HTTP_HEADERS: usize = 64;
-/// Longest answer body of an ordinary call, in bytes: a list of thousands of containers.
+/// Longest answer body of an ordinary call, in bytes.
 pub const HTTP_BODY: usize = 32 * 1024 * 1024;
+/// Bytes that are kept of one entry of a container list while it is read: labels that are read back.
+pub const LIST_ENTRY: usize = 16 * 1024 * 1024;
+/// Most entries of a container list.
+pub const LIST_CONTAINERS: usize = 100_000;
+/// A container list may take this long as long as it comes; [`SHORT_CALL`] holds from each byte to the next.
+pub const LIST_WHOLE: Duration = Duration::from_secs(120);
 /// Most interim (1xx) answers before the real one.
 pub const HTTP_INTERIM: usize = 16;
 /// Longest line before a chunk (its size and extensions), in bytes.
@@ -35,6 +41,13 @@ pub const API_NEWEST: (u16, u16) = (1, 51);
 /// Characters of Docker's message that are kept in an error.
 pub const ERROR_MESSAGE: usize = 4096;
 
+/// Longest value of a pod's own label or annotation that is copied to a label of its sandbox, in bytes.
+pub const LABEL_COPIED: usize = 4 * 1024;
+/// Bytes (keys and values) of all that are copied to one sandbox.
+pub const LABELS_COPIED: usize = 32 * 1024;
+/// Longest value of a label that podkeeper writes for itself, in bytes.
+pub const LABEL_OURS: usize = 64 * 1024;
+
 // --- Docker events -------------------------------------------------------------------------------
 
 /// First wait before connecting to Docker again; doubles to [`RECONNECT_MAX`].
@@ -42,6 +55,9 @@ pub const RECONNECT_MIN: Duration = Duration::from_millis(100);
 /// Longest wait before connecting to Docker again. An attempt on a socket where nobody listens costs
 /// microseconds; at boot all pods wait for it.
 pub const RECONNECT_MAX: Duration = Duration::from_millis(500);
+/// After an event that was too long to be read everything is listed, but not sooner than this after the
+/// list before.
+pub const UNREAD_LIST: Duration = Duration::from_secs(2);
 
 // --- Manifests and sources -----------------------------------------------------------------------
 

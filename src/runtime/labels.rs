@@ -32,13 +32,13 @@ pub const RESTART_COUNT: &str = "annotation.io.kubernetes.container.restartCount
 pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
 /// `File` or `FallbackToLogsOnError`.
 pub const TERMINATION_MESSAGE_POLICY: &str = "annotation.io.kubernetes.container.terminationMessagePolicy";
-/// Decimal seconds, only when set.
+/// Decimal seconds; empty when not set.
 pub const DELETION_GRACE: &str = "annotation.io.kubernetes.pod.deletionGracePeriod";
 /// Decimal seconds: how a container whose manifest is gone is stopped.
 pub const TERMINATION_GRACE: &str = "annotation.io.kubernetes.pod.terminationGracePeriod";
-/// JSON of the lifecycle handler, only when set.
+/// JSON of the lifecycle handler; empty when there is none.
 pub const PRE_STOP: &str = "annotation.io.kubernetes.container.preStopHandler";
-/// JSON array of container ports, only when any.
+/// JSON array of container ports; empty when there are none.
 pub const PORTS: &str = "annotation.io.kubernetes.container.ports";
 /// On every object: the root directory of the podkeeper that made it. What carries another value, or
 /// none, is foreign and left alone.
@@ -70,8 +70,15 @@ pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
 /// kernel's id of this start of the machine, and how long that had run then.
 pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 
-/// Every label above. A pod's own labels and annotations are copied to its sandbox, except where they
-/// would take one of these keys: what podkeeper reads back is only ever what podkeeper wrote.
+/// Whether podkeeper reads this label back.
+#[must_use]
+pub fn is_read(key: &str) -> bool {
+    OURS.contains(&key)
+}
+
+/// Every label above, and each is on every object, empty where there is nothing to say: Docker would give it
+/// the image's. A pod's own labels and annotations are copied to its sandbox, except where they would take
+/// one of these keys. So what podkeeper reads back is only ever what podkeeper wrote.
 pub const OURS: &[&str] = &[
     TYPE,
     SANDBOX_ID,
@@ -96,4 +103,5 @@ pub const OURS: &[&str] = &[
     KIND,
     HOST_NETWORK,
     ACTIVE_SINCE,
+    ASSIGNED_DEVICES,
 ];

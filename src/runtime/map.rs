@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::devices;
 use crate::json;
+use crate::limits;
 use crate::manifest::hash;
 use crate::network::{NetworkConfig, files};
 use crate::order;
@@ -219,18 +220,28 @@ fn no_healthcheck() -> Healthcheck {
     Healthcheck { test: vec!["NONE".into()] }
 }
 
-/// The pod's own labels and annotations, and ours over them.
+/// The pod's own labels and annotations as far as there is room, and ours over them. Docker tells all
+/// labels of a container with each of its events and in every list: what is long stays out.
 fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
     let notes = pod.metadata.annotations.iter().flatten();
     let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
-    let mut all = order::map(theirs.chain(notes));
-    all.retain(|key, _| !labels::OURS.contains(&key.as_str()));
+    let mut room = limits::LABELS_COPIED;
+    let copied = theirs.chain(notes).filter(|(key, value)| {
+        let length = key.len().saturating_add(value.len());
+        let fits = !labels::is_read(key) && value.len() <= limits::LABEL_COPIED && length <= room;
+        room = room.saturating_sub(if fits { length } else { 0 });
+        fits
+    });
+    let mut all = order::map(copied);
     put(&mut all, labels::TYPE, labels::TYPE_SANDBOX);
     put(&mut all, labels::CONTAINER_NAME, labels::SANDBOX_NAME);
     put(&mut all, labels::SANDBOX_ATTEMPT, attempt.to_string());
     put(&mut all, labels::HOST_NETWORK, pod.host_network().to_string());
+    let devices = pod.metadata.annotations.as_ref().and_then(|all| all.get(devices::ASSIGNED));
+    put(&mut all, labels::ASSIGNED_DEVICES, devices.cloned().unwrap_or_default());
     pod_labels(&mut all, pod, config);
+    seal(&mut all);
     all
 }
 
@@ -250,7 +261,7 @@ fn container_labels(
     put(&mut all, labels::HASH, format!("{:x}", hash::container_hash(&spec.name, image(spec))));
     put(&mut all, labels::RESTART_COUNT, attempt.to_string());
     if let Some(path) = &spec.termination_message_path {
-        put(&mut all, labels::TERMINATION_MESSAGE_PATH, &**path);
+        put_short(&mut all, labels::TERMINATION_MESSAGE_PATH, path.clone());
     }
     if let Some(policy) = &spec.termination_message_policy {
         put(&mut all, labels::TERMINATION_MESSAGE_POLICY, &**policy);
@@ -262,12 +273,13 @@ fn container_labels(
         put(&mut all, labels::TERMINATION_GRACE, seconds.to_string());
     }
     if let Some(handler) = spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref()) {
-        put(&mut all, labels::PRE_STOP, json::text(handler));
+        put_short(&mut all, labels::PRE_STOP, json::text(handler));
     }
     if let Some(ports) = spec.ports.as_ref().filter(|ports| !ports.is_empty()) {
-        put(&mut all, labels::PORTS, json::text(ports));
+        put_short(&mut all, labels::PORTS, json::text(ports));
     }
     pod_labels(&mut all, pod, config);
+    seal(&mut all);
     all
 }
 
@@ -284,6 +296,22 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     }
     if let Some(shape) = &pod.shape {
         put(all, labels::SHAPE, &**shape);
+    }
+}
+
+/// Docker gives a container the labels of its image where the create names none: every label that is read
+/// back is written, an empty one where there is nothing to say. So what is read is never an image's word.
+fn seal(all: &mut BTreeMap<String, String>) {
+    for key in labels::OURS {
+        all.entry((*key).to_owned()).or_default();
+    }
+}
+
+/// A value that the manifest makes as long as it likes. Without it, what is left of the pod when its
+/// manifest is gone stops without its hook.
+fn put_short(all: &mut BTreeMap<String, String>, key: &str, value: String) {
+    if value.len() <= limits::LABEL_OURS {
+        put(all, key, value);
     }
 }
 

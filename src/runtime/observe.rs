@@ -154,7 +154,8 @@ impl<'a> Ours<'a> {
     }
 
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>) -> Owned {
-        let text = |key: &str| self.labels.get(key).map(String::as_str);
+        // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
+        let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
         let grace = |key: &str| text(key).and_then(decimal);
         let role = if self.container == labels::SANDBOX_NAME {
             Role::Sandbox { host_network, ips }
@@ -181,9 +182,9 @@ impl<'a> Ours<'a> {
             image_id: String::new(),
             grace: grace(labels::DELETION_GRACE).or_else(|| grace(labels::TERMINATION_GRACE)),
             source: text(labels::SOURCE).and_then(Source::parse),
-            origin: text(labels::ORIGIN).filter(|origin| !origin.is_empty()).map(str::to_string),
-            written: text(labels::WRITTEN).filter(|hash| !hash.is_empty()).map(str::to_string),
-            shape: text(labels::SHAPE).filter(|hash| !hash.is_empty()).map(str::to_string),
+            origin: text(labels::ORIGIN).map(str::to_string),
+            written: text(labels::WRITTEN).map(str::to_string),
+            shape: text(labels::SHAPE).map(str::to_string),
             pre_stop: text(labels::PRE_STOP).map(|handler| {
                 let ports = text(labels::PORTS).unwrap_or_default().to_owned();
                 Box::new(PreStop { handler: handler.to_owned(), ports })

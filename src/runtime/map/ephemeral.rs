@@ -72,6 +72,7 @@ pub fn body(
     super::put(&mut all, labels::CONTAINER_NAME, wanted.name);
     super::put(&mut all, labels::KIND, format!("{}.0", super::kind_word(ContainerKind::Ephemeral)));
     super::put(&mut all, labels::RESTART_COUNT, "0");
+    super::seal(&mut all);
     let hosts =
         wanted.hosts.clone().map(|source| Mount::bind(source, crate::network::hosts::TARGET.to_owned()));
     CreateBody {
@@ -102,9 +103,9 @@ mod tests {
 
     #[test]
     fn it_joins_the_sandbox_and_carries_the_pods_labels() {
-        let labels =
+        let of_sandbox =
             [(labels::POD_UID, "u"), (labels::ROOT_DIR, "/r"), (labels::SANDBOX_ATTEMPT, "3"), ("x", "y")];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let of_sandbox = of_sandbox.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let command = ["sh".to_owned()];
         let mut wanted = Ephemeral {
             name: "debugger",
@@ -117,7 +118,9 @@ mod tests {
             hosts: Some("/r/pods/u/etc-hosts".to_owned()),
         };
         let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-        let made = body(&wanted, "s", &labels, logs.clone());
+        let mut made = body(&wanted, "s", &of_sandbox, logs.clone());
+        assert!(labels::OURS.iter().all(|key| made.labels.contains_key(*key)), "none is the image's");
+        made.labels.retain(|_, value| !value.is_empty());
         let expected = serde_json::json!({
             "Image": "busybox", "Entrypoint": ["sh"], "OpenStdin": true, "StdinOnce": true,
             "Healthcheck": {"Test": ["NONE"]},
@@ -133,7 +136,8 @@ mod tests {
             },
         });
         assert_eq!(serde_json::to_value(made).unwrap(), expected);
-        let pid_mode = |wanted: &Ephemeral<'_>| body(wanted, "s", &labels, logs.clone()).host_config.pid_mode;
+        let pid_mode =
+            |wanted: &Ephemeral<'_>| body(wanted, "s", &of_sandbox, logs.clone()).host_config.pid_mode;
         wanted.shares.host_pid = true;
         assert_eq!(pid_mode(&wanted), "host");
         wanted.target = Some("t");

@@ -9,7 +9,7 @@ use crate::downward::Facts;
 use crate::manifest::{self, Context};
 use crate::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
-use crate::runtime::env;
+use crate::runtime::{ContainerSummary, DockerState, env, observe};
 
 /// A pod as `manifest/` would hand it over, from the JSON of a manifest with its defaults written out.
 pub(crate) fn pod(json: &str) -> DesiredPod {
@@ -164,6 +164,8 @@ fn our_labels_win_whatever_the_user_wrote() {
     let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
     pod.metadata.labels = Some(stolen(""));
     pod.metadata.annotations = Some(stolen(labels::ANNOTATION));
+    // The one that is an annotation: by now it is podkeeper's own.
+    pod.metadata.annotations.as_mut().unwrap().remove(devices::ASSIGNED);
     pod.metadata.labels.as_mut().unwrap().insert("app".into(), "web".into());
     pod.metadata.annotations.as_mut().unwrap().insert("note".into(), "yes".into());
     let at = StartRef { kind: ContainerKind::Regular, index: 0 };
@@ -174,6 +176,72 @@ fn our_labels_win_whatever_the_user_wrote() {
     assert_eq!(bodies[0].labels["app"], "web");
     assert_eq!(bodies[0].labels["annotation.note"], "yes");
     assert!(!bodies[1].labels.contains_key("app"), "pod labels are on the sandbox only");
+}
+
+/// Docker puts the image's labels on a container, under those of its create: an image must not have the daemon
+/// send requests when its pod stops, or give an orphan a grace without end.
+#[test]
+fn no_label_of_an_image_is_read() {
+    let pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
+    let at = StartRef { kind: ContainerKind::Regular, index: 0 };
+    let bodies = [sandbox(&pod, 1, &config()), container(&pod, at, 1, "id", &config()).unwrap()];
+    for (name, body) in bodies {
+        let images = labels::OURS.iter().map(|key| ((*key).to_owned(), "7".to_owned()));
+        let mut all: BTreeMap<String, String> = images.collect();
+        all.extend(body.labels.clone());
+        let seen = |labels: BTreeMap<String, String>| {
+            let summary = ContainerSummary {
+                id: "x".into(),
+                name: name.clone(),
+                image: "i".into(),
+                image_id: "sha256:1".into(),
+                labels,
+                state: DockerState::Running,
+                status: "Up".into(),
+                created: 0,
+            };
+            observe::from_summary(&summary, &config().root_dir).unwrap()
+        };
+        let owned = seen(all);
+        assert_eq!(owned, seen(body.labels));
+        assert_eq!(
+            (owned.pre_stop.is_none(), owned.grace, owned.written, owned.shape),
+            (true, None, None, None)
+        );
+        assert_eq!((owned.deadline, owned.devices), (None, None));
+    }
+}
+
+#[test]
+fn a_hook_too_long_for_a_label_is_left_out() {
+    let hook = |length: usize| {
+        let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i",
+            "lifecycle":{"preStop":{"exec":{"command":["x"]}}}}]}}"#);
+        let lifecycle = pod.spec.containers[0].lifecycle.as_mut().unwrap();
+        let exec = lifecycle.pre_stop.as_mut().unwrap().exec.as_mut().unwrap();
+        exec.command = Some(vec!["<".repeat(length)]);
+        let at = StartRef { kind: ContainerKind::Regular, index: 0 };
+        container(&pod, at, 1, "id", &config()).unwrap().1.labels[labels::PRE_STOP].len()
+    };
+    assert_eq!(hook(limits::LABEL_OURS), 0);
+    assert!(hook(1000) > 1000);
+}
+
+/// Docker tells all labels with each event and in each list.
+#[test]
+fn what_is_copied_to_labels_is_bounded() {
+    let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
+    let long = "<".repeat(limits::LABEL_COPIED + 1);
+    let fits = "<".repeat(limits::LABEL_COPIED);
+    let mut notes = BTreeMap::from([("a".to_owned(), long), ("z".to_owned(), "short".to_owned())]);
+    notes.extend((0..100).map(|n| (format!("n{n:03}"), fits.clone())));
+    pod.metadata.annotations = Some(notes);
+    let labels = sandbox(&pod, 1, &config()).1.labels;
+    assert!(!labels.contains_key("annotation.a"));
+    assert_eq!(labels["annotation.n000"], fits);
+    assert_eq!(labels["annotation.z"], "short", "what fits in what is left");
+    let bytes: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    assert!(bytes < limits::LABELS_COPIED + 4096, "{bytes}");
 }
 
 #[test]
