@@ -97,8 +97,9 @@ impl Body {
             connected();
             self.tell(list)?;
             let listed = Instant::now();
+            let mut relist = self.relist;
             loop {
-                let left = self.relist.saturating_sub(listed.elapsed());
+                let left = relist.saturating_sub(listed.elapsed());
                 if left.is_zero() {
                     break;
                 }
@@ -108,6 +109,8 @@ impl Body {
                             self.tell(RuntimeEvent::Changed { key, hint })?;
                         }
                     }
+                    // Something happened to some container, and only a list tells what.
+                    EventNext::Unread => relist = relist.min(limits::UNREAD_LIST),
                     EventNext::Idle => {}
                     EventNext::End(why) => return Ok(format!("Docker's event stream ended: {why}")),
                 }

@@ -52,10 +52,19 @@ impl Client {
     /// Sends a short call, as far as the socket takes it, and returns at once.
     #[must_use]
     pub fn begin(&self, call: &Call) -> Pending {
-        match self.exchange(Some(Request::call(call))) {
-            Ok((exchange, deadline)) => {
-                let form = Form::of(call);
-                Pending::InFlight(InFlight(Box::new(Flight { exchange, form, deadline })))
+        let form = Form::of(call);
+        let request = Request::call(call);
+        let exchange = match form {
+            Form::Containers => Exchange::begin_list(self, request),
+            _ => Exchange::begin(self, Some(request)),
+        };
+        match exchange {
+            Ok(exchange) => {
+                let begun = Instant::now();
+                let short_call = self.shared.short_call;
+                let deadline = begun.checked_add(short_call).unwrap_or(begun);
+                let flight = Flight { exchange, form, deadline, begun, short_call, received: 0 };
+                Pending::InFlight(InFlight(Box::new(flight)))
             }
             Err(error) => Pending::ready(Err(error)),
         }
@@ -219,6 +228,35 @@ struct Flight {
     exchange: Exchange,
     form: Form,
     deadline: Instant,
+    begun: Instant,
+    short_call: Duration,
+    /// Bytes that had come when the deadline was set.
+    received: u64,
+}
+
+impl Flight {
+    /// A list of thousands may be long in coming over a slow machine's socket, as long as it comes: the
+    /// deadline counts from its last byte.
+    fn move_deadline(&mut self) {
+        let received = self.exchange.received();
+        if self.form == Form::Containers && received > self.received {
+            self.received = received;
+            let next = Instant::now().checked_add(self.short_call);
+            let last = self.begun.checked_add(self.short_call.max(limits::LIST_WHOLE));
+            self.deadline = next.min(last).unwrap_or(self.deadline);
+        }
+    }
+
+    fn read(&self, answer: Answer) -> Result<Reply, DockerError> {
+        let what = self.exchange.what();
+        match answer.list {
+            Some(list) if (200..300).contains(&answer.head.status) => {
+                let found = list.end();
+                found.map(Reply::Containers).map_err(|why| DockerError::BadAnswer(format!("{what}: {why}")))
+            }
+            _ => reply::reply(self.form, what, answer.head.status, &answer.body),
+        }
+    }
 }
 
 impl Pending {
@@ -274,11 +312,14 @@ impl Pending {
                 return Some(*result);
             }
             Pending::InFlight(InFlight(flight)) => match flight.exchange.advance(Goal::End) {
-                Ok(None) if Instant::now() < flight.deadline => return None,
-                Ok(None) => Err(timeout(&flight.exchange)),
-                Ok(Some(answer)) => {
-                    reply::reply(flight.form, flight.exchange.what(), answer.head.status, &answer.body)
+                Ok(None) => {
+                    flight.move_deadline();
+                    if Instant::now() < flight.deadline {
+                        return None;
+                    }
+                    Err(timeout(&flight.exchange))
                 }
+                Ok(Some(answer)) => flight.read(answer),
                 Err(error) => Err(error),
             },
         };

@@ -148,7 +148,7 @@ impl Docker {
     /// A container's log; `tty` as in [`super::types::ContainerDetail::tty`].
     ///
     /// # Errors
-    /// As a short call; a refusal to follow it comes with the first read.
+    /// As a short call; a refusal to follow it may come with the first read.
     pub fn logs(&self, id: &str, options: &LogOptions, tty: bool) -> Result<OutputStream, DockerError> {
         match self {
             Docker::Engine(client) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::connection::Wait;
-use super::lines::Lines;
+use super::lines::{Line, Lines};
 use super::stream::{Body, Read};
 
 /// What happened to a container.
@@ -59,6 +59,8 @@ pub struct DockerEvent {
 pub enum EventNext {
     /// An event.
     Event(DockerEvent),
+    /// An event that was too long to be read: nobody knows of which container.
+    Unread,
     /// The time was up, or the wake-up came, first.
     Idle,
     /// The stream is over, for this reason: connect again, and list.
@@ -87,7 +89,8 @@ impl EventStream {
         loop {
             match self.lines.next(false) {
                 // An event without an id says nothing.
-                Ok(Some(value)) => match event(value) {
+                Ok(Some(Line::TooLong)) => return EventNext::Unread,
+                Ok(Some(Line::Json(value))) => match event(value) {
                     Some(event) => return EventNext::Event(event),
                     None => continue,
                 },
@@ -160,6 +163,21 @@ mod tests {
         let (mut stream, _theirs) = stream("<html>\n");
         let EventNext::End(why) = stream.next(&Wait::default()) else { panic!("no end") };
         assert_eq!(why, "GET /events: a line of the stream is not JSON");
+    }
+
+    /// Else every connect would meet it again, with a full list each time.
+    #[test]
+    fn an_event_that_is_too_long_ends_nothing() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let long = START.replace("\"v\"", &format!("\"{}\"", "\\u003c".repeat(200_000)));
+        let text = format!("{long}\n{START}\n");
+        let writer = std::thread::spawn(move || theirs.write_all(text.as_bytes()).map(|()| theirs));
+        let mut stream = EventStream::new(Body::over(ours.into(), "GET /events").unwrap(), Vec::new());
+        let wait = Wait::at_most(Duration::from_secs(20));
+        assert_eq!(stream.next(&wait), EventNext::Unread);
+        assert!(matches!(stream.next(&wait), EventNext::Event(event) if event.id == "ab"));
+        let _theirs = writer.join().unwrap().unwrap();
+        assert_eq!(stream.next(&Wait::at_most(Duration::ZERO)), EventNext::Idle);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::client::Client;
 use super::connection::Connection;
-use super::http1::{Head, Parser};
+use super::http1::{Head, Malformed, Parser};
+use super::list::ListReader;
 use super::refusal::refusal;
 use super::request::Request;
 use super::types::DockerError;
@@ -28,8 +29,11 @@ pub enum Goal {
 pub struct Answer {
     /// The head.
     pub head: Head,
-    /// Body read so far; all of it under [`Goal::End`]. After a 101, what followed the head.
+    /// Body read so far; all of it under [`Goal::End`], unless it was a list. After a 101, what followed
+    /// the head.
     pub body: Vec<u8>,
+    /// What was read of the body instead, in [`Exchange::begin_list`].
+    pub list: Option<Box<ListReader>>,
 }
 
 /// A request on its way.
@@ -47,8 +51,12 @@ pub struct Exchange {
     started: bool,
     parser: Parser,
     body: Vec<u8>,
+    /// Takes the body of a good answer as it comes.
+    list: Option<Box<ListReader>>,
     /// Bytes came after the end of the answer.
     stray: bool,
+    /// Bytes that came in all.
+    received: u64,
 }
 
 impl Exchange {
@@ -74,10 +82,36 @@ impl Exchange {
             started: false,
             parser: Parser::new(limits::HTTP_BODY as u64),
             body: Vec::new(),
+            list: None,
             stray: false,
+            received: 0,
         };
         exchange.write()?;
         Ok(exchange)
+    }
+
+    /// As [`Exchange::begin`], for a list of containers: it is read as it comes and may have any length.
+    ///
+    /// # Errors
+    /// As [`Exchange::begin`].
+    pub fn begin_list(client: &Client, request: Request) -> Result<Exchange, DockerError> {
+        let mut exchange = Exchange::begin(client, Some(request))?;
+        exchange.list = Some(Box::default());
+        if !exchange.pinging {
+            exchange.parser = exchange.new_parser();
+        }
+        Ok(exchange)
+    }
+
+    /// Bytes that came so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// A list bounds what it keeps itself.
+    fn new_parser(&self) -> Parser {
+        Parser::new(if self.list.is_some() { u64::MAX } else { limits::HTTP_BODY as u64 })
     }
 
     /// Method and path, for messages.
@@ -130,7 +164,7 @@ impl Exchange {
             let Some(head) = self.parser.head().cloned() else { return Ok(None) };
             let body = std::mem::take(&mut self.body);
             if !self.pinging {
-                return Ok(Some(Answer { head, body }));
+                return Ok(Some(Answer { head, body, list: self.list.take() }));
             }
             if !(200..300).contains(&head.status) {
                 return Err(refusal(head.status, &body));
@@ -138,7 +172,9 @@ impl Exchange {
             let version = negotiate(head.api_version.as_deref())?;
             self.client.remember(version);
             self.pinging = false;
-            let Some(request) = self.next.take() else { return Ok(Some(Answer { head, body })) };
+            let Some(request) = self.next.take() else {
+                return Ok(Some(Answer { head, body, list: None }));
+            };
             if !self.is_reusable() {
                 self.connection = self.client.connection()?;
             }
@@ -146,7 +182,7 @@ impl Exchange {
             self.sent = 0;
             self.started = false;
             self.stray = false;
-            self.parser = Parser::new(limits::HTTP_BODY as u64);
+            self.parser = self.new_parser();
         }
     }
 
@@ -212,6 +248,8 @@ impl Exchange {
                 .parser
                 .feed(input, &mut self.body)
                 .map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.what)))?;
+            self.received = self.received.saturating_add(n as u64);
+            self.read_on()?;
             let rest = input.get(used..).unwrap_or_default();
             if !rest.is_empty() {
                 self.stray = true;
@@ -220,6 +258,19 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// What came of a list goes into it.
+    fn read_on(&mut self) -> Result<(), DockerError> {
+        let Some(list) = self.list.as_mut().filter(|_| !self.pinging) else { return Ok(()) };
+        let good = self.parser.head().is_some_and(|head| head.status < 300);
+        let result = match good {
+            true => list.feed(&self.body),
+            false if self.body.len() > limits::HTTP_BODY => Err(Malformed("the answer is too long")),
+            false => return Ok(()),
+        };
+        self.body.clear();
+        result.map_err(|why| DockerError::BadAnswer(format!("{}: {why}", self.what)))
     }
 
     fn reached(&self, goal: Goal) -> bool {

@@ -1,4 +1,7 @@
 //! Lines of a stream that comes in pieces: one JSON object each (events, pull progress). Pure.
+//!
+//! A line that is too long is passed over without ever being held: what ends a stream may come again with
+//! the next one, for ever.
 
 use serde_json::Value;
 
@@ -13,6 +16,17 @@ pub struct Lines {
     start: usize,
     /// No line end before here.
     searched: usize,
+    /// The end of a line that is too long has not come.
+    skipping: bool,
+}
+
+/// A line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// Its JSON.
+    Json(Value),
+    /// It was longer than [`limits::STREAM_LINE`].
+    TooLong,
 }
 
 impl Lines {
@@ -27,35 +41,37 @@ impl Lines {
         &mut self.bytes
     }
 
-    /// The next line as JSON; empty lines are skipped. `None` when more must be read. At the end of the
-    /// stream (`ended`) what is left is a line, too.
+    /// The next line; empty ones are skipped. `None` when more must be read. At the end of the stream
+    /// (`ended`) what is left is a line, too.
     ///
     /// # Errors
-    /// A line that is no JSON, or longer than [`limits::STREAM_LINE`].
-    pub fn next(&mut self, ended: bool) -> Result<Option<Value>, Malformed> {
+    /// A line that is no JSON.
+    pub fn next(&mut self, ended: bool) -> Result<Option<Line>, Malformed> {
         loop {
             let rest = self.bytes.get(self.searched..).unwrap_or_default();
             let end = match rest.iter().position(|&b| b == b'\n') {
                 Some(at) => self.searched.saturating_add(at),
-                None if ended && self.start < self.bytes.len() => self.bytes.len(),
+                None if ended && (self.start < self.bytes.len() || self.skipping) => self.bytes.len(),
                 None => {
                     self.searched = self.bytes.len();
-                    return if self.bytes.len().saturating_sub(self.start) > limits::STREAM_LINE {
-                        Err(Malformed("a line of the stream is too long"))
-                    } else {
-                        Ok(None)
-                    };
+                    if self.bytes.len().saturating_sub(self.start) > limits::STREAM_LINE {
+                        self.skipping = true;
+                    }
+                    if self.skipping {
+                        self.start = self.bytes.len();
+                    }
+                    return Ok(None);
                 }
             };
             let line = self.bytes.get(self.start..end).unwrap_or_default().trim_ascii();
-            let json = (!line.is_empty()).then(|| serde_json::from_slice(line));
-            let long = line.len() > limits::STREAM_LINE;
+            let long = std::mem::take(&mut self.skipping) || line.len() > limits::STREAM_LINE;
+            let json = (!long && !line.is_empty()).then(|| serde_json::from_slice(line));
             self.start = end.saturating_add(1).min(self.bytes.len());
             self.searched = self.start;
             match json {
-                _ if long => return Err(Malformed("a line of the stream is too long")),
+                _ if long => return Ok(Some(Line::TooLong)),
                 None => {}
-                Some(Ok(value)) => return Ok(Some(value)),
+                Some(Ok(value)) => return Ok(Some(Line::Json(value))),
                 Some(Err(_)) => return Err(Malformed("a line of the stream is not JSON")),
             }
         }
@@ -67,7 +83,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn run(parts: &[&[u8]]) -> Result<Vec<Value>, Malformed> {
+    fn run(parts: &[&[u8]]) -> Result<Vec<Line>, Malformed> {
         let mut lines = Lines::default();
         let mut out = Vec::new();
         for part in parts {
@@ -85,20 +101,33 @@ mod tests {
     #[test]
     fn lines() {
         assert_eq!(run(&[b"1\n2\r\n\n{\"a\":\"\\n\"}\n"]).unwrap().len(), 3);
-        assert_eq!(run(&[b"1\n2"]).unwrap(), [1, 2], "the last line needs no end");
-        assert_eq!(run(&[b""]).unwrap(), Vec::<Value>::new());
+        let two = [1, 2].map(|n| Line::Json(n.into()));
+        assert_eq!(run(&[b"1\n2"]).unwrap(), two, "the last line needs no end");
+        assert_eq!(run(&[b""]), Ok(vec![]));
         assert_eq!(run(&[b"1\nx\n"]), Err(Malformed("a line of the stream is not JSON")));
         assert_eq!(run(&[b"{\"a\":"]), Err(Malformed("a line of the stream is not JSON")), "torn");
     }
 
+    /// It ends neither the stream nor the lines after it, and is not held.
     #[test]
-    fn a_line_has_a_bound() {
-        let long = vec![b' '; limits::STREAM_LINE + 1];
-        assert_eq!(run(&[&long]), Err(Malformed("a line of the stream is too long")));
+    fn a_line_that_is_too_long_is_passed_over() {
         let long = format!("\"{}\"\n", "x".repeat(limits::STREAM_LINE));
-        assert_eq!(run(&[long.as_bytes()]), Err(Malformed("a line of the stream is too long")));
+        let expected = [Line::Json(1.into()), Line::TooLong, Line::Json(2.into())];
+        let text = format!("1\n{long}2\n");
+        for size in [text.len(), 4096, 65_537] {
+            let parts: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            assert_eq!(run(&parts).unwrap(), expected, "in pieces of {size}");
+        }
+        let torn = long.trim_end().as_bytes();
+        assert_eq!(run(&[torn]), Ok(vec![Line::TooLong]));
         let fits = format!("\"{}\"\n", "x".repeat(limits::STREAM_LINE - 2));
-        assert_eq!(run(&[fits.as_bytes()]).unwrap().len(), 1);
+        assert!(matches!(run(&[fits.as_bytes()]).unwrap().as_slice(), [Line::Json(_)]));
+        let mut lines = Lines::default();
+        for _ in 0..1000 {
+            lines.space().extend_from_slice(&[b'x'; 16 * 1024]);
+            assert_eq!(lines.next(false), Ok(None));
+            assert!(lines.bytes.len() <= 2 * limits::STREAM_LINE, "{}", lines.bytes.len());
+        }
     }
 
     proptest! {

@@ -19,6 +19,7 @@ pub mod frames;
 pub mod http1;
 pub mod labels;
 mod lines;
+mod list;
 pub mod map;
 pub mod names;
 pub mod network;

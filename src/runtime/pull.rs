@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::client::Client;
 use super::connection::{Polled, Wait, poll};
 use super::exchange::{Answer, Exchange, Goal};
-use super::lines::Lines;
+use super::http1::Malformed;
+use super::lines::{Line, Lines};
 use super::refusal::{refusal, refused};
 use super::request::Request;
 use super::stream::{Body, Read};
@@ -190,7 +191,9 @@ impl Messages {
         loop {
             let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
             match self.lines.next(self.ended).map_err(bad)? {
-                Some(message) => {
+                // It may have been the error.
+                Some(Line::TooLong) => return Err(bad(Malformed("a line of the stream is too long"))),
+                Some(Line::Json(message)) => {
                     let text =
                         |at: &str| message.pointer(at).and_then(Value::as_str).filter(|t| !t.is_empty());
                     return match text("/errorDetail/message").or_else(|| text("/error")) {

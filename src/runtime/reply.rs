@@ -10,6 +10,7 @@ use std::fmt;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::list::ListReader;
 use super::refusal::refusal;
 use super::types::{
     Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info,
@@ -98,7 +99,11 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
         Form::Output => Reply::Output(body.to_vec()),
         Form::Json if body.is_empty() => Reply::Json(Value::Null),
         Form::Json => Reply::Json(value()?),
-        Form::Containers => Reply::Containers(each(body, summary).map_err(|e| bad(&e))?),
+        Form::Containers => {
+            let mut list = ListReader::default();
+            let found = list.feed(body).and_then(|()| list.end());
+            Reply::Containers(found.map_err(|e| bad(&e))?)
+        }
         Form::Container => Reply::Container(Box::new(container(value()?).map_err(missing)?)),
         Form::Created => {
             let value = value()?;
@@ -175,7 +180,7 @@ impl<'de> Visitor<'de> for Each<'_> {
     }
 }
 
-fn summary(mut value: Value) -> Option<ContainerSummary> {
+pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
     let status = text(&value, "/Status");
     let state = match value.get("State").and_then(Value::as_str) {
         Some(word) => DockerState::parse(word),

@@ -325,7 +325,7 @@ pub struct ContainerSummary {
     pub image: String,
     /// `sha256:…`.
     pub image_id: String,
-    /// All labels.
+    /// The labels that podkeeper reads.
     pub labels: BTreeMap<String, String>,
     /// State.
     pub state: DockerState,

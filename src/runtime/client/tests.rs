@@ -81,6 +81,53 @@ fn answers_that_take_some_reading() {
     assert_eq!(got.refusal(), Some(&RefusalKind::NameInUse(Some("0123456789ab".into()))));
 }
 
+/// A hundred pods with a quarter of a MiB of annotations each, as Docker writes `<`.
+#[test]
+fn a_list_may_be_longer_than_any_other_answer() {
+    const LABEL: usize = 250_000;
+    let entry = |n: usize| {
+        let value = "\\u003c".repeat(LABEL);
+        format!("{{\"Id\":\"{n}\",\"Labels\":{{\"annotation.x\":\"{value}\"}},\"State\":\"running\"}}")
+    };
+    let count = limits::HTTP_BODY / (6 * LABEL) + 2;
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(b"HTTP/1.1 200 OK\r\n\r\n[").unwrap();
+        for n in 0..count {
+            let comma = if n > 0 { "," } else { "" };
+            s.write_all(format!("{comma}{}", entry(n)).as_bytes()).unwrap();
+        }
+        s.write_all(b"]\n").unwrap();
+    })]);
+    let list = Client::with_deadline(server.path(), PATIENT).begin(&Call::List { labels: vec![] }).wait();
+    let Ok(Reply::Containers(found)) = list else { panic!("{list:?}") };
+    assert_eq!(found.len(), count);
+}
+
+/// As long as it comes.
+#[test]
+fn a_list_may_take_longer_than_a_short_call() {
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(b"HTTP/1.1 200 OK\r\n\r\n[").unwrap();
+        for _ in 0..20 {
+            std::thread::sleep(PACED / 10);
+            s.write_all(b"{\"Id\":\"1\"},").unwrap();
+        }
+        s.write_all(b"{\"Id\":\"2\"}]").unwrap();
+    })]);
+    let list = Client::with_deadline(server.path(), PACED).begin(&Call::List { labels: vec![] }).wait();
+    let Ok(Reply::Containers(found)) = list else { panic!("{list:?}") };
+    assert_eq!(found.len(), 21);
+}
+
+/// Twice this is a test's price, a tenth of it a busy machine's hiccup.
+const PACED: Duration = Duration::from_secs(1);
+
 /// kubernetes/kubernetes#94829: a call that hangs ends at its deadline, and hangs no other call.
 #[test]
 fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {

@@ -1,6 +1,7 @@
 //! Answers of real engines, and what is left of them when fields go missing.
 
 use super::*;
+use crate::runtime::labels;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -161,7 +162,7 @@ fn a_list() {
     let list = json!([
         {
             "Id": ID, "Names": ["/other/alias", "/k8s_POD_web_default_0_0"], "Image": "pause", "ImageID": "sha256:1",
-            "Created": 7, "State": "running", "Status": "Up 5 minutes", "Labels": {"a": "b"}
+            "Created": 7, "State": "running", "Status": "Up 5 minutes", "Labels": {"a": "b", "io.kubernetes.pod.name": "web"}
         },
         { "Id": "1", "Names": null, "Labels": null, "Status": "Exited (0) 3 seconds ago" },
         { "Id": "2", "Status": "Removal In Progress" },
@@ -177,7 +178,7 @@ fn a_list() {
         name: "k8s_POD_web_default_0_0".into(),
         image: "pause".into(),
         image_id: "sha256:1".into(),
-        labels: [("a".to_owned(), "b".to_owned())].into(),
+        labels: [(labels::POD_NAME.to_owned(), "web".to_owned())].into(),
         state: DockerState::Running,
         status: "Up 5 minutes".into(),
         created: 7,
