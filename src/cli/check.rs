@@ -1,49 +1,64 @@
-//! `check`: what the daemon would say about these manifests. Nothing is run, nothing is written.
+//! `check`: what the daemon would say about these manifests. Nothing is run, nothing is written: files are
+//! read here, and judged by the daemon's own main loop (`judge`).
 
-use std::collections::BTreeMap;
+mod judge;
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::exit::Exit;
+use super::options::Output;
 use super::parse::Options;
-use super::{print, say};
-use crate::after::{self, After};
+use super::{get, print, say};
+use crate::after;
+use crate::config::Config;
 use crate::limits;
 use crate::logging::one_line;
-use crate::manifest::{self, Context};
+use crate::manifest::{self, Context, Inspected, Rules};
 use crate::object::refs::{Reference, references};
 use crate::object::{LocalObject, ObjectKey};
 use crate::order;
 use crate::pod::{PodKey, Source};
-use crate::policy::Policy;
 use crate::regular;
 use crate::source::hints::is_manifest_name;
-use crate::source::signature::{self, Verifier};
-use crate::source::{Problem, Severity};
+use crate::source::signature;
+use crate::source::{PodSet, Problem, Severity};
+use places::Places;
 
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let node = options.hostname_override.as_deref().unwrap_or(&host).trim().to_lowercase();
-    let verifier = match super::run::verifier(&options.verify_keys) {
-        Ok(verifier) => verifier,
+    if let Err(why) = super::run::verifier(&options.verify_keys) {
+        say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
+        return Exit::Usage;
+    }
+    let mut report = match Report::new(options, &host) {
+        Ok(report) => report,
         Err(why) => {
-            say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
+            say(&why);
             return Exit::Usage;
         }
     };
-    let mut report = Report { policy: options.policy.clone(), verifier, ..Report::default() };
     for path in paths {
-        report.visit(path, &node);
+        report.visit(path);
     }
-    report.look_up();
-    report.cycles(&node);
-    for problem in &report.problems {
-        say(&line(problem));
+    report.judge();
+    if options.strict {
+        report.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
     }
-    match print(&report.summary()) {
+    let printed = if options.output == Output::Json {
+        print(&format!("{}\n", get::four_spaces(&report.json())))
+    } else {
+        report.problems.iter().for_each(|problem| say(&line(problem)));
+        print(&report.summary())
+    };
+    match printed {
         Exit::Ok if report.count(Severity::Error) > 0 => Exit::Failure,
         exit => exit,
     }
@@ -55,46 +70,71 @@ fn line(problem: &Problem) -> String {
     if let Some((line, column)) = problem.at {
         place.push_str(&format!(":{line}:{column}"));
     }
-    let word = match problem.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    let rest = Problem { path: word.to_owned(), at: None, ..problem.clone() };
+    let rest = Problem { path: word(problem.severity).to_owned(), at: None, ..problem.clone() };
     one_line(&format!("{place}: {rest}"))
 }
 
-#[derive(Debug, Default)]
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+#[derive(Debug)]
 struct Report {
-    /// What pods may do. With a standard in it, the pods are judged by it although they may not run here.
-    policy: Policy,
+    /// Of the node that the pods are for.
+    config: Config,
+    /// Where they come from.
+    source: Source,
+    /// A standard was named by itself: pods are judged by it alone, and may not be for this node at all.
+    standard_alone: bool,
     files: usize,
-    /// Where each pod was first seen.
-    pods: BTreeMap<PodKey, String>,
+    /// Every pod in which no error is.
+    names: BTreeSet<PodKey>,
+    /// Those that nothing forbids, and all local objects.
+    set: PodSet,
     /// Each object where it was first seen.
     objects: BTreeMap<ObjectKey, Arc<LocalObject>>,
     /// What pods refer to and must be there, with the pod and its file.
     wanted: Vec<(String, String, Reference)>,
-    /// What pods wait for, in the order of the files: identity, name and file of each.
-    after: Vec<(PodKey, After, String, String)>,
+    places: Places,
     problems: Vec<Problem>,
-    verifier: Option<Arc<Verifier>>,
     /// Of the file that is read now.
     signature: Option<Vec<u8>>,
 }
 
 impl Report {
-    fn visit(&mut self, path: &Path, node: &str) {
+    /// A report by what `run` would make of these flags on this machine.
+    fn new(options: &Options, host: &str) -> Result<Report, String> {
+        let config = super::run::configure(options, host).map_err(|error| error.to_string())?;
+        Ok(Report {
+            config,
+            source: options.source.unwrap_or(Source::File),
+            standard_alone: !options.policy.pod_security.is_empty() && options.config.is_none(),
+            files: 0,
+            names: BTreeSet::new(),
+            set: PodSet::default(),
+            objects: BTreeMap::new(),
+            wanted: Vec::new(),
+            places: Places::default(),
+            problems: Vec::new(),
+            signature: None,
+        })
+    }
+
+    fn visit(&mut self, path: &Path) {
         if path == Path::new("-") {
-            return self.read(io::stdin().lock(), "standard input", node);
+            return self.read(io::stdin().lock(), "standard input");
         }
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => self.directory(path, node),
-            Ok(_) => self.file(path, node),
+            Ok(meta) if meta.is_dir() => self.directory(path),
+            Ok(_) => self.file(path),
             Err(error) => self.error(path, format!("cannot be read: {error}")),
         }
     }
 
-    fn directory(&mut self, dir: &Path, node: &str) {
+    fn directory(&mut self, dir: &Path) {
         let entries = match fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
             Ok(entries) => entries,
             Err(error) => return self.error(dir, format!("cannot be read: {error}")),
@@ -107,69 +147,85 @@ impl Report {
         }
         for path in paths {
             match fs::metadata(&path) {
-                Ok(meta) if meta.is_file() => self.file(&path, node),
+                Ok(meta) if meta.is_file() => self.file(&path),
                 Ok(_) => {}
                 Err(error) => self.error(&path, format!("cannot be read: {error}")),
             }
         }
     }
 
-    fn file(&mut self, path: &Path, node: &str) {
+    fn file(&mut self, path: &Path) {
         // What cannot be read is no signature.
-        let beside = self.verifier.as_ref().map(|_| signature::beside(path));
-        self.signature = beside
-            .and_then(|path| regular::read_start(&path, limits::SIGNATURE_BYTES.saturating_add(1)).ok());
+        let beside = self.config.verifier.as_ref().map(|_| signature::beside(path));
+        let most = limits::SIGNATURE_BYTES.saturating_add(1);
+        self.signature = beside.and_then(|path| regular::read_start(&path, most).ok());
         match regular::open(path) {
-            Ok(file) => self.read(file, &path.to_string_lossy(), node),
+            Ok(file) => self.read(file, &path.to_string_lossy()),
             Err(error) => self.error(path, format!("cannot be read: {error}")),
         }
     }
 
-    fn read(&mut self, input: impl Read, path: &str, node: &str) {
+    fn read(&mut self, input: impl Read, path: &str) {
         self.files += 1;
         match regular::read_rest(input, limits::MANIFEST_BYTES) {
-            Ok(bytes) => self.decode(&bytes, path, node),
+            Ok(bytes) => self.decode(&bytes, path),
             Err(error) => self.error(Path::new(path), format!("cannot be read: {error}")),
         }
     }
 
-    fn decode(&mut self, bytes: &[u8], path: &str, node: &str) {
-        let context = Context { node_name: node, source: Source::File, path };
-        let lenient = !self.policy.pod_security.is_empty();
-        let decode = if lenient { manifest::decode_leniently } else { manifest::decode };
+    fn decode(&mut self, bytes: &[u8], path: &str) {
         let signature = self.signature.take();
-        if let Some(Err(why)) = self.verifier.as_ref().map(|v| v.verify(bytes, signature.as_deref())) {
+        if let Some(Err(why)) = self.config.verifier.as_ref().map(|v| v.verify(bytes, signature.as_deref())) {
             return self.error(Path::new(path), why.to_string());
         }
-        let duplicate = if lenient { Severity::Warning } else { Severity::Error };
-        let decoded = decode(bytes, &context);
-        self.problems.extend(decoded.problems);
-        for pod in decoded.pods {
-            // Problems name pods as written: without the node's suffix.
-            let name = pod.key.name.strip_suffix(node).and_then(|n| n.strip_suffix('-'));
-            let name = format!("{}/{}", pod.key.namespace, name.unwrap_or(&pod.key.name));
+        let node_name = self.config.node_name.clone();
+        let context = Context { node_name: &node_name, source: self.source, path };
+        let rules = if self.standard_alone { Rules::OfSyntax } else { Rules::OfDaemon };
+        let found = manifest::inspect(bytes, &context, rules);
+        self.problems.extend(found.problems);
+        for Inspected { pod, text } in found.pods {
+            let name = self.as_written(&pod.key);
             let needed = references(&pod).into_iter().filter(|r| !r.optional);
             self.wanted.extend(needed.map(|r| (path.to_owned(), name.clone(), r)));
-            for refusal in self.policy.refusals(Source::File, &pod.metadata, &pod.spec) {
-                self.problem(Severity::Error, Path::new(path), Some(name.clone()), refusal.message);
+            self.names.insert(pod.key.clone());
+            self.places.add(path, &name, text);
+            let refusals = self.config.policy.refusals(self.source, &pod.metadata, &pod.spec);
+            if refusals.is_empty() {
+                self.set.pods.push(pod);
             }
-            if let Some(first) = self.pods.get(&pod.key) {
-                let message = format!("is in {first} too: the one that runs first keeps the name");
-                self.problem(duplicate, Path::new(path), Some(name), message);
-            } else {
-                self.pods.insert(pod.key.clone(), path.to_owned());
-                let after = after::of(&pod);
-                self.after.extend(after.map(|after| (pod.key.clone(), after, name, path.to_owned())));
+            for refusal in refusals {
+                let at = self.places.of_refusal(path, &name, &refusal.reason, &refusal.message);
+                self.problem(Severity::Error, path, at, Some(name.clone()), None, refusal.message);
             }
         }
-        for object in decoded.objects {
-            if let Some(first) = self.objects.get(&object.key) {
-                let message =
-                    format!("is in {} too: the one that is read first keeps the name", first.origin.path);
-                self.problem(duplicate, Path::new(path), Some(object.key.to_string()), message);
-            } else {
-                self.objects.insert(object.key.clone(), object);
+        for object in found.objects {
+            self.objects.entry(object.key.clone()).or_insert_with(|| Arc::clone(&object));
+            self.set.objects.push(object);
+        }
+    }
+
+    /// Problems name pods as they are written: without the node's suffix.
+    fn as_written(&self, key: &PodKey) -> String {
+        let name = key.name.strip_suffix(&self.config.node_name).and_then(|n| n.strip_suffix('-'));
+        format!("{}/{}", key.namespace, name.unwrap_or(&key.name))
+    }
+
+    /// What only all files together show.
+    fn judge(&mut self) {
+        self.look_up();
+        self.problems.extend(self.missing_pods());
+        for mut problem in judge::problems(&self.config, self.source, &self.set) {
+            if let Some(name) = &mut problem.pod {
+                // One that is held is named as the node has it.
+                if let Some(key) = self.names.iter().find(|key| key.to_string() == *name) {
+                    *name = self.as_written(key);
+                }
             }
+            problem.at = problem.at.or_else(|| self.places.of(&problem));
+            if self.standard_alone {
+                problem.severity = Severity::Warning;
+            }
+            self.problems.push(problem);
         }
     }
 
@@ -183,32 +239,54 @@ impl Report {
                 }
                 _ => continue,
             };
-            let (severity, pod, field) = (Severity::Warning, Some(pod), Some(field));
-            self.problems.push(Problem { severity, path, at: None, pod, field, message });
+            let at = self.places.of_field(&path, &pod, &field);
+            self.problem(Severity::Warning, &path, at, Some(pod), Some(field), message);
         }
     }
 
-    /// Pods that wait for one another in a circle: told of the first one that closes it.
-    fn cycles(&mut self, node: &str) {
-        let mut next: BTreeMap<PodKey, Vec<PodKey>> = BTreeMap::new();
-        for (key, after, name, path) in std::mem::take(&mut self.after) {
-            let on = after.on.iter().flat_map(|dependency| dependency.keys(node));
-            next.insert(key.clone(), on.collect());
-            if let Some(way) = after::cycle(&key, |key| next.get(key).cloned().unwrap_or_default()) {
-                next.remove(&key);
-                let message = format!("{} closes a cycle: {}", after::AFTER, after::way(&way));
-                self.problem(Severity::Error, Path::new(&path), Some(name), message);
+    /// Pods that are waited for and that nobody will ever start.
+    fn missing_pods(&self) -> Vec<Problem> {
+        let node = &self.config.node_name;
+        let severity = if self.standard_alone { Severity::Warning } else { Severity::Error };
+        let field = format!("metadata.annotations[{}]", after::AFTER);
+        let mut problems = Vec::new();
+        for pod in &self.set.pods {
+            let Some(after) = after::of(pod) else { continue };
+            for dependency in &after.on {
+                // One that has an error of its own is there, too.
+                let named = format!("{}/{}", dependency.namespace, dependency.name);
+                let is_there = dependency.keys(node).iter().any(|key| self.names.contains(key));
+                if is_there || self.problems.iter().any(|p| p.pod.as_deref() == Some(&named)) {
+                    continue;
+                }
+                let (path, name) = (pod.origin.path.clone(), self.as_written(&pod.key));
+                let at = self.places.of_field(&path, &name, &field);
+                let seconds = after.timeout.as_secs();
+                let message = format!(
+                    "waits for {dependency}, which is in none of the files that were checked; it starts without \
+                     it after {seconds} s"
+                );
+                let (pod, field) = (Some(name), Some(field.clone()));
+                problems.push(Problem { severity, path, at, pod, field, message });
             }
         }
+        problems
     }
 
     fn error(&mut self, path: &Path, message: String) {
-        self.problem(Severity::Error, path, None, message);
+        self.problem(Severity::Error, &path.to_string_lossy(), None, None, None, message);
     }
 
-    fn problem(&mut self, severity: Severity, path: &Path, pod: Option<String>, message: String) {
-        let path = path.to_string_lossy().into_owned();
-        self.problems.push(Problem { severity, path, at: None, pod, field: None, message });
+    fn problem(
+        &mut self,
+        severity: Severity,
+        path: &str,
+        at: Option<(u32, u32)>,
+        pod: Option<String>,
+        field: Option<String>,
+        message: String,
+    ) {
+        self.problems.push(Problem { severity, path: path.to_owned(), at, pod, field, message });
     }
 
     fn count(&self, severity: Severity) -> usize {
@@ -225,10 +303,35 @@ impl Report {
         format!(
             "{}, {}{objects}: {}, {}\n",
             many(self.files, "file"),
-            many(self.pods.len(), "pod"),
+            many(self.names.len(), "pod"),
             many(self.count(Severity::Error), "error"),
             many(self.count(Severity::Warning), "warning")
         )
+    }
+
+    /// The same for programs.
+    fn json(&self) -> Value {
+        let problem = |p: &Problem| {
+            let (line, column) = p.at.unzip();
+            let mut all = json!({"severity": word(p.severity), "path": p.path, "message": p.message});
+            if let Some(map) = all.as_object_mut() {
+                let numbers = [("line", line), ("column", column)];
+                map.extend(numbers.into_iter().filter_map(|(k, n)| Some((k.to_owned(), n?.into()))));
+                let texts = [("pod", &p.pod), ("field", &p.field)];
+                map.extend(texts.into_iter().filter_map(|(k, t)| Some((k.to_owned(), t.clone()?.into()))));
+            }
+            all
+        };
+        json!({
+            "apiVersion": "podkeeper.dev/v1",
+            "kind": "CheckReport",
+            "files": self.files,
+            "pods": self.names.len(),
+            "objects": self.objects.len(),
+            "errors": self.count(Severity::Error),
+            "warnings": self.count(Severity::Warning),
+            "problems": self.problems.iter().map(problem).collect::<Vec<_>>(),
+        })
     }
 }
 

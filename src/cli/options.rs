@@ -42,6 +42,7 @@ pub enum Output {
 pub struct Options {
     pub manifest_path: Option<PathBuf>,
     pub verify_keys: Vec<PathBuf>,
+    pub strict: bool,
     pub last_good_key_file: Option<PathBuf>,
     pub source: Option<Source>,
     pub grace: Option<u32>,
@@ -122,6 +123,7 @@ impl Options {
         let mut options = Options {
             manifest_path: None,
             verify_keys: Vec::new(),
+            strict: false,
             last_good_key_file: None,
             source: None,
             grace: None,
@@ -204,6 +206,7 @@ impl Options {
         match id {
             Id::PodManifestPath => o.manifest_path = Some(path()?),
             Id::ManifestVerifyKey | Id::VerifyKey => o.verify_keys.push(path()?),
+            Id::Strict => o.strict = switch()?,
             Id::LastGoodKeyFile => o.last_good_key_file = Some(path()?),
             Id::Source => o.source = Some(source(utf8()?)?),
             Id::Grace => o.grace = Some(not_negative(utf8()?)?),

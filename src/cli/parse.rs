@@ -253,6 +253,9 @@ fn finish(
             if words.is_empty() {
                 return usage(verb, "no manifest given: name files, directories, or - for standard input");
             }
+            if !matches!(options.output, Output::Table | Output::Json) {
+                return usage(verb, "allowed format of a report: json");
+            }
             Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
         }
         Verb::Get if words.first().is_some_and(|w| SOURCES.iter().any(|s| w == s)) => {

@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Exit {
 }
 
 /// Flags -> configuration. `host` is the host's own name.
-fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
+pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
     let refuse = |message: String| UsageError { message, verb: Some(Verb::Run), exit: Exit::Usage };
     let given = options.hostname_override.as_deref();
     let node_name = given.unwrap_or(host).trim().to_lowercase();

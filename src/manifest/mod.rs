@@ -1,6 +1,7 @@
 //! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, nothing is looked up.
 //!
-//! [`decode`] is the only door: syntax, types, defaults, validation, static-pod rules (spec/01 section 6).
+//! [`decode`] is the only door to the daemon: syntax, types, defaults, validation, static-pod rules (spec/01
+//! section 6). [`inspect`] goes the same way for somebody who only looks.
 //! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
 //! file must never count as the wish for nothing.
 
@@ -75,32 +76,62 @@ impl Decoded {
 /// lists of them.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    decode_as(bytes, context, false)
+    read(bytes, context, Rules::OfDaemon, |file| file.finish())
 }
 
-/// Decodes a manifest to look at its pods, not to run them: only what is no manifest (syntax, kinds, types)
-/// is an error. What podkeeper does not support, static pods may not do, or the API's validation refuses
-/// is a warning, and its pod is there.
+/// What is an error when a manifest is only looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// All that keeps the daemon from taking it.
+    OfDaemon,
+    /// Only what is no manifest (syntax, kinds, types). What podkeeper does not support, static pods may not
+    /// do, or the API's validation refuses is a warning.
+    OfSyntax,
+}
+
+/// What was found in a manifest that is only looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Inspection {
+    /// Those in which no error is, in document order, also when another document of the file has one.
+    pub pods: Vec<Inspected>,
+    /// The same of local objects.
+    pub objects: Vec<Arc<LocalObject>>,
+    /// Errors and warnings, in order of place.
+    pub problems: Vec<Problem>,
+}
+
+/// A pod and the text it was read from.
+#[derive(Debug, Clone)]
+pub struct Inspected {
+    /// The pod.
+    pub pod: Arc<DesiredPod>,
+    /// Its text as a tree.
+    pub(crate) text: Node,
+}
+
+/// Decodes a manifest to look at it, not to run it.
 #[must_use]
-pub fn decode_leniently(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    decode_as(bytes, context, true)
+pub fn inspect(bytes: &[u8], context: &Context<'_>, rules: Rules) -> Inspection {
+    read(bytes, context, rules, |file| file.inspected())
 }
 
-fn decode_as(bytes: &[u8], context: &Context<'_>, lenient: bool) -> Decoded {
+fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: fn(File<'_>) -> T) -> T {
+    let documents = yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e)));
     let mut file = File {
         context,
-        lenient,
+        rules,
+        count: 0,
         pods: Vec::new(),
         objects: Vec::new(),
         errors: Vec::new(),
         warnings: Vec::new(),
     };
-    match yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e))) {
+    match &documents {
         Ok(documents) if documents.is_empty() => file.error(Some((1, 1)), "no object in the file"),
         Ok(documents) => documents.iter().for_each(|document| file.object(document, None)),
         Err(e) => file.error(e.at, &e.message),
     }
-    file.finish()
+    finish(file)
 }
 
 /// A web server's error page says so instead of where its markup is no YAML.
@@ -135,17 +166,19 @@ fn is_known(kind: &str) -> bool {
 }
 
 /// One file on its way.
-struct File<'c> {
-    context: &'c Context<'c>,
-    /// Only syntax and types are errors.
-    lenient: bool,
-    pods: Vec<Arc<DesiredPod>>,
+struct File<'n> {
+    context: &'n Context<'n>,
+    rules: Rules,
+    /// Pods so far, with those that are not taken.
+    count: usize,
+    /// Those in which no error is, each with its text.
+    pods: Vec<(Arc<DesiredPod>, &'n Node)>,
     objects: Vec<Arc<LocalObject>>,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
-impl File<'_> {
+impl<'n> File<'n> {
     fn error(&mut self, at: Option<Place>, message: &str) {
         let path = self.context.path.to_owned();
         let message = message.to_owned();
@@ -153,7 +186,7 @@ impl File<'_> {
     }
 
     /// A document, or an item of a list whose items are of kind `implied`.
-    fn object(&mut self, node: &Node, implied: Option<(&str, &str)>) {
+    fn object(&mut self, node: &'n Node, implied: Option<(&'n str, &'n str)>) {
         if !matches!(node.data, node::Data::Map(_)) {
             let found = match node.as_str() {
                 Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
@@ -201,7 +234,7 @@ impl File<'_> {
     }
 
     /// `apiVersion` or `kind`. Reports a missing one.
-    fn word<'n>(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
+    fn word(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
         match node.get(key).filter(|n| !n.is_null()) {
             Some(value) => {
                 let word = value.as_str().filter(|word| !word.is_empty());
@@ -221,7 +254,7 @@ impl File<'_> {
         }
     }
 
-    fn list(&mut self, node: &Node, implied: Option<(&str, &str)>) {
+    fn list(&mut self, node: &'n Node, implied: Option<(&'n str, &'n str)>) {
         match node.get("items") {
             // An empty list is how "no pods" is said.
             Some(items) if matches!(items.data, node::Data::List(_)) => {
@@ -237,9 +270,9 @@ impl File<'_> {
         }
     }
 
-    fn pod(&mut self, node: &Node) {
-        let document = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
-        if self.pods.len() >= limits::PODS_PER_SOURCE {
+    fn pod(&mut self, node: &'n Node) {
+        let document = u32::try_from(self.count).unwrap_or(u32::MAX);
+        if self.count >= limits::PODS_PER_SOURCE {
             let message = format!("more than {} pods in one file", limits::PODS_PER_SOURCE);
             if self.errors.last().is_none_or(|e| e.message != message) {
                 self.error(Some(node.at), &message);
@@ -248,9 +281,10 @@ impl File<'_> {
         }
         let origin = Origin { path: self.context.path.to_owned(), document };
         let mut report = Report::new(self.context.path, written_name(node), node);
-        let pod = pod(origin, self.context, self.lenient, &mut report);
-        self.report(report);
-        self.pods.extend(pod.map(Arc::new));
+        let pod = pod(origin, self.context, self.rules, &mut report);
+        let good = self.report(report);
+        self.count = self.count.saturating_add(1);
+        self.pods.extend(pod.filter(|_| good).map(|pod| (Arc::new(pod), node)));
     }
 
     fn local(&mut self, node: &Node, kind: ObjectKind) {
@@ -265,38 +299,51 @@ impl File<'_> {
         let origin = Origin { path: self.context.path.to_owned(), document };
         let name = written_name(node).map(|name| format!("{} {name}", kind.as_str()));
         let mut report = Report::new(self.context.path, name, node);
-        if self.lenient {
+        if self.rules == Rules::OfSyntax {
             report.forgive();
         }
         let object = object::object(kind, origin, self.context, &mut report);
-        self.report(report);
-        self.objects.extend(object.map(Arc::new));
+        let good = self.report(report);
+        self.objects.extend(object.filter(|_| good).map(Arc::new));
     }
 
-    fn report(&mut self, report: Report<'_>) {
+    /// Takes what was found; whether no error was.
+    fn report(&mut self, report: Report<'_>) -> bool {
+        let mut good = true;
         for problem in report.into_problems() {
             let list = match problem.severity {
-                Severity::Error => &mut self.errors,
+                Severity::Error => {
+                    good = false;
+                    &mut self.errors
+                }
                 Severity::Warning => &mut self.warnings,
             };
             if list.len() < limits::PROBLEMS_PER_FILE {
                 list.push(problem);
             }
         }
+        good
     }
 
     fn finish(self) -> Decoded {
-        let File { mut pods, mut objects, errors: mut problems, warnings, .. } = self;
-        if !problems.is_empty() {
-            pods.clear();
-            objects.clear();
-        }
-        // Errors first, so that no flood of warnings hides one.
-        problems.extend(warnings);
-        problems.truncate(limits::PROBLEMS_PER_FILE);
-        order::sort_by_key(&mut problems, |p| p.at);
-        Decoded { pods, objects, problems, ..Decoded::default() }
+        let whole = self.errors.is_empty();
+        let pods = self.pods.iter().filter(|_| whole).map(|(pod, _)| Arc::clone(pod)).collect();
+        let objects = if whole { self.objects } else { Vec::new() };
+        Decoded { pods, objects, problems: in_order(self.errors, self.warnings), ..Decoded::default() }
     }
+
+    fn inspected(self) -> Inspection {
+        let pods = self.pods.into_iter().map(|(pod, text)| Inspected { pod, text: text.clone() }).collect();
+        Inspection { pods, objects: self.objects, problems: in_order(self.errors, self.warnings) }
+    }
+}
+
+/// Errors go first when there are too many, so that no flood of warnings hides one.
+fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> {
+    problems.extend(warnings);
+    problems.truncate(limits::PROBLEMS_PER_FILE);
+    order::sort_by_key(&mut problems, |p| p.at);
+    problems
 }
 
 /// `namespace/name` as the user wrote it.
@@ -308,11 +355,12 @@ fn written_name(node: &Node) -> Option<String> {
 }
 
 /// One pod, if its types fit; what else is wrong with it is in the report.
-fn pod(origin: Origin, context: &Context<'_>, lenient: bool, report: &mut Report<'_>) -> Option<DesiredPod> {
-    let metadata: Option<ObjectMeta> = types::field("metadata", report);
-    let spec: Option<PodSpec> = types::field("spec", report);
-    let (mut metadata, mut spec) = (metadata?, spec?);
-    if lenient {
+fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<'_>) -> Option<DesiredPod> {
+    // What does not fit its type is left out, so that it does not hide what else is wrong.
+    let mut metadata: ObjectMeta = types::field("metadata", report);
+    let mut spec: PodSpec = types::field("spec", report);
+    let fits = report.is_good();
+    if rules == Rules::OfSyntax {
         report.forgive();
     }
     unknown_fields(&metadata, &spec, report);
@@ -322,6 +370,9 @@ fn pod(origin: Origin, context: &Context<'_>, lenient: bool, report: &mut Report
     validate::pod(&metadata, &spec, report);
     references::check(&spec, report);
     support::check(report);
+    if !fits {
+        return None;
+    }
     let key =
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;

@@ -32,15 +32,14 @@ pub(crate) fn object(
     context: &Context<'_>,
     report: &mut Report<'_>,
 ) -> Option<LocalObject> {
-    let metadata: Option<ObjectMeta> = types::field("metadata", report);
+    let metadata: ObjectMeta = types::field("metadata", report);
     let content = match kind {
         ObjectKind::ConfigMap => data::config_map(report),
-        ObjectKind::Secret => secret::secret(metadata.as_ref(), report),
+        ObjectKind::Secret => secret::secret(&metadata, report),
         ObjectKind::PersistentVolumeClaim => claim::claim(report),
     };
     let root = Path::ROOT;
     let immutable = kind != ObjectKind::PersistentVolumeClaim && flag(&root.field("immutable"), report);
-    let metadata = metadata?;
     let path = root.field("metadata");
     let name = metadata.name.clone().unwrap_or_default();
     if name.is_empty() {
@@ -49,6 +48,9 @@ pub(crate) fn object(
     unknown_fields(kind, &metadata, report);
     validate::object_metadata(&metadata, report);
     support::check_metadata(report);
+    if report.has_misfits() {
+        return None;
+    }
     let namespace = metadata.namespace.filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
     let key = ObjectKey { kind, namespace, name };
     Some(LocalObject { key, source: context.source, origin, immutable, content: content? })

@@ -86,8 +86,10 @@ pub(crate) struct Report<'a> {
     path: &'a str,
     pod: Option<String>,
     root: &'a Node,
-    /// In the end, errors are warnings.
-    forgiven: bool,
+    /// In the end, errors from this one on are warnings.
+    forgiven: Option<usize>,
+    /// Fields that do not fit their types: they are left out of what is judged.
+    misfits: Vec<String>,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -95,7 +97,15 @@ pub(crate) struct Report<'a> {
 impl<'a> Report<'a> {
     /// An empty report about the pod written at `root` of the file `path`.
     pub(crate) fn new(path: &'a str, pod: Option<String>, root: &'a Node) -> Report<'a> {
-        Report { path, pod, root, forgiven: false, errors: Vec::new(), warnings: Vec::new() }
+        Report {
+            path,
+            pod,
+            root,
+            forgiven: None,
+            misfits: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// The pod's text as a tree.
@@ -110,16 +120,40 @@ impl<'a> Report<'a> {
 
     /// The pod cannot be taken.
     pub(crate) fn error(&mut self, path: &Path<'_>, message: impl Into<String>) {
-        if self.errors.len() < limits::PROBLEMS_PER_FILE {
-            let problem = self.problem(Severity::Error, path, message.into());
+        let message = message.into();
+        if self.errors.len() < limits::PROBLEMS_PER_FILE && !self.is_consequence(path, &message) {
+            let problem = self.problem(Severity::Error, path, message);
             self.errors.push(problem);
         }
     }
 
+    /// What was written for this field does not fit its type.
+    pub(crate) fn misfit(&mut self, path: &Path<'_>, message: impl Into<String>) {
+        self.error(path, message);
+        self.misfits.push(path.to_string());
+    }
+
+    /// Something was left out of what is judged.
+    pub(crate) fn has_misfits(&self) -> bool {
+        !self.misfits.is_empty()
+    }
+
+    /// It would be said only because something was left out: of the field itself or one above or below it,
+    /// or of what was looked for and not found.
+    fn is_consequence(&self, path: &Path<'_>, message: &str) -> bool {
+        if self.misfits.is_empty() {
+            return false;
+        }
+        let path = path.to_string();
+        message.starts_with("Not found")
+            || self.misfits.iter().any(|m| is_within(m, &path) || is_within(&path, m))
+    }
+
     /// The pod is taken; this part does nothing here.
     pub(crate) fn warning(&mut self, path: &Path<'_>, message: impl Into<String>) {
-        if self.warnings.len() < limits::PROBLEMS_PER_FILE {
-            let problem = self.problem(Severity::Warning, path, message.into());
+        let message = message.into();
+        if self.warnings.len() < limits::PROBLEMS_PER_FILE && !self.is_consequence(path, &message) {
+            let problem = self.problem(Severity::Warning, path, message);
             self.warnings.push(problem);
         }
     }
@@ -139,11 +173,7 @@ impl<'a> Report<'a> {
     /// Something was found wrong at this field or below it.
     pub(crate) fn has_error_at(&self, path: &Path<'_>) -> bool {
         let wanted = path.to_string();
-        self.errors.iter().filter_map(|p| p.field.as_deref()).any(|field| {
-            field
-                .strip_prefix(wanted.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        })
+        self.errors.iter().filter_map(|p| p.field.as_deref()).any(|field| is_within(field, &wanted))
     }
 
     /// More warnings would not be kept, so they need not be worked out.
@@ -161,18 +191,22 @@ impl<'a> Report<'a> {
         self.errors.is_empty()
     }
 
-    /// The pod is only looked at: no error keeps it from being taken.
+    /// The pod is only looked at: no error from here on keeps it from being taken.
     pub(crate) fn forgive(&mut self) {
-        self.forgiven = true;
+        self.forgiven = Some(self.errors.len());
     }
 
     /// Errors, then warnings.
     pub(crate) fn into_problems(mut self) -> impl Iterator<Item = Problem> {
-        if self.forgiven {
-            self.errors.iter_mut().for_each(|e| e.severity = Severity::Warning);
-        }
+        let forgiven = self.forgiven.unwrap_or(usize::MAX);
+        self.errors.iter_mut().skip(forgiven).for_each(|e| e.severity = Severity::Warning);
         self.errors.into_iter().chain(self.warnings)
     }
+}
+
+/// The first field is the second one, or lies below it.
+fn is_within(field: &str, above: &str) -> bool {
+    field.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The text with at most [`limits::PROBLEM_VALUE`] characters.

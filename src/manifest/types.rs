@@ -10,33 +10,33 @@ use serde_json::{Map, Value};
 use super::node::{Data, Node};
 use super::path::{Path, Report, quoted, shorten};
 
-/// Decodes the field `name` of the pod; absent or null counts as empty. On misfits: reported, `None`.
-pub(crate) fn field<T: DeserializeOwned>(name: &str, report: &mut Report<'_>) -> Option<T> {
+/// Decodes the field `name` of the pod; absent or null counts as empty. Misfits are reported, and what is
+/// answered then is without them.
+pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Report<'_>) -> T {
     let path = Path::ROOT;
     let path = path.field(name);
-    let node = report.written(&path).filter(|n| !n.is_null());
-    let value = node.map_or_else(|| Value::Object(Map::new()), Node::to_value);
-    if let Ok(typed) = serde_json::from_value(value) {
-        return Some(typed);
+    let Some(node) = report.written(&path).filter(|n| !n.is_null()) else { return T::default() };
+    if let Ok(typed) = serde_json::from_value(node.to_value()) {
+        return typed;
     }
-    if let Some(node) = node {
-        let fits = |value: Value| serde_json::from_value::<T>(value).map(drop).map_err(|e| e.to_string());
-        misfits(node, &path, &fits, report);
-    }
-    if report.is_good() {
+    let good = report.is_good();
+    let fits = |value: Value| serde_json::from_value::<T>(value).map(drop).map_err(|e| e.to_string());
+    let rest = fitting(node, &path, &fits, report).and_then(|rest| serde_json::from_value(rest).ok());
+    if rest.is_none() || (good && report.is_good()) {
         // Parts fit and the whole does not: no type of the API is like that.
-        report.error(&path, "does not fit its type");
+        report.misfit(&path, "does not fit its type");
     }
-    None
+    rest.unwrap_or_default()
 }
 
 type Fits<'f> = &'f dyn Fn(Value) -> Result<(), String>;
 
-fn misfits(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>) {
+/// What was written, without what does not fit; `None` when nothing of it does.
+fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>) -> Option<Value> {
+    let Err(message) = fits(node.to_value()) else { return Some(node.to_value()) };
     if report.is_full_of_errors() {
-        return;
+        return None;
     }
-    let Err(message) = fits(node.to_value()) else { return };
     // When not even an empty one fits, the whole is of the wrong kind and its parts are not to blame.
     let empty = match &node.data {
         Data::Map(_) => fits(Value::Object(Map::new())),
@@ -44,16 +44,25 @@ fn misfits(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         Data::Null | Data::Bool(_) | Data::Number(_) | Data::String(_) => Err(message),
     };
     if let Err(message) = empty {
-        return report.error(path, describe(node, &message));
+        report.misfit(path, describe(node, &message));
+        return None;
     }
-    for entry in node.entries() {
-        let only = |value: Value| fits(Value::Object(Map::from_iter([(entry.key.clone(), value)])));
-        misfits(&entry.value, &path.child(&entry.key), &only, report);
+    if let Data::Map(entries) = &node.data {
+        let mut map = Map::new();
+        for entry in entries {
+            let only = |value: Value| fits(Value::Object(Map::from_iter([(entry.key.clone(), value)])));
+            let value = fitting(&entry.value, &path.child(&entry.key), &only, report);
+            map.extend(value.map(|value| (entry.key.clone(), value)));
+        }
+        return Some(Value::Object(map));
     }
     let only = |value: Value| fits(Value::Array(vec![value]));
-    for (i, item) in node.items().iter().enumerate() {
-        misfits(item, &path.index(i), &only, report);
-    }
+    // The items behind one that does not fit keep their numbers.
+    let empty = [Value::Object(Map::new()), Value::String(String::new()), Value::from(0)];
+    let stand_in = || empty.iter().find(|value| only((*value).clone()).is_ok()).cloned();
+    let items = node.items().iter().enumerate();
+    let items = items.filter_map(|(i, item)| fitting(item, &path.index(i), &only, report).or_else(stand_in));
+    Some(Value::Array(items.collect()))
 }
 
 /// serde's message in an operator's words.

@@ -42,6 +42,26 @@ pub(crate) fn unknown_among(
     path: &Path<'_>,
     report: &mut Report<'_>,
 ) {
+    unknown_thing("field", key, names, path, report);
+}
+
+/// The same of an annotation that would be podkeeper's.
+pub(crate) fn unknown_annotation(
+    key: &str,
+    names: &[&'static str],
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
+    unknown_thing("annotation", key, names.iter().copied(), path, report);
+}
+
+fn unknown_thing(
+    what: &str,
+    key: &str,
+    names: impl Iterator<Item = &'static str>,
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
     if report.is_full_of_warnings() {
         return;
     }
@@ -52,9 +72,9 @@ pub(crate) fn unknown_among(
         .min();
     match near {
         Some((_, name)) => {
-            report.warning(path, format!("unknown field, ignored; did you mean {}?", shorten(name)))
+            report.warning(path, format!("unknown {what}, ignored; did you mean {}?", shorten(name)))
         }
-        None => report.warning(path, "unknown field, ignored"),
+        None => report.warning(path, format!("unknown {what}, ignored")),
     }
 }
 

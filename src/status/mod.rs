@@ -134,6 +134,9 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     status
 }
 
+/// What the message of a pod that was refused begins with.
+pub const REJECTED: &str = "Pod was rejected: ";
+
 /// Status of a pod that admission refused (spec/02 section 4, rejectPod): no containers, no conditions.
 /// `message` is the bare one, as in the event.
 #[must_use]
@@ -141,7 +144,7 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
     PodStatus {
         phase: Some("Failed".to_owned()),
         reason: Some(reason.to_owned()),
-        message: Some(format!("Pod was rejected: {message}")),
+        message: Some(format!("{REJECTED}{message}")),
         ..frame(pod, &pod.status, seconds(now))
     }
 }

@@ -130,7 +130,10 @@ fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
 /// Per-source permissions (spec/02 section 4, the old canRunPod).
 fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
     if pod.host_network() && !config.host_network_sources.contains(&pod.source) {
-        let message = format!("pod with UID {:?} specified host networking, but is disallowed", pod.uid);
+        let message = format!(
+            "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
+            pod.uid
+        );
         return refuse("Forbidden", message);
     }
     if config.allow_privileged {
@@ -143,8 +146,10 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
         None => Ok(()),
         Some((kind, _)) => {
             let what = if kind == ContainerKind::Regular { "container" } else { "init container" };
-            let message =
-                format!("pod with UID {:?} specified privileged {what}, but is disallowed", pod.uid);
+            let message = format!(
+                "pod with UID {:?} specified privileged {what}, but is disallowed (--allow-privileged)",
+                pod.uid
+            );
             refuse("Forbidden", message)
         }
     }

@@ -1,13 +1,31 @@
 //! What `check` says, by whole reports.
 
 use super::*;
+use crate::cli::parse::{Command, parse};
 use crate::cli::scratch;
 
-fn report(paths: &[&Path]) -> Report {
-    let mut report = Report::default();
-    for path in paths {
-        report.visit(path, "node1");
+/// A report with these flags, on node1.
+fn empty(flags: &str) -> Report {
+    let line = format!("check {flags} x");
+    match parse(line.split_whitespace().map(Into::into), &|path| {
+        std::fs::read(path).map_err(|e| e.to_string())
+    }) {
+        Ok(Command::Check(options, _)) => Report::new(&options, "node1").unwrap(),
+        other => panic!("{other:?}"),
     }
+}
+
+/// One line for each problem.
+fn lines(report: &Report) -> Vec<String> {
+    report.problems.iter().map(line).collect()
+}
+
+fn report(paths: &[&Path]) -> Report {
+    let mut report = empty("");
+    for path in paths {
+        report.visit(path);
+    }
+    report.judge();
     report
 }
 
@@ -87,21 +105,20 @@ fn pods_are_judged_by_a_standard() {
         "  volumes: [{name: v, csi: {driver: d}}, {name: v, persistentVolumeClaim: {claimName: c}}]\n",
     );
     let decode = |standard: &str, text: &str| {
-        let policy =
-            Policy { pod_security: crate::policy::parse_sources(standard).unwrap(), ..Policy::default() };
-        let mut report = Report { policy, ..Report::default() };
-        report.decode(text.as_bytes(), "far.yaml", "node1");
+        let mut report = empty(&format!("--pod-security {standard}"));
+        report.decode(text.as_bytes(), "far.yaml");
+        report.judge();
         report
     };
     let good = decode("baseline", strange);
     assert_eq!(good.count(Severity::Error), 0, "{:?}", good.problems);
-    assert!(good.count(Severity::Warning) > 4 && good.pods.len() == 1, "{:?}", good.problems);
+    assert!(good.count(Severity::Warning) > 4 && good.names.len() == 1, "{:?}", good.problems);
     let bad = decode("restricted", strange);
     let errors: Vec<String> =
         bad.problems.iter().filter(|p| p.severity == Severity::Error).map(line).collect();
     let says = r#"violates PodSecurity "restricted:latest": procMount (container "Not_A_Name" "#;
     let says = format!("{says}must not set securityContext.procMount to \"Unmasked\")");
-    assert_eq!(errors, [format!("far.yaml: error: pod default/far: {says}")]);
+    assert_eq!(errors, [format!("far.yaml:11:5: error: pod default/far: {says}")]);
     // What is no manifest of pods is an error under every standard.
     for text in ["a: [", "", "kind: Pod", "apiVersion: v1\nkind: Deployment\n"] {
         assert_eq!(decode("privileged", text).count(Severity::Error), 1, "{text}");
@@ -113,17 +130,16 @@ fn pods_are_judged_by_a_standard() {
 
 #[test]
 fn the_lists_of_the_node_hold_for_good_pods() {
-    let policy = Policy { allowed_images: Some(Vec::new()), ..Policy::default() };
-    let mut report = Report { policy, ..Report::default() };
+    let mut report = empty("--allowed-images=");
     let pod =
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: b:1}]}\n";
-    report.decode(pod.as_bytes(), "web.yaml", "node1");
-    report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml", "node1");
+    report.decode(pod.as_bytes(), "web.yaml");
+    report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml");
     let lines: Vec<String> = report.problems.iter().map(line).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(
         lines[0],
-        "web.yaml: error: pod default/web: container \"a\": image \"b:1\" is not allowed on this node"
+        "web.yaml:4:21: error: pod default/web: container \"a\": image \"b:1\" is not allowed on this node"
     );
     assert!(lines[1].contains("spec.containers[0].name: Invalid value"), "{lines:?}");
 }
@@ -141,9 +157,8 @@ fn signatures_are_checked_as_the_daemon_does() {
     ] {
         fs::copy(golden.join(from), dir.join(to)).unwrap();
     }
-    let verifier = super::super::run::verifier(&[golden.join("node.pub")]).unwrap();
-    let mut found = Report { verifier, ..Report::default() };
-    found.visit(&dir, "node1");
+    let mut found = empty(&format!("--verify-key {}", golden.join("node.pub").display()));
+    found.visit(&dir);
     let lines: Vec<String> =
         found.problems.iter().map(|p| line(p).replace(dir.to_string_lossy().as_ref(), "DIR")).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -161,40 +176,43 @@ fn pods_that_wait_in_a_circle() {
              spec: {{containers: [{{name: a, image: b}}]}}\n"
         )
     };
-    let mut found = Report::default();
+    let mut found = empty("");
     for (name, after) in [("a", "c=ready"), ("b", "default/a"), ("c", "d,b=succeeded"), ("me", "me")] {
-        found.decode(pod(name, after).as_bytes(), &format!("{name}.yaml"), "node1");
+        found.decode(pod(name, after).as_bytes(), &format!("{name}.yaml"));
     }
-    found.decode(pod("bad", "a=soon").as_bytes(), "bad.yaml", "node1");
-    found.cycles("node1");
+    found.decode(pod("bad", "a=soon").as_bytes(), "bad.yaml");
+    found.judge();
     let lines: Vec<String> = found.problems.iter().map(line).collect();
     assert_eq!(
         lines,
         [
             "bad.yaml:3:37: error: pod default/bad: metadata.annotations[podkeeper.dev/after]: Invalid value: \
              \"a=soon\": \"soon\" must be ready or succeeded",
-            "c.yaml: error: pod default/c: podkeeper.dev/after closes a cycle: \
+            "c.yaml:3:35: error: pod default/c: metadata.annotations[podkeeper.dev/after]: waits for pod default/d to \
+             run, which is in none of the files that were checked; it starts without it after 300 s",
+            "c.yaml:3:35: error: pod default/c: metadata.annotations[podkeeper.dev/after]: podkeeper.dev/after of \
+             default/c-node1 closes a cycle: \
              default/c-node1 -> default/b-node1 -> default/a-node1 -> default/c-node1",
-            "me.yaml: error: pod default/me: podkeeper.dev/after closes a cycle: \
-             default/me-node1 -> default/me-node1",
+            "me.yaml:3:36: error: pod default/me: metadata.annotations[podkeeper.dev/after]: podkeeper.dev/after of \
+             default/me-node1 closes a cycle: default/me-node1 -> default/me-node1",
         ]
     );
 }
 
 #[test]
 fn what_is_wrong_with_manifests() {
-    let mut found = Report::default();
+    let mut found = empty("");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n";
     let good = format!("{pod}  - {{name: app, image: a}}\n");
-    found.decode(good.as_bytes(), "good.yaml", "node1");
-    found.decode(good.as_bytes(), "copy.yaml", "node1");
+    found.decode(good.as_bytes(), "good.yaml");
+    found.decode(good.as_bytes(), "copy.yaml");
     let ports =
         format!("{pod}  - name: app\n    image: a\n    ports: [{{containerPort: 70000}}]\n    typo: 1\n");
-    found.decode(ports.as_bytes(), "ports.yaml", "node1");
-    found.decode(b"a: [", "syntax.yaml", "node1");
+    found.decode(ports.as_bytes(), "ports.yaml");
+    found.decode(b"a: [", "syntax.yaml");
     let probe =
         good.replace("web", "probe").replace("image: a", "image: a, livenessProbe: {tcpSocket: {port: 1}}");
-    found.decode(probe.as_bytes(), "probe.yaml", "node1");
+    found.decode(probe.as_bytes(), "probe.yaml");
     let refs = good.replace("web", "refs").replace(
         "image: a",
         "image: a, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: o, optional: true}}], env: [
@@ -203,10 +221,10 @@ fn what_is_wrong_with_manifests() {
           {name: C, valueFrom: {secretKeyRef: {name: s, key: k}}}]",
     );
     let map = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {there: x}\n";
-    found.decode(refs.as_bytes(), "refs.yaml", "node1");
-    found.decode(map.as_bytes(), "z.yaml", "node1");
-    found.decode(map.as_bytes(), "zz.yaml", "node1");
-    found.look_up();
+    found.decode(refs.as_bytes(), "refs.yaml");
+    found.decode(map.as_bytes(), "z.yaml");
+    found.decode(map.as_bytes(), "zz.yaml");
+    found.judge();
     let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
     crate::cli::golden("cli/check-problems.txt", &(lines + &found.summary()));
 }
@@ -219,14 +237,147 @@ fn a_pipe_is_neither_manifest_nor_signature() {
     crate::regular::fifo(&signature::beside(&manifest));
     crate::regular::fifo(&pipe);
     let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature/node.pub");
-    let verifier = Verifier::load(&[key]).unwrap();
-    let mut report = Report { verifier: Some(Arc::new(verifier)), ..Report::default() };
-    report.visit(&manifest, "node1");
-    report.visit(&pipe, "node1");
+    let mut report = empty(&format!("--verify-key {}", key.display()));
+    report.visit(&manifest);
+    report.visit(&pipe);
     let texts: Vec<&str> = report.problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(
         texts,
         ["is not signed: there is no .minisig beside it", "cannot be read: it is not a regular file"]
     );
     fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A cluster of pods of which the daemon starts none: each is an error, with its place.
+#[test]
+fn what_the_daemon_would_not_start_is_an_error() {
+    let dir = scratch("check-admission");
+    let pod = |name: &str, metadata: &str, pod: &str, container: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n{metadata}spec:\n{pod}  containers:\n  - name: app\n    \
+             image: a\n{container}"
+        );
+        fs::write(dir.join(format!("{name}.yaml")), text).unwrap();
+    };
+    let port = "    ports:\n    - containerPort: 80\n    - {containerPort: 81, hostPort: 8080}\n";
+    pod("port-a", "", "", port);
+    pod("port-b", "", "", port);
+    pod("affinity", "", "  nodeSelector: {disk: fast}\n", "");
+    pod("cpu", "", "", "    resources:\n      requests: {cpu: 100k}\n");
+    pod("sysctl", "", "  securityContext:\n    sysctls: [{name: kernel.msgmax, value: '1'}]\n", "");
+    pod("privileged", "", "", "    securityContext:\n      privileged: true\n");
+    pod("after", "  annotations:\n    podkeeper.dev/after: nobody, port-a\n", "", "");
+    pod("cycle", "  annotations:\n    podkeeper.dev/after: cycle\n", "", "");
+    pod("elsewhere", "", "  nodeName: far\n", "");
+    fs::write(
+        dir.join("c.yml"),
+        "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\nnodeLabels: {a: b}\n",
+    )
+    .unwrap();
+    let config = dir.join("c.yml");
+    fs::create_dir(dir.join("m")).unwrap();
+    for entry in fs::read_dir(&dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "yaml"))
+    {
+        fs::rename(&entry, dir.join("m").join(entry.file_name().unwrap())).unwrap();
+    }
+    let mut found = empty(&format!("--config {}", config.display()));
+    found.visit(&dir.join("m"));
+    found.judge();
+    let told: String =
+        lines(&found).iter().map(|l| l.replace(dir.to_string_lossy().as_ref(), "DIR") + "\n").collect();
+    let told = told + &found.summary();
+    // The machine's own size is in the message about cpu.
+    let cpu = told.lines().find(|l| l.contains("OutOfcpu")).unwrap();
+    let told = told.replace(&cpu[cpu.find("requested").unwrap()..], "...");
+    let uid = told.find("with UID \"").map(|at| told[at + 10..at + 42].to_owned()).unwrap();
+    crate::cli::golden("cli/check-admission.txt", &told.replace(&uid, "..."));
+    // What a flag or the file allows is no error.
+    let mut allowed =
+        empty("--allow-privileged --node-labels disk=fast --allowed-unsafe-sysctls kernel.msg*");
+    for name in ["privileged", "affinity", "sysctl", "port-a"] {
+        allowed.visit(&dir.join("m").join(format!("{name}.yaml")));
+    }
+    allowed.judge();
+    assert_eq!(lines(&allowed), [""; 0]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The daemon's settings make the standard one rule among others.
+#[test]
+fn a_standard_in_the_configuration_file_does_not_make_errors_warnings() {
+    let dir = scratch("check-config-standard");
+    let config = dir.join("c.yml");
+    let head = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
+    fs::write(&config, format!("{head}podSecurity: http=restricted,file=privileged\n")).unwrap();
+    let pod =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: A, image: b}\n";
+    let errors = |flags: &str, text: &str| {
+        let mut found = empty(&format!("--config {} {flags}", config.display()));
+        found.decode(text.as_bytes(), "web.yaml");
+        found.judge();
+        lines(&found)
+    };
+    let told = errors("", pod);
+    assert!(told.len() == 1 && told[0].contains("spec.containers[0].name: Invalid value"), "{told:?}");
+    // Each source has its own rules.
+    let good = pod.replace("name: A", "name: a");
+    assert_eq!(errors("", &good), [""; 0]);
+    let told = errors("--source http", &good);
+    assert!(
+        told.len() == 1 && told[0].starts_with("web.yaml:6:5: error: pod default/web: violates PodSecurity"),
+        "{told:?}"
+    );
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// One pod's misfit hides neither what else is wrong with it nor what is wrong with the others.
+#[test]
+fn a_misfit_hides_nothing() {
+    let pod = |name: &str, spec: &str| {
+        format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n{spec}---\n")
+    };
+    let misfit = pod(
+        "misfit",
+        "  volumes: [{name: 5, emptyDir: {}}, {name: w, hostPath: {path: 7}}]\n  containers:\n  - name: app\n    image: 7\n    \
+         volumeMounts: [{name: '5', mountPath: /v}]\n    ports: [oops, {containerPort: 70000}]\n    typo: 1\n  - {name: Two, \
+         image: b}\n",
+    );
+    let other = pod("other", "  nodeName: far\n  containers: [{name: app, image: a}]\n");
+    let mut found = empty("");
+    found.decode((misfit + &other).as_bytes(), "a.yaml");
+    found.judge();
+    let told: String = lines(&found).iter().map(|l| format!("{l}\n")).collect();
+    crate::cli::golden("cli/check-misfit.txt", &told);
+}
+
+#[test]
+fn a_report_for_programs() {
+    let mut found = empty("");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers: [{name: a, image: b, typo: 1}]\n  hostname: X\n";
+    found.decode(pod.as_bytes(), "web.yaml");
+    found.decode(b"a: [", "syntax.yaml");
+    found.judge();
+    crate::cli::golden("cli/check-json.txt", &get::four_spaces(&found.json()));
+}
+
+#[test]
+fn annotations_that_would_be_podkeepers_are_told() {
+    let mut found = empty("");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    podkeeper.dev/afte: db\n    \
+               podkeeper.dev/other: x\n    example.com/other: x\nspec:\n  containers: [{name: a, image: b}]\n";
+    found.decode(pod.as_bytes(), "web.yaml");
+    let at = "web.yaml:{}:5: warning: pod default/web: metadata.annotations";
+    assert_eq!(
+        lines(&found),
+        [
+            format!(
+                "{}[podkeeper.dev/afte]: unknown annotation, ignored; did you mean podkeeper.dev/after?",
+                at.replace("{}", "6")
+            ),
+            format!("{}[podkeeper.dev/other]: unknown annotation, ignored", at.replace("{}", "7")),
+        ]
+    );
 }

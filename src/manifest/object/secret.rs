@@ -18,7 +18,7 @@ const BASE64: &str = "must be base64; plain text goes into stringData";
 type SecretData = BTreeMap<String, SecretBytes>;
 
 /// A Secret's type and data.
-pub(super) fn secret(metadata: Option<&ObjectMeta>, report: &mut Report<'_>) -> Option<Content> {
+pub(super) fn secret(metadata: &ObjectMeta, report: &mut Report<'_>) -> Option<Content> {
     let root = Path::ROOT;
     let path = root.field("data");
     let mut all = data::bytes(&path, report, BASE64);
@@ -36,13 +36,7 @@ pub(super) fn secret(metadata: Option<&ObjectMeta>, report: &mut Report<'_>) -> 
     Some(Content::Secret { type_: type_.to_owned(), data: all })
 }
 
-fn built_in(
-    type_: &str,
-    all: &SecretData,
-    metadata: Option<&ObjectMeta>,
-    path: &Path<'_>,
-    report: &mut Report<'_>,
-) {
+fn built_in(type_: &str, all: &SecretData, metadata: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
     let has = |key: &&&str| all.contains_key(**key);
     let is_empty = |key: &str| all.get(key).is_none_or(|v| v.expose().is_empty());
     let mut need = |keys: &[&str]| {
@@ -60,7 +54,7 @@ fn built_in(
             ["tls.crt", "tls.key"].iter().filter(|key| !has(key)).for_each(|key| need(&[key]));
         }
         "kubernetes.io/service-account-token" => {
-            let annotations = metadata.and_then(|m| m.annotations.as_ref());
+            let annotations = metadata.annotations.as_ref();
             if annotations.and_then(|all| all.get(SERVICE_ACCOUNT)).is_none_or(String::is_empty) {
                 let root = Path::ROOT;
                 let path = root.field("metadata");

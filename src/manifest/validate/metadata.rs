@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::path::{Path, Report, forbidden, invalid, too_long};
+use super::super::unknown::unknown_annotation;
 use super::{accepted, accepted_if_set, names};
 use crate::after;
+use crate::devices::{DEVICE, DOMAIN};
+
+/// podkeeper's annotations that a pod may have.
+const OWN: &[&str] = &[after::AFTER, after::TIMEOUT, DEVICE];
 
 /// Most bytes of all annotations' keys and values together.
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
@@ -31,8 +36,13 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     }
 }
 
-/// podkeeper's own annotations about the order of pods.
-pub(super) fn after(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
+/// podkeeper's own annotations: those that are misspelled, and those about the order of pods.
+pub(super) fn own(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
+    let annotations = path.field("annotations");
+    let ours = meta.annotations.iter().flatten().map(|(key, _)| key).filter(|key| key.starts_with(DOMAIN));
+    for key in ours.filter(|key| !OWN.contains(&key.as_str())) {
+        unknown_annotation(key, OWN, &annotations.key(key), report);
+    }
     let namespace = meta.namespace.as_deref().unwrap_or("default");
     if let Err(bad) = after::parse(namespace, meta.annotations.as_ref()) {
         report.error(&path.field("annotations").key(bad.key), invalid(&bad.value, &bad.why));

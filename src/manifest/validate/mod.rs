@@ -26,7 +26,7 @@ use super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
 pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     let root = Path::ROOT;
     metadata::check(meta, &root.field("metadata"), report);
-    metadata::after(meta, &root.field("metadata"), report);
+    metadata::own(meta, &root.field("metadata"), report);
     let path = root.field("spec");
     pod::check(spec, &path, report);
     containers::check_all(spec, &path, report);

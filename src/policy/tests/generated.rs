@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::standards::{BASELINE, RESTRICTED};
 use super::super::{Level, LevelVersion, Version, evaluate, message};
 use super::pod;
-use crate::manifest::{Context, decode_leniently};
+use crate::manifest::{Context, Inspected, Rules, inspect};
 use crate::pod::Source;
 
 /// Past the newest revision of any check.
@@ -188,9 +188,8 @@ fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
     let metadata = json!({"name": "web", "annotations": root["annotations"]});
     let manifest = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": root["spec"]});
     let context = Context { node_name: "node1", source: Source::File, path: "web.yaml" };
-    let decoded = decode_leniently(manifest.to_string().as_bytes(), &context);
-    assert!(decoded.is_good(), "{:?}", decoded.problems);
-    let [pod] = decoded.pods.as_slice() else { panic!("{manifest}") };
+    let found = inspect(manifest.to_string().as_bytes(), &context, Rules::OfSyntax);
+    let [Inspected { pod, .. }] = found.pods.as_slice() else { panic!("{manifest}: {:?}", found.problems) };
     let at = LevelVersion { level, version: Version::Minor(minor) };
     evaluate(&at, &pod.metadata, &pod.spec).into_iter().map(|v| v.id).collect()
 }

@@ -39,11 +39,11 @@ fn reasons() {
     check(&format!("{{{app}, hostNetwork: true}}"), "fine");
     check(
         "{containers: [{name: app, securityContext: {privileged: true}}]}",
-        "Forbidden: pod with UID \"a-1\" specified privileged container, but is disallowed",
+        "Forbidden: pod with UID \"a-1\" specified privileged container, but is disallowed (--allow-privileged)",
     );
     check(
         "{initContainers: [{name: i, securityContext: {privileged: true}}], containers: [{name: app}]}",
-        "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed",
+        "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged)",
     );
     // Two reasons: the first of the table.
     check(
@@ -68,7 +68,8 @@ fn the_os_label_of_the_pod_itself() {
 fn host_network_is_for_the_sources_that_may() {
     let mut pod = (*pod_of("a", "{hostNetwork: true, containers: [{name: app}]}")).clone();
     pod.source = Source::Http;
-    let message = "pod with UID \"a-1\" specified host networking, but is disallowed";
+    let message =
+        "pod with UID \"a-1\" specified host networking, but is disallowed (--host-network-sources)";
     assert_eq!(verdict(&pod, &[]), format!("Forbidden: {message}"));
 }
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podkeeper::manifest::{self, Context};
+use podkeeper::manifest::{self, Context, Inspected, Rules};
 use podkeeper::pod::Source;
 use podkeeper::policy::{LevelVersion, evaluate, message};
 
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let at = LevelVersion::parse(&format!("{level}:{version}")).expect("it is one");
     let context = Context { node_name: "node1", source: Source::File, path: "/m/a.yaml" };
-    for pod in manifest::decode_leniently(manifest, &context).pods {
+    for Inspected { pod, .. } in manifest::inspect(manifest, &context, Rules::OfSyntax).pods {
         let violations = evaluate(&at, &pod.metadata, &pod.spec);
         assert!(violations.iter().all(|v| !v.id.is_empty() && !v.reason.is_empty()));
         assert!(level != "privileged" || violations.is_empty());
