@@ -14,6 +14,8 @@ pub mod downward;
 pub mod drain;
 pub mod durable;
 pub mod duration;
+#[cfg(test)]
+mod effects;
 pub mod events;
 pub mod image;
 pub mod json;

@@ -1,5 +1,6 @@
 //! The one list of what podkeeper does with each field of a pod, and the walk that compares a manifest
-//! with it. The man page is checked against [`table`].
+//! with it. The man page and `explain` are made of [`table`], and the tests in `effects/` hold each row against
+//! what the program does.
 //!
 //! A field is `Supported`, or `Ignored` (its absence cannot hurt: a warning), or `Refused` (running the
 //! pod without it would be unsafe or wrong: an error). Only what the user wrote is spoken of, never a
@@ -64,12 +65,12 @@ const TABLE: &[Row] = &[
     ignored("status", &[], "a manifest has no status"),
     yes("metadata"),
     yes("metadata.annotations"),
-    ignored("metadata.creationTimestamp", &[], NO_CLUSTER),
+    yes("metadata.creationTimestamp"),
     refused("metadata.deletionGracePeriodSeconds", &[], "remove the manifest to delete the pod"),
     refused("metadata.deletionTimestamp", &[], "remove the manifest to delete the pod"),
     ignored("metadata.finalizers", &[], NO_CLUSTER),
     ignored("metadata.generateName", &[], "the pod's name is metadata.name"),
-    ignored("metadata.generation", &[], NO_CLUSTER),
+    yes("metadata.generation"),
     yes("metadata.labels"),
     ignored("metadata.managedFields", &[], NO_CLUSTER),
     yes("metadata.name"),
@@ -103,8 +104,8 @@ const TABLE: &[Row] = &[
     ignored("spec.overhead", &[], "there is no runtime class"),
     ignored("spec.preemptionPolicy", &[], ONE_NODE),
     yes("spec.priority"),
-    ignored("spec.priorityClassName", &[], ONE_NODE),
-    ignored("spec.readinessGates", &[], "nobody sets their conditions"),
+    yes("spec.priorityClassName"),
+    yes("spec.readinessGates"),
     refused("spec.resourceClaims", &[], NO_CLAIMS),
     yes("spec.resources"),
     refused("spec.resources.claims", &[], NO_CLAIMS),
@@ -302,7 +303,16 @@ pub(crate) fn check_metadata(report: &mut Report<'_>) {
     if let Some(node) = report.written(&path) {
         walk(node, &path, report);
     }
+    for name in OF_PODS_ALONE {
+        let path = path.field(name);
+        if report.written(&path).is_some_and(|node| !node.is_null()) && !report.has_error_at(&path) {
+            report.warning(&path, format!("is ignored: {NO_CLUSTER}"));
+        }
+    }
 }
+
+/// Metadata that counts of pods, and not of local objects.
+const OF_PODS_ALONE: &[&str] = &["creationTimestamp", "generation"];
 
 fn walk(node: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     // Item paths (`spec.containers[*]`) have no row of their own.

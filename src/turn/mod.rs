@@ -14,7 +14,7 @@ mod pods;
 mod sizes;
 mod sources;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};

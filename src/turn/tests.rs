@@ -8,7 +8,7 @@ mod names;
 mod objects;
 mod orphans;
 mod ports;
-mod rig;
+pub(crate) mod rig;
 mod sizes;
 mod snapshot;
 mod sources;

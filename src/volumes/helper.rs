@@ -21,18 +21,18 @@ pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) 
             "this node cannot mount NFS: it has no mount.nfs (Debian's package nfs-common)".to_owned()
         );
     }
-    let server = if server.contains(':') && !server.starts_with('[') {
-        format!("[{server}]")
-    } else {
-        server.to_owned()
-    };
     let mut command = Command::new("mount");
-    command.args(["-t", "nfs"]);
-    if read_only {
-        command.args(["-o", "ro"]);
-    }
-    command.arg("--").arg(format!("{server}:{export}")).arg(at);
+    command.args(nfs_arguments(server, export, read_only)).arg(at);
     run(command, limits::HELPER)
+}
+
+/// What `mount` is told, all but the place.
+pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool) -> Vec<String> {
+    let is_v6 = server.contains(':') && !server.starts_with('[');
+    let server = if is_v6 { format!("[{server}]") } else { server.to_owned() };
+    let options: &[&str] = if read_only { &["-o", "ro"] } else { &[] };
+    let words = ["-t", "nfs"].iter().chain(options).chain(&["--"]).map(|word| (*word).to_owned());
+    words.chain([format!("{server}:{export}")]).collect()
 }
 
 /// Unmounts an export; by force when its server does not answer.

@@ -7,7 +7,7 @@
 //! a disk.
 
 mod atomic;
-mod helper;
+pub(crate) mod helper;
 pub mod layout;
 pub mod manager;
 pub mod mounts;

@@ -34,7 +34,7 @@ mod start;
 mod stop;
 mod tell;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod volumes;
 
 pub use machine::Machine;

@@ -19,6 +19,7 @@ mod rig;
 mod sizes;
 mod states;
 mod stopping;
+pub(crate) mod story;
 mod terminal;
 mod volumes;
 mod wishes;

@@ -46,7 +46,12 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     }
     let gates = path.field("readinessGates");
     for (i, gate) in spec.readiness_gates.iter().flatten().enumerate() {
-        needed(&gate.condition_type, names::qualified, &gates.index(i).field("conditionType"), report);
+        let path = gates.index(i);
+        let path = path.field("conditionType");
+        needed(&gate.condition_type, names::qualified, &path, report);
+        if !report.has_error_at(&path) {
+            report.warning(&path, "nobody can set this condition here, so the pod is never ready");
+        }
     }
     let secrets = path.field("imagePullSecrets");
     for (i, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
 
-use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, required, unsupported};
-use super::names;
+use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, required};
 use super::volumes::steps_back;
-use crate::downward;
+use super::{env, names};
 
 /// Fields of a pod that a file may hold: those that never change by themselves.
 const FIELDS: &[&str] =
@@ -143,37 +142,17 @@ fn fields(items: Option<&[DownwardAPIVolumeFile]>, path: &Path<'_>, report: &mut
             (None, None) => {
                 report.error(&path, required("one of fieldRef and resourceFieldRef is required"));
             }
-            (Some(field), None) => {
-                let path = path.field("fieldRef");
-                field_path(&field.field_path, &path.field("fieldPath"), report);
-            }
+            (Some(field), None) => env::field_ref(field, FIELDS, &path.field("fieldRef"), report),
             (None, Some(resource)) => {
                 let path = path.field("resourceFieldRef");
                 if resource.container_name.as_deref().unwrap_or_default().is_empty() {
                     report.error(&path.field("containerName"), required(""));
                 }
-                if resource.resource.is_empty() {
-                    report.error(&path.field("resource"), required(""));
-                }
+                env::resource_field_ref(resource, &path, report);
             }
         }
         permissions(item.mode, &path.field("mode"), report);
         user(item.user, &path.field("user"), report);
-    }
-}
-
-fn field_path(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
-    if value.is_empty() {
-        return report.error(path, required(""));
-    }
-    if let Some((map, _)) = downward::subscript(value) {
-        if !matches!(map, "metadata.annotations" | "metadata.labels") {
-            report.error(path, invalid(value, "does not support subscript"));
-        }
-        return;
-    }
-    if !FIELDS.contains(&value) {
-        report.error(path, unsupported(value, FIELDS));
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Rig {
     pub(super) sweeps: Vec<InUse>,
 }
 
-pub(super) fn config() -> Config {
+pub(crate) fn config() -> Config {
     let labels = [("kubernetes.io/hostname", "n1"), ("kubernetes.io/os", "linux"), ("disk", "flash")];
     Config {
         node_name: "n1".into(),

@@ -59,6 +59,8 @@ pub(super) struct Rig {
     pub(super) machine: Machine,
     pub(super) slot: Slot,
     pub(super) now: Mono,
+    /// What calls carry that their words do not tell, with the words before it.
+    pub(super) sent: Vec<String>,
     /// Every call that was made: time and words.
     pub(super) calls: Vec<(Mono, String)>,
     pub(super) pulls: Vec<(Mono, PullRequest)>,
@@ -186,6 +188,13 @@ impl Rig {
         Rig::on(engine, true)
     }
 
+    /// The same, of any pod's name.
+    pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
+        let mut rig = Rig::fresh();
+        rig.machine = Machine::new(pod.key.clone(), settings(), true);
+        rig
+    }
+
     fn on(mut engine: Engine, known_empty: bool) -> Rig {
         let cursor = engine.subscribe(None).unwrap();
         Rig {
@@ -193,6 +202,7 @@ impl Rig {
             machine: Machine::new(key(), settings(), known_empty),
             slot: Slot::default(),
             now: Mono::default(),
+            sent: Vec::new(),
             calls: Vec::new(),
             pulls: Vec::new(),
             log: Vec::new(),
@@ -439,6 +449,15 @@ impl Rig {
             match output {
                 Output::Call(token, call) => {
                     let words = self.words(&call);
+                    match &call {
+                        Call::Create { body, .. } => {
+                            let unsent = (&body.termination_file, &body.seccomp_file, &body.sub_paths);
+                            let text = crate::json::text(body);
+                            self.sent.push(format!("{words} {text} {unsent:?} {:?}", body.network));
+                        }
+                        Call::Update { .. } => self.sent.push(format!("{words} {call:?}")),
+                        _ => {}
+                    }
                     self.calls.push((self.now, words));
                     self.later(MS, Coming::Arrive(token, call));
                 }

@@ -1,0 +1,200 @@
+//! Everything that can be seen of a manifest: what is wrong with it, the life of its pod, its files, what the
+//! node says of it beside others, what the policy says.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+use serde_json::{Value, json};
+
+use crate::allocatable::Allocatable;
+use crate::clock::{Mono, Now, System, Timestamp};
+use crate::drain::Drain;
+use crate::manifest::{self, Context};
+use crate::object::Objects;
+use crate::pod::{DesiredPod, Source};
+use crate::policy::{LevelVersion, evaluate};
+use crate::source::{FromSource, PodSet, Severity, SourceUpdate};
+use crate::turn::{Effect, Event, RuntimeEvent, Turn};
+use crate::volumes::manager::{Hand, Settings, Volumes};
+use crate::volumes::{Order, Report, SetUp, helper, layout, mounts};
+use crate::worker::Wish;
+use crate::worker::tests::story::story;
+
+/// The node of all this.
+const NODE: &str = "node";
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Errors of the manifest.
+    pub errors: Vec<String>,
+    /// Warnings, with their fields.
+    pub warnings: Vec<(String, String)>,
+    /// All the rest, one fact in each.
+    pub facts: Vec<String>,
+}
+
+pub(super) fn decode(manifest: &Value) -> manifest::Decoded {
+    let context = Context { node_name: NODE, source: Source::File, path: "/m/web.yaml" };
+    manifest::decode(manifest.to_string().as_bytes(), &context)
+}
+
+/// Looks at a pod, with local objects beside it.
+pub(super) fn look(manifest: &Value, objects: &Arc<Objects>) -> Seen {
+    let mut seen = Seen::default();
+    let decoded = decode(manifest);
+    for problem in decoded.problems {
+        match problem.severity {
+            Severity::Error => seen.errors.push(problem.message),
+            Severity::Warning => seen.warnings.push((problem.field.unwrap_or_default(), problem.message)),
+        }
+    }
+    let Some(pod) = decoded.pods.first() else { return seen };
+    let resized = decode(&resized(manifest)).pods.first().cloned();
+    seen.facts = story(pod, objects, resized.as_ref().unwrap_or(pod));
+    seen.facts.extend(pod.containers().map(|(kind, container)| format!("{kind:?} {}", container.name)));
+    seen.facts.extend(files(pod, objects));
+    seen.facts.extend(among_others(pod));
+    for level in ["baseline", "restricted"] {
+        let level = LevelVersion::parse(level).unwrap();
+        let violations = evaluate(&level, &pod.metadata, &pod.spec);
+        seen.facts.extend(violations.iter().map(|violation| format!("{violation:?}")));
+    }
+    seen
+}
+
+/// The same pod, whose containers are given half of what sizes they give.
+fn resized(manifest: &Value) -> Value {
+    let mut manifest = manifest.clone();
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        let containers = manifest.pointer_mut(list).and_then(Value::as_array_mut);
+        for resources in containers.into_iter().flatten().filter_map(|c| c.get_mut("resources")) {
+            let lists = resources.as_object_mut().into_iter().flat_map(|r| r.values_mut());
+            for (name, size) in lists.filter_map(Value::as_object_mut).flatten() {
+                match name.as_str() {
+                    "cpu" => *size = json!("50m"),
+                    "memory" => *size = json!("32Mi"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    manifest
+}
+
+/// Sets the volumes up in a directory of the test's own and tells what is there then.
+fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
+    if layout::volumes(pod).is_empty() {
+        return Vec::new();
+    }
+    let mut facts = Vec::new();
+    for volume in layout::volumes(pod) {
+        if let Some(nfs) = &volume.nfs {
+            let read_only = nfs.read_only.unwrap_or(false);
+            facts.push(format!("{:?}", helper::nfs_arguments(&nfs.server, &nfs.path, read_only)));
+        }
+    }
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
+    let base = crate::cli::scratch(&format!("effects-{thread}"));
+    let own = fs::canonicalize(&base).unwrap();
+    // A claim that holds something already.
+    let claim = base.join("local-storage/default/c");
+    fs::create_dir_all(claim.join("old")).unwrap();
+    std::os::unix::fs::chown(&claim, None, Some(2000)).unwrap();
+    fs::set_permissions(&claim, std::os::unix::fs::PermissionsExt::from_mode(0o2770)).unwrap();
+    let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
+    let settings = Settings { root: base.clone(), name: NODE.into(), allocatable, docker: None };
+    let volumes = Volumes::new(settings, System::start());
+    let (tell, told) = unbounded();
+    let hand = Hand::new(&volumes, Arc::new(move |report| tell.send(report).unwrap()));
+    hand.order(Order::SetUp(SetUp { pod: Arc::clone(pod), objects: Arc::clone(objects) }));
+    let Report::SetUp { failed, .. } = told.recv().unwrap() else { panic!("another report") };
+    facts.extend(failed.iter().map(|failure| format!("{failure:?}")));
+    tree(&base, &mut facts);
+    for mount in mounts::below(&mounts::table().unwrap(), &own) {
+        let size = rustix::fs::statvfs(&mount.at).unwrap().f_blocks;
+        facts.push(format!("{} is {} of {size}", mount.at.display(), mount.kind));
+    }
+    hand.order(Order::TearDown { uid: pod.uid.clone() });
+    let Report::TornDown { result, .. } = told.recv().unwrap() else { panic!("another report") };
+    result.unwrap();
+    fs::remove_dir_all(&base).unwrap();
+    let (base, own) = (base.display().to_string(), own.display().to_string());
+    facts.into_iter().map(|fact| fact.replace(&own, "ROOT").replace(&base, "ROOT")).collect()
+}
+
+/// Every file below a directory: mode, owner, content. Times in names are taken out.
+fn tree(at: &Path, facts: &mut Vec<String>) {
+    let mut entries: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let is_dated = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".."));
+        let content = if meta.is_file() {
+            String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
+        } else if meta.is_symlink() && !is_dated {
+            fs::read_link(&path).unwrap().display().to_string()
+        } else {
+            String::new()
+        };
+        let name = if is_dated { "..".to_owned() } else { path.display().to_string() };
+        facts.push(format!("{name} {:o} {}:{} {content:?}", meta.mode(), meta.uid(), meta.gid()));
+        if meta.is_dir() {
+            tree(&path, facts);
+        }
+    }
+}
+
+/// What a node with labels, a device and two other pods, one of which wants the same host port, does.
+fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
+    let mut config = crate::turn::tests::rig::config();
+    config.node_name = NODE.into();
+    config.node_labels.insert("disk".into(), "flash".into());
+    let mut facts = Vec::new();
+    for privileged in [false, true] {
+        config.allow_privileged = privileged;
+        config.host_network_sources = if privileged { vec![Source::File] } else { Vec::new() };
+        let mut turn = Turn::new(Arc::new(config.clone()));
+        let now = now();
+        let listed = RuntimeEvent::Listed { containers: Vec::new(), version: Some("1.41".into()) };
+        let set = |pods: Vec<Arc<DesiredPod>>| {
+            let update = SourceUpdate::Full(PodSet { pods, ..PodSet::default() });
+            Event::Source(FromSource { source: Source::File, update })
+        };
+        let pods = vec![other("aaa", 100), Arc::clone(pod), other("zzz", 0)];
+        let drain = Drain { since: now.wall, grace: None, boot: None };
+        for event in [Event::Runtime(listed), set(pods), Event::Drain(Some(drain))] {
+            for effect in turn.handle(event, &now) {
+                facts.extend(match effect {
+                    Effect::Wish(key, Wish::Run(pod)) => Some(format!("run {key} {}", pod.uid)),
+                    Effect::Wish(key, Wish::Stop(order)) => Some(format!("stop {key} {order:?}")),
+                    Effect::Objects(key, objects) => Some(format!("{key} {:?}", objects.keys())),
+                    Effect::Log(_, line) => Some(line),
+                    _ => None,
+                });
+            }
+            for view in turn.snapshot(&now).pods {
+                facts.push(format!("{} {}", view.pod.key, crate::json::text(&*view.status)));
+            }
+        }
+    }
+    facts
+}
+
+/// A pod of 2020 that wants port 8080 of the host.
+fn other(name: &str, priority: i32) -> Arc<DesiredPod> {
+    let manifest = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "uid": name, "creationTimestamp": "2020-01-01T00:00:00Z"},
+        "spec": {"priority": priority, "containers": [
+            {"name": "app", "image": "busybox", "ports": [{"containerPort": 1, "hostPort": 8080}]}]}});
+    Arc::clone(decode(&manifest).pods.first().unwrap())
+}
+
+fn now() -> Now {
+    let wall = Timestamp::from_second(1_800_000_000).unwrap();
+    Now { mono: Mono(Duration::from_secs(1)), wall }
+}
