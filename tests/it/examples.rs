@@ -5,9 +5,11 @@
 //! - `# Flags: FLAG...`, of `podkeeper run`
 //! - `# Check CONTAINER: COMMAND => TEXT`: `sh -c COMMAND` in it prints TEXT (`=~`: prints it somewhere);
 //!   `POD/CONTAINER` when the file holds several pods
-//! - `# Status POINTER => TEXT`: a JSON pointer below the first pod's status
+//! - `# Status POINTER => TEXT`: a JSON pointer below the first pod's status, in which conditions go by type
 //! - `# Log CONTAINER =~ TEXT`
 //! - `# Refused: TEXT`: it is refused with these words, and nothing of it reaches Docker
+//! - `# Edit: OLD => NEW`: now the file is edited so, and what follows holds after that
+//! - `# Registry: NAME`: NAME stands for a registry that wants a password, and has the image `team/app:v1`
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +18,27 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::harness::{Node, Options};
+use super::registry::{Cleanup, Image, Registry};
 
 /// One promise of an example.
 #[derive(Debug)]
 enum Promise {
-    Check { container: String, command: String, expected: Expected },
-    Status { pointer: String, expected: Expected },
-    Log { container: String, expected: Expected },
+    Check {
+        container: String,
+        command: String,
+        expected: Expected,
+    },
+    Status {
+        pointer: String,
+        expected: Expected,
+    },
+    Log {
+        container: String,
+        expected: Expected,
+    },
     Refused(String),
+    /// No promise: what is written from now on.
+    Edit(String),
 }
 
 #[derive(Debug)]
@@ -60,6 +75,8 @@ struct Example {
     text: String,
     flags: Vec<String>,
     promises: Vec<Promise>,
+    /// The registry of the text, until it is given a real one.
+    registry: Option<String>,
 }
 
 impl Example {
@@ -69,7 +86,9 @@ impl Example {
         let mut head = text.lines().map_while(|line| line.strip_prefix("# "));
         let Some(first) = head.next() else { bad("") };
         assert!(first.starts_with("Shows: ") && first.len() > 20, "{}: {first:?}", path.display());
-        let (mut flags, mut promises) = (Vec::new(), Vec::new());
+        let (mut flags, mut promises, mut registry) = (Vec::new(), Vec::new(), None);
+        let mut edited: String =
+            text.lines().skip_while(|line| line.starts_with('#')).collect::<Vec<_>>().join("\n");
         for line in head {
             let Some((word, rest)) = line.split_once(' ') else { bad(line) };
             let halves = || Expected::split(rest).unwrap_or_else(|| bad(line));
@@ -89,13 +108,20 @@ impl Example {
                     let (container, expected) = halves();
                     promises.push(Promise::Log { container: container.to_owned(), expected });
                 }
+                "Registry:" => registry = Some(rest.to_owned()),
+                "Edit:" => {
+                    let (old, Expected::Is(new)) = halves() else { bad(line) };
+                    assert!(edited.contains(old), "{}: {old:?} is not in it", path.display());
+                    edited = edited.replace(old, &new);
+                    promises.push(Promise::Edit(edited.clone()));
+                }
                 "Refused:" => promises.push(Promise::Refused(rest.to_owned())),
                 // A sentence that goes on.
                 _ => {}
             }
         }
         assert!(!promises.is_empty(), "{} promises nothing", path.display());
-        Example { path, text, flags, promises }
+        Example { path, text, flags, promises, registry }
     }
 
     fn name(&self) -> &str {
@@ -106,18 +132,34 @@ impl Example {
         self.promises.iter().any(|promise| matches!(promise, Promise::Refused(_)))
     }
 
-    /// What is not as promised, with what was found instead.
+    /// What is not as promised, with what was found instead. Edits the file where the promises say so.
     fn broken(&self, node: &Node) -> Option<String> {
-        self.promises.iter().find_map(|promise| {
-            let found = self.found(node, promise);
-            let met = match promise {
-                Promise::Check { expected, .. }
-                | Promise::Status { expected, .. }
-                | Promise::Log { expected, .. } => expected.met(&found),
-                Promise::Refused(text) => found.contains(text),
-            };
-            (!met).then(|| format!("{}: {promise:?}: found {found:?}", self.name()))
-        })
+        for promises in self.promises.split_inclusive(|promise| matches!(promise, Promise::Edit(_))) {
+            let mut last = None;
+            let kept = node.comes_true(|| {
+                last = promises.iter().find_map(|promise| self.not_kept(node, promise));
+                last.is_none()
+            });
+            if !kept {
+                return last;
+            }
+            if let Some(Promise::Edit(text)) = promises.last() {
+                node.write(&format!("{}.yaml", self.name()), text);
+            }
+        }
+        None
+    }
+
+    fn not_kept(&self, node: &Node, promise: &Promise) -> Option<String> {
+        let found = self.found(node, promise);
+        let met = match promise {
+            Promise::Check { expected, .. }
+            | Promise::Status { expected, .. }
+            | Promise::Log { expected, .. } => expected.met(&found),
+            Promise::Refused(text) => found.contains(text),
+            Promise::Edit(_) => true,
+        };
+        (!met).then(|| format!("{}: {promise:?}: found {found:?}", self.name()))
     }
 
     fn found(&self, node: &Node, promise: &Promise) -> String {
@@ -144,7 +186,11 @@ impl Example {
             }
             Promise::Status { pointer, .. } => {
                 let status = node.pod(self.name()).and_then(|pod| pod.status);
-                let status = serde_json::to_value(status).unwrap();
+                let mut status = serde_json::to_value(status).unwrap();
+                if let Some(Value::Array(conditions)) = status.get_mut("conditions").map(Value::take) {
+                    let by_type = conditions.into_iter().map(|c| (c["type"].as_str().unwrap().to_owned(), c));
+                    status["conditions"] = by_type.collect::<serde_json::Map<_, _>>().into();
+                }
                 match status.pointer(pointer) {
                     Some(Value::String(text)) => text.clone(),
                     Some(other) => other.to_string(),
@@ -152,6 +198,7 @@ impl Example {
                 }
             }
             Promise::Refused(_) => node.log(),
+            Promise::Edit(_) => String::new(),
         }
     }
 }
@@ -173,7 +220,14 @@ fn network_of(flags: &[String]) -> Option<String> {
 #[test]
 fn examples_do_what_they_say() {
     let mut by_flags: BTreeMap<Vec<String>, Vec<Example>> = BTreeMap::new();
-    for example in examples() {
+    let registry = Registry::start(true);
+    Image::new(100).push(&registry, "team/app", "v1");
+    let mut cleanup = Cleanup::default();
+    cleanup.image(format!("127.0.0.1:{}/team/app:v1", registry.port));
+    for mut example in examples() {
+        if let Some(name) = example.registry.take() {
+            example.text = example.text.replace(&name, &format!("127.0.0.1:{}", registry.port));
+        }
         by_flags.entry(example.flags.clone()).or_default().push(example);
     }
     let mut broken = Vec::new();
@@ -186,13 +240,8 @@ fn examples_do_what_they_say() {
                 node.write(&format!("{}.yaml", example.name()), &example.text);
             }
             for example in some {
-                let mut last = None;
-                let kept = node.comes_true(|| {
-                    last = example.broken(&node);
-                    last.is_none()
-                });
-                if !kept {
-                    broken.extend([last.unwrap_or_default(), node.picture()]);
+                if let Some(why) = example.broken(&node) {
+                    broken.extend([why, node.picture()]);
                 }
                 if example.is_refused() {
                     assert!(node.of(example.name()).is_empty(), "{} reached Docker", example.name());
