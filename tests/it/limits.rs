@@ -41,7 +41,7 @@ fn condition(node: &Node, pod: &str, kind: &str) -> Option<PodCondition> {
 }
 
 #[test]
-fn containers_and_pods_have_their_limits() {
+fn containers_and_pods_have_their_limits_in_cgroups_of_version_1() {
     if !is_v1() {
         return;
     }
@@ -234,7 +234,7 @@ fn sizes_that_need_a_restart() {
 }
 
 #[test]
-fn memory_below_what_is_used_is_refused_and_told() {
+fn memory_below_what_is_used_is_refused_and_told_in_cgroups_of_version_1() {
     if !is_v1() {
         return;
     }
