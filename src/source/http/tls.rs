@@ -52,11 +52,24 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
             if chain.is_empty() {
                 return Err(format!("no certificate in {}", files.certificate.display()));
             }
-            let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
-            let key = key.map_err(|_| format!("no private key in {}", files.key.display()))?;
-            builder.with_client_auth_cert(chain, key).map_err(|_| {
+            if chain.first().is_some_and(|certificate| is_version_1(certificate)) {
+                return Err(format!(
+                    "the certificate in {} is of X.509 version 1, which nobody takes for TLS any more: have it made \
+                     with version 3",
+                    files.certificate.display()
+                ));
+            }
+            let key = private_key(&files.key)?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| {
                 let (certificate, key) = (files.certificate.display(), files.key.display());
-                format!("the key in {key} is not usable, or not that of the certificate in {certificate}")
+                match error {
+                    rustls::Error::InvalidCertificate(why) => {
+                        format!("the certificate in {certificate} is not usable: {}", reason(&why))
+                    }
+                    _ => format!(
+                        "the key in {key} is not usable, or not that of the certificate in {certificate}"
+                    ),
+                }
             })?
         }
     };
@@ -64,6 +77,40 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
     // Nothing of a connection outlives its poll.
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// The first key of a PEM file.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path)?;
+    let says = |word: &[u8]| bytes.windows(word.len()).any(|w| w == word);
+    // Both forms, that of PKCS #8 and OpenSSL's older one.
+    if says(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || says(b"Proc-Type: 4,ENCRYPTED") {
+        return Err(format!(
+            "the private key in {} is encrypted, and nobody is there to type its passphrase: give one that is not \
+             (openssl pkey -in KEY -out NEW)",
+            path.display()
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("no private key in {}", path.display()))
+}
+
+/// DER's tag of a sequence, and of a certificate's version.
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+
+/// In DER the version stands first in a certificate, and is left out for version 1.
+fn is_version_1(certificate: &[u8]) -> bool {
+    let tbs = inside(certificate, SEQUENCE).and_then(|outer| inside(outer, SEQUENCE));
+    tbs.and_then(<[u8]>::first).is_some_and(|tag| *tag != VERSION)
+}
+
+/// What stands in an element of this tag, the first one; up to the end of what is given.
+fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
+    let (found, rest) = der.split_first()?;
+    let (length, rest) = rest.split_first()?;
+    // A long form has as many bytes of length more.
+    let more = if *length >= 0x80 { usize::from(length & 0x7f) } else { 0 };
+    if *found == tag { rest.get(more..) } else { None }
 }
 
 fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
@@ -152,4 +199,48 @@ fn refused_by_server(alert: AlertDescription) -> String {
     );
     let hint = if about_us { "; see --manifest-url-cert-file" } else { "" };
     format!("the server ends the TLS connection: {alert:?}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testing::TempDir;
+
+    #[test]
+    fn an_encrypted_key_is_called_so() {
+        let temp = TempDir::new();
+        let path = temp.path("key.pem");
+        let check = |text: &str, expected: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = private_key(&path).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIF\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "is encrypted",
+        );
+        let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIF\n\
+                   -----END RSA PRIVATE KEY-----\n";
+        check(old, "is encrypted");
+        check("", "no private key in");
+        check("-----BEGIN CERTIFICATE-----\nMIIF\n-----END CERTIFICATE-----\n", "no private key in");
+    }
+
+    #[test]
+    fn a_client_certificate_of_version_1_is_called_so() {
+        // Of version 1 the serial number stands first, of others the version.
+        assert!(is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 2, 1, 5]));
+        assert!(!is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 0xa0, 3, 2, 1, 2]));
+        for damaged in [&[][..], &[0x30], &[0x30, 0x84, 1], &[0x31, 3, 0x30, 1, 2]] {
+            assert!(!is_version_1(damaged), "{damaged:?}");
+        }
+        let temp = TempDir::new();
+        let files = ClientFiles { certificate: temp.path("cert.pem"), key: temp.path("key.pem") };
+        let ca = temp.path("ca.pem");
+        let pem = include_str!("../../../tests/golden/tls/version-1.pem");
+        std::fs::write(&files.certificate, pem).unwrap();
+        std::fs::write(&ca, pem).unwrap();
+        let error = configure(Some(&ca), Some(&files)).unwrap_err();
+        assert!(error.contains("is of X.509 version 1"), "{error}");
+    }
 }
