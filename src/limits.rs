@@ -96,6 +96,10 @@ pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
 pub const SCAN_QUIET: Duration = Duration::from_secs(2);
 /// A file that keeps changing is looked at after [`SCAN_SETTLE`] doubled at most this many times.
 pub const SCAN_SETTLE_DOUBLINGS: u32 = 6;
+/// Links that a manifest path may lead over and that are watched.
+pub const MANIFEST_LINKS: usize = 8;
+/// Files that are gone count for as long as others come and go, but at most this long.
+pub const SCAN_GONE_MAX: Duration = Duration::from_secs(30);
 /// Equal looks after which a directory that lost all its pods unseen is believed.
 pub const SCAN_EMPTY_LOOKS: u32 = 3;
 /// First wait before a manifest path that cannot be read is tried again; doubles to the check frequency.
@@ -118,6 +122,10 @@ pub const LAST_GOOD_BYTES: u64 = 16 * 1024 * 1024;
 pub const LAST_GOOD_FILES: usize = 2 * MANIFEST_FILES;
 /// Most bytes of one remembered manifest with all that belongs to it.
 pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
+/// First wait before what could not be remembered is tried again; doubles to [`LAST_GOOD_RETRY_MAX`].
+pub const LAST_GOOD_RETRY_MIN: Duration = Duration::from_secs(5);
+/// Longest wait.
+pub const LAST_GOOD_RETRY_MAX: Duration = Duration::from_secs(600);
 /// Damaged files of one source that are kept.
 pub const LAST_GOOD_DAMAGED: usize = 4;
 /// How long `forget` waits for the daemon to have forgotten.
@@ -134,6 +142,9 @@ pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 pub const AFTER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Most pods that one pod may wait for.
 pub const AFTER_PODS: usize = 64;
+/// How long sources that come later in precedence wait, when the daemon begins, for the first word of those
+/// before them.
+pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
 /// Updates waiting between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 
@@ -169,8 +180,8 @@ pub const URL_RETRY_MIN: Duration = Duration::from_secs(1);
 pub const URL_RETRY_MAX: Duration = Duration::from_secs(300);
 /// Stack of the thread that does one poll, bytes: a TLS handshake, and a manifest of the greatest depth.
 pub const URL_STACK: usize = 512 * 1024;
-/// How long the end of the daemon waits for the thread of the URL source.
-pub const URL_END: Duration = Duration::from_millis(200);
+/// How long the end of the daemon waits for the thread of one source.
+pub const SOURCE_END: Duration = Duration::from_millis(200);
 
 /// Longest command argument, or environment entry, in bytes: what Linux hands to a program
 /// (`MAX_ARG_STRLEN`).

@@ -110,6 +110,11 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let stream =
         Events::start(docker.clone(), root_dir, config.sync_frequency, events_in.clone(), on_connect)
             .map_err(cannot("the event thread could not be started"))?;
+    if !config.sources().is_empty()
+        && let Err(why) = LastGood::prepare(&config.root_dir, config.last_good_key_file.as_deref())
+    {
+        log::debug!("what sources say cannot be remembered yet: {why}");
+    }
     let file = match &config.manifest_path {
         None => None,
         Some(path) => {
@@ -251,13 +256,25 @@ fn signals(root_dir: &Path) -> io::Result<Receiver<Signal>> {
                     SIGHUP => Signal::Rescan(drain::read(&root_dir)),
                     _ => Signal::End(signal),
                 };
+                let ends = matches!(what, Signal::End(_));
                 if out.send(what).is_err() {
                     return;
+                }
+                if ends {
+                    end_at_the_latest();
                 }
             }
         },
     )?;
     Ok(signals)
+}
+
+/// Ends the process when the main thread has not done so in time: a file system that is dead must not keep a
+/// daemon alive that was told to end. The pods go on running, whatever was not done.
+fn end_at_the_latest() {
+    std::thread::sleep(limits::END_PATIENCE);
+    log::warn!("podkeeper ends without waiting any longer for what hangs");
+    std::process::exit(0);
 }
 
 struct Main {

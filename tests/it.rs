@@ -17,6 +17,9 @@ mod docker_client;
 #[path = "it/drain.rs"]
 mod drain;
 #[cfg(test)]
+#[path = "it/ends.rs"]
+mod ends;
+#[cfg(test)]
 #[path = "it/events.rs"]
 mod events;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::parse::Options;
 use super::{events, fail, human, pods, print, say, table};
 use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
+use crate::merge::CONFIG_SOURCE;
 use crate::order;
 use crate::recorder::object::{self, Events};
 use crate::source::{Problem, Severity};
@@ -152,7 +153,7 @@ fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &
         }
         None => page.field(0, "IPs", "<none>"),
     }
-    let source = meta.annotations.as_ref().and_then(|a| a.get("kubernetes.io/config.source"));
+    let source = meta.annotations.as_ref().and_then(|a| a.get(CONFIG_SOURCE));
     page.field(0, "Source", source.map_or("<unknown>", String::as_str));
     let key = format!("{}/{}", text(&meta.namespace), text(&meta.name));
     page.optional(0, "Source Path", file.origins.get(&key));
@@ -231,10 +232,18 @@ fn volumes(page: &mut Page, spec: &PodSpec) {
 fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     let mut list: Vec<&Problem> = file.problems.iter().filter(|p| is_about(p, file, pod)).collect();
     order::sort_by_key(&mut list, |p| p.severity);
-    if list.is_empty() {
+    // Whoever reads of a pod must learn that its source says nothing now, or that it is not remembered.
+    let annotations = pod.metadata.annotations.as_ref();
+    let name = annotations.and_then(|a| a.get(CONFIG_SOURCE));
+    let source = file.sources.iter().find(|source| Some(&source.name) == name);
+    let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
+    if list.is_empty() && failing.is_none() {
         return page.field(0, "Problems", "<none>");
     }
     page.line(0, "Problems:");
+    if let Some((name, why)) = failing {
+        let _ = writeln!(page.0, "  Error\tsource {name}: {}", one_line(why));
+    }
     for problem in list {
         let word = match problem.severity {
             Severity::Error => "Error",
@@ -246,12 +255,16 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     }
 }
 
-/// Problems name a pod as written: without the node's suffix.
+/// Problems name a pod as written: without the node's suffix. One that names none is about all that is
+/// written in its file or answer.
 fn is_about(problem: &Problem, file: &StatusFile, pod: &Pod) -> bool {
-    let Some((namespace, name)) = problem.pod.as_deref().and_then(|p| p.split_once('/')) else {
-        return false;
-    };
     let full = pod.metadata.name.as_deref().unwrap_or_default();
+    let Some(about) = problem.pod.as_deref() else {
+        let key = format!("{}/{full}", pod.metadata.namespace.as_deref().unwrap_or_default());
+        let origin = file.origins.get(&key).and_then(|origin| origin.strip_prefix(&problem.path));
+        return origin.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'));
+    };
+    let Some((namespace, name)) = about.split_once('/') else { return false };
     let written = full.strip_suffix(&file.node).and_then(|n| n.strip_suffix('-')).unwrap_or(full);
     pod.metadata.namespace.as_deref() == Some(namespace) && (name == full || name == written)
 }

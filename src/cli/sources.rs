@@ -14,7 +14,7 @@ use crate::status::snapshot::{SourceView, StatusFile};
 /// Lists the sources.
 pub fn run(options: &Options) -> Exit {
     if options.watch {
-        return fail("--watch goes with pods");
+        return fail("--watch is of pods and events: get sources shows one moment");
     }
     let status = match pods::load(&options.run_dir) {
         Ok(status) => status,
@@ -55,6 +55,7 @@ fn object(file: &StatusFile) -> Value {
 fn state(source: &SourceView) -> &'static str {
     match (&source.problem, source.ready, source.restored) {
         (Some(_), ..) => "Failing",
+        (None, true, _) if source.degraded.is_some() => "Degraded",
         (None, true, _) => "Ready",
         (None, false, true) => "Restored",
         (None, false, false) => "Waiting",
@@ -67,7 +68,7 @@ fn cells(source: &SourceView, wide: bool, now: Timestamp) -> Vec<String> {
         None => "<unknown>".to_owned(),
     };
     let last = match (state(source), source.last_success) {
-        ("Ready", _) => "now".to_owned(),
+        ("Ready" | "Degraded", _) => "now".to_owned(),
         (_, None) => "never".to_owned(),
         (_, then) => format!("{} ago", since(then)),
     };
@@ -79,7 +80,7 @@ fn cells(source: &SourceView, wide: bool, now: Timestamp) -> Vec<String> {
         since(source.accepted),
         source.pods.to_string(),
         source.objects.to_string(),
-        source.problem.as_deref().map_or_else(none, one_line),
+        source.problem.as_deref().or(source.degraded.as_deref()).map_or_else(none, one_line),
     ];
     if wide {
         cells.push(one_line(&source.location));
@@ -113,6 +114,7 @@ mod tests {
             pods: 3,
             objects: 5,
             problem: None,
+            degraded: None,
         };
         let http = SourceView {
             name: "http".into(),
@@ -124,12 +126,15 @@ mod tests {
             pods: 2,
             objects: 0,
             problem: Some("https://example.com/pods: no answer\nwithin 10 s".into()),
+            degraded: None,
         };
         let failing = SourceView { ready: true, last_success: at(300), accepted: at(9000), ..http.clone() };
         let quiet = SourceView { problem: None, ..http.clone() };
         let new = SourceView { restored: false, pods: 0, ..quiet.clone() };
+        let degraded = Some("/etc/podkeeper/manifests/x.yaml: is empty (and 2 more)".to_owned());
+        let degraded = SourceView { degraded, ..file.clone() };
         let mut status = pods::tests::node().file;
-        status.sources = vec![file, http, failing, quiet, new];
+        status.sources = vec![file, http, failing, quiet, new, degraded];
         let text = render(&options, &status, Timestamp::from_second(NOW).unwrap());
         crate::cli::golden(&format!("cli/{name}.txt"), &text);
     }

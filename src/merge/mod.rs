@@ -24,6 +24,7 @@ use crate::object::{LocalObject, Objects};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
+pub use compare::CONFIG_SOURCE;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 
@@ -88,6 +89,8 @@ pub enum Notification {
 struct Known {
     /// It has sent a full set.
     ready: bool,
+    /// It has sent a set, if only what is remembered of it.
+    spoke: bool,
     /// What it wants, losers included, in order of origin.
     claims: Vec<Arc<DesiredPod>>,
     /// Its local objects, losers included, in order of origin.
@@ -164,7 +167,7 @@ impl Merge {
     }
 
     /// Tells what runs now for each identity (from Docker's labels, at start): of two that claim one name,
-    /// the running one keeps it, and a pod that moved between sources is recognised. May move a name from one claimant to the other; that is told
+    /// the running one keeps it (within one source), and a pod that moved between sources is recognised. May move a name from one claimant to the other; that is told
     /// under the source of the one that now holds it.
     pub fn running(&mut self, found: &BTreeMap<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
         self.running.clone_from(found);
@@ -214,6 +217,22 @@ impl Merge {
         self.sources.get(&source).map_or(0, |k| k.claims.len().saturating_add(k.objects.len()))
     }
 
+    /// What is wrong with a source that wants too much.
+    #[must_use]
+    pub fn crowded(&self, source: Source) -> Vec<Problem> {
+        let known = self.sources.get(&source);
+        known.into_iter().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects)).cloned().collect()
+    }
+
+    /// Something that the source holds was made from this path.
+    #[must_use]
+    pub fn has_of(&self, source: Source, path: &str) -> bool {
+        self.sources.get(&source).is_some_and(|k| {
+            k.claims.iter().any(|pod| pod.origin.path == path)
+                || k.objects.iter().any(|o| o.origin.path == path)
+        })
+    }
+
     /// Paths of a source that cannot be read well now ([`PodSet::broken`]).
     #[must_use]
     pub fn is_broken(&self, source: Source, path: &str) -> bool {
@@ -241,7 +260,8 @@ impl Merge {
     /// Chooses the holder of every name anew from what all sources last said, and compares with before.
     fn resolve(&mut self, seen: Timestamp) -> Turn {
         let mut turn = Turn::default();
-        let winners = names::winners(claims(&self.sources), &self.holders, &self.running);
+        let silent: Vec<Source> = self.sources.iter().filter(|(_, k)| !k.spoke).map(|(s, _)| *s).collect();
+        let winners = names::winners(claims(&self.sources), &self.holders, &self.running, &silent);
         self.holders.retain(|key, holder| {
             let stays = winners.contains_key(key);
             if !stays {
@@ -322,6 +342,7 @@ impl Known {
     /// Remembers a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then the
     /// names they hold, then the first in order: a manifest too many never stops what runs.
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Objects) {
+        self.spoke = true;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();
         order::sort_by(&mut claims, in_place);

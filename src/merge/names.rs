@@ -1,8 +1,12 @@
 //! Who holds a name. Several manifests, in one source or in several, may claim one namespace/name; there
 //! is exactly one holder (invariant 1), and which one never depends on the order of arrival inside a set.
 //!
-//! The rule (kubernetes/kubernetes#136962): what runs keeps its name; an edit follows its file; else the
-//! first by source and path.
+//! The rule: a file wins over a URL, and that over the API, whoever came first, so that what the node runs
+//! follows from what the sources hold and not from which answered sooner. Within one source
+//! (kubernetes/kubernetes#136962): what runs keeps its name; an edit follows its file; else the first by path.
+//!
+//! What runs from a source that has not spoken since the daemon began is not replaced by one that comes after
+//! it: nobody knows yet whether it is wanted still.
 //!
 //! A pod that another source takes over word for word stays the same pod: it keeps its UID, and nothing
 //! restarts.
@@ -39,11 +43,11 @@ pub type Holders = BTreeMap<PodKey, Holder>;
 /// still contains the holder cannot move the name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
+    source: Source,
     not_running: bool,
     not_holder: bool,
     other_origin: bool,
     other_path: bool,
-    source: Source,
     origin: &'a Origin,
     uid: &'a str,
 }
@@ -55,11 +59,11 @@ fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>
         holder.is_some_and(|h| (h.raw.uid == pod.uid && h.pod.source == claim.source) || h.is_resized(claim));
     let from_holders_source = held.filter(|h| h.source == claim.source);
     Rank {
+        source: claim.source,
         not_running: running.is_none_or(|r| r.uid != pod.uid && !r.is(claim) && !r.is_resized(claim)),
         not_holder: !same_uid && held.is_none_or(|h| h.uid != pod.uid),
         other_origin: from_holders_source.is_none_or(|h| h.origin != pod.origin),
         other_path: from_holders_source.is_none_or(|h| h.origin.path != pod.origin.path),
-        source: claim.source,
         origin: &pod.origin,
         uid: &pod.uid,
     }
@@ -73,6 +77,11 @@ impl Running {
         let here =
             |(source, path): &(Source, String)| *source != claim.source || *path == claim.pod.origin.path;
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
+    }
+
+    /// It was made for a source that comes before this one and has not spoken yet.
+    fn is_reserved(&self, source: Source, silent: &[Source]) -> bool {
+        self.places.iter().any(|(owner, _)| *owner < source && silent.contains(owner))
     }
 
     /// The claim is what runs, at the same place, with other sizes of its containers.
@@ -105,16 +114,20 @@ pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a
     stays.map_or(&raw.uid, |h| &h.pod.uid)
 }
 
-/// One winner for each claimed name. `running` holds what was found in Docker at start, for names whose
-/// first holder is not chosen yet.
+/// One winner for each claimed name, unless it has to wait. `running` holds what was found in Docker at
+/// start, for names whose first holder is not chosen yet; `silent` are the sources that have said nothing.
 pub fn winners<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     holders: &Holders,
     running: &BTreeMap<PodKey, Running>,
+    silent: &[Source],
 ) -> BTreeMap<&'a PodKey, Claim<'a>> {
     let mut best: BTreeMap<&'a PodKey, Claim<'a>> = BTreeMap::new();
     for claim in claims {
         let key = &claim.pod.key;
+        if running.get(key).is_some_and(|r| !r.is(claim) && r.is_reserved(claim.source, silent)) {
+            continue;
+        }
         best.entry(key)
             .and_modify(|now| {
                 let (holder, runs) = (holders.get(key), running.get(key));

@@ -1,5 +1,6 @@
-//! Local objects of all sources -> one of each name. The rule: what is in force stays while its source
-//! has it (an edit follows its file); else the first by source and place. Pure.
+//! Local objects of all sources -> one of each name. The rule: a file wins over a URL, and that over the
+//! API; within one source what is in force stays while the source has it (an edit follows its file), else the
+//! first by place. Pure.
 //!
 //! An object that says `immutable: true` keeps its data until its source has been without it once: as in
 //! the API, it is deleted and made anew, never changed.
@@ -26,10 +27,9 @@ pub struct ObjectClaim<'a> {
 /// Lower wins; only facts about the claim alone or about what is in force.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
-    other_source: bool,
+    source: Source,
     other_origin: bool,
     other_path: bool,
-    source: Source,
     origin: &'a Origin,
 }
 
@@ -37,10 +37,9 @@ fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Objects) -> Rank<'a> {
     let object = claim.object;
     let held = in_force.get(&object.key).filter(|held| held.source == claim.source);
     Rank {
-        other_source: held.is_none(),
+        source: claim.source,
         other_origin: held.is_none_or(|held| held.origin != object.origin),
         other_path: held.is_none_or(|held| held.origin.path != object.origin.path),
-        source: claim.source,
         origin: &object.origin,
     }
 }

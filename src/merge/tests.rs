@@ -324,16 +324,30 @@ fn without_a_holder_the_first_by_source_and_origin_wins() {
 #[test]
 fn only_the_owner_removes_and_another_source_takes_over_at_once() {
     let mut merge = merge();
-    assert_eq!(http(&mut merge, &[sample("web", "h1", "http://x")]), "Add[web:h1]");
-    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Add[]");
-    assert_eq!(holder(&merge, "web"), "http:http://x:h1");
-    assert_eq!(file(&mut merge, &[]), "");
-    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "");
-    let changes = merge.full(Source::Http, &PodSet::default(), at(9));
-    assert_eq!(words(&changes), "Remove[web:h1] Add[web:f1]");
-    assert!(changes.iter().all(|c| c.source == Source::Http));
-    assert_eq!(changes[0].pods[0].source, Source::Http);
-    assert_eq!(changes[1].pods[0].source, Source::File);
+    assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml")]), "Add[web:f1]");
+    assert_eq!(http(&mut merge, &[sample("web", "h1", "http://x")]), "Add[]");
+    assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
+    assert_eq!(http(&mut merge, &[]), "");
+    assert_eq!(http(&mut merge, &[sample("web", "h1", "http://x")]), "");
+    let changes = merge.full(Source::File, &PodSet::default(), at(9));
+    assert_eq!(words(&changes), "Remove[web:f1] Add[web:h1]");
+    assert!(changes.iter().all(|c| c.source == Source::File));
+    assert_eq!(changes[0].pods[0].source, Source::File);
+    assert_eq!(changes[1].pods[0].source, Source::Http);
+}
+
+#[test]
+fn a_file_wins_over_a_url_whoever_came_first() {
+    let (in_file, in_url) = (sample("web", "f1", "/m/a.yaml"), sample("web", "h1", "http://x"));
+    let mut merge = merge();
+    assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "Add[web:h1]");
+    assert_eq!(file(&mut merge, std::slice::from_ref(&in_file)), "Remove[web:h1] Add[web:f1]");
+    assert_eq!(http(&mut merge, &[in_url]), "");
+    // Whatever runs when the daemon begins.
+    let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+    let running = Running { uid: "h1".to_owned(), ..Running::default() };
+    assert_eq!(words(&merge.running(&BTreeMap::from([(key, running)]), at(2))), "");
+    assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
 }
 
 #[test]
@@ -398,9 +412,10 @@ fn running_tells_each_move_under_the_source_that_now_holds_the_name() {
     let uid = |uid: &str| Running { uid: uid.to_owned(), ..Running::default() };
     let uids = BTreeMap::from([(key("web"), uid("h1")), (key("db"), uid("f3"))]);
     let changes = merge.running(&uids, at(2));
-    assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3] Remove[web:f1] Add[web:h1]");
+    // Within one source what runs keeps its name; between two the file does.
+    assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3]");
     let sources: Vec<Source> = changes.iter().map(|c| c.source).collect();
-    assert_eq!(sources, [Source::File, Source::File, Source::Http, Source::Http]);
+    assert_eq!(sources, [Source::File, Source::File]);
 }
 
 #[test]
@@ -415,12 +430,12 @@ fn a_pod_that_another_source_takes_over_word_for_word_stays_the_same() {
     // The file goes: the URL's pod is the same one, under the UID that runs.
     assert_eq!(file(&mut merge, &[]), "Reconcile[web:f1]");
     assert_eq!(holder(&merge, "web"), "http:http://x:f1");
-    // Read again, it is still that one; and it keeps the name when the file comes back.
+    // Read again, it is still that one; and so it is when the file comes back and takes the name again.
     assert_eq!(http(&mut merge, &[in_url()]), "");
-    assert_eq!(file(&mut merge, &[in_file()]), "");
-    assert_eq!(holder(&merge, "web"), "http:http://x:f1");
+    assert_eq!(file(&mut merge, &[in_file()]), "Reconcile[web:f1]");
+    assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
     // Edited, it is another pod.
-    assert_eq!(http(&mut merge, &[sample("web", "h2", "http://x").written("v")]), "Reconcile[web:f1]");
+    assert_eq!(http(&mut merge, &[sample("web", "h2", "http://x").written("v")]), "");
     assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
     assert_eq!(file(&mut merge, &[]), "Remove[web:f1] Add[web:h2]");
     // Other words under the same name are another pod, too, and so is a file that only was renamed.
@@ -453,8 +468,21 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     check(&[(Source::Http, "http://x")], claim(), "http:http://x:f1");
     // The URL changed: as with a renamed file.
     check(&[(Source::Http, "http://old")], claim(), "http:http://x:h1");
-    check(&[(Source::File, "/m/a.yaml")], sample("web", "h1", "http://x").written("v"), "http:http://x:h1");
-    check(&[(Source::File, "/m/a.yaml")], sample("web", "h1", "http://x"), "http:http://x:h1");
+    // Other words: it is the file's still, until that source has said that it is not.
+    for claim in [sample("web", "h1", "http://x").written("v"), sample("web", "h1", "http://x")] {
+        let places = [(Source::File, "/m/a.yaml".to_owned())].into();
+        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places };
+        let found = BTreeMap::from([(key(), found)]);
+        let mut merge = merge();
+        http(&mut merge, std::slice::from_ref(&claim));
+        merge.running(&found, at(1));
+        assert!(merge.get(&key()).is_none());
+        assert_eq!(file(&mut merge, &[]), "Add[web:h1]");
+        let mut merge = self::merge();
+        http(&mut merge, &[claim]);
+        merge.running(&found, at(1));
+        assert_eq!(file(&mut merge, &[sample("web", "f1", "/m/a.yaml").written("w")]), "Add[web:f1]");
+    }
 }
 
 #[test]

@@ -96,6 +96,8 @@ pub struct Entry {
     pub round: u64,
     /// Its deletion was seen to happen.
     pub deletion_seen: bool,
+    /// Since when it is not there.
+    pub missing: Option<Mono>,
 }
 
 impl Entry {
@@ -142,8 +144,10 @@ impl Entry {
         self.skip == Some(*stamps) && self.pending.is_none() && self.trouble.is_none()
     }
 
-    /// The file cannot be read; whatever it held stays.
+    /// The file cannot be read; whatever it held stays. What was being waited for is read anew when it can be
+    /// read again: until then nothing is due.
     pub fn fail(&mut self, path: &str, message: String) {
+        self.pending = None;
         self.trouble = Some(whole_file(Severity::Error, path, message));
     }
 

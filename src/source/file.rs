@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use inotify::Inotify;
@@ -23,6 +23,7 @@ use crate::source::accept::Acceptor;
 use crate::source::hints::Hints;
 use crate::source::last_good::LastGood;
 use crate::source::last_good::replay::replay;
+use crate::source::running::Running;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
 
@@ -30,13 +31,14 @@ use crate::source::watch::Watch;
 /// wait while the receiver is busy, but must return once the receiver is gone.
 pub type Sink = Box<dyn Fn(FromSource) -> bool + Send>;
 
-/// A running file source. Dropping it ends the thread and waits for that, so whoever receives from the
-/// sink must be gone, or still receiving, when it is dropped.
+/// A running file source. Dropping it ends the thread, and waits a moment for that
+/// ([`limits::SOURCE_END`]): a thread that hangs in a dead file system is left to itself. Whoever receives
+/// from the sink must be gone, or still receiving, when it is dropped.
 #[derive(Debug)]
 pub struct FileSource {
     /// A byte in it means "look"; its end means "stop".
     wake: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    thread: Running,
 }
 
 impl FileSource {
@@ -67,8 +69,9 @@ impl FileSource {
         let (wait, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let frequency = frequency.max(limits::SCAN_SETTLE);
         let actor = Actor { scanner, watch, frequency, store, out, wait, clock: System::start() };
-        let thread = thread::Builder::new().name("pk-file".into()).spawn(move || actor.run())?;
-        Ok(FileSource { wake: Some(wake), thread: Some(thread) })
+        let named = thread::Builder::new().name("pk-file".into());
+        let thread = Running::spawn(named, move || actor.run())?;
+        Ok(FileSource { wake: Some(wake), thread })
     }
 
     /// Asks for a look now (SIGHUP). Never blocks.
@@ -83,10 +86,7 @@ impl FileSource {
 impl Drop for FileSource {
     fn drop(&mut self) {
         self.wake = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic there has aborted the process.
-            let _ended = thread.join();
-        }
+        self.thread.await_end(limits::SOURCE_END);
     }
 }
 
@@ -133,22 +133,31 @@ impl Actor {
         loop {
             let now = self.clock.now();
             let at = if hints.any() { calm.min(next) } else { next };
-            if now.mono < at {
-                // What was said is remembered in the time that is left, a bit at a time.
-                let behind = self.store.is_behind();
-                match self.sleep(if behind { Duration::ZERO } else { at.since(now.mono) }) {
-                    Woken::Stop => return,
-                    Woken::Go { asked } => {
-                        hints.look |= asked;
-                        if asked && self.store.was_forgotten() {
-                            log::info!("source file: what was remembered is forgotten");
-                            self.scanner.forget();
-                        }
+            let early = now.mono < at;
+            // What was said is remembered in the time that is left, a bit at a time.
+            let behind = early && self.store.is_behind(now.mono);
+            let until = self.store.due().map_or(at, |due| at.min(due));
+            let time = if early && !behind { until.since(now.mono) } else { Duration::ZERO };
+            // Listened to in every round: whatever is due, nothing makes this thread deaf.
+            match self.sleep(time) {
+                Woken::Stop => return,
+                Woken::Go { asked } => {
+                    hints.look |= asked;
+                    if asked && self.store.was_forgotten() {
+                        log::info!("source file: what was remembered is forgotten");
+                        self.scanner.forget();
                     }
                 }
-                if behind {
-                    self.store.save_some();
-                }
+            }
+            if behind {
+                self.store.save_some(now.mono);
+            }
+            if let Some(update) = self.store.take_news()
+                && !(self.out)(FromSource { source: Source::File, update })
+            {
+                return;
+            }
+            if early {
                 self.watch.read(&mut hints);
                 continue;
             }
@@ -176,7 +185,8 @@ impl Actor {
                 true => retry.saturating_mul(2).min(self.frequency),
                 false => limits::SCAN_RETRY_MIN.min(self.frequency),
             };
-            next = outcome.settle.into_iter().chain([end.after(period)]).min().unwrap_or(end);
+            // Never before the calm is over: what is due at once is due once in a while.
+            next = outcome.settle.into_iter().chain([end.after(period)]).min().unwrap_or(end).max(calm);
         }
     }
 

@@ -9,6 +9,7 @@ pub mod hints;
 pub mod http;
 pub mod in_force;
 pub mod last_good;
+mod running;
 pub mod scan;
 pub mod signature;
 #[cfg(test)]
@@ -41,6 +42,9 @@ pub enum SourceUpdate {
         /// What is wrong with the content, with places.
         problems: Vec<Problem>,
     },
+    /// Of the store of last good versions: why not everything is remembered, or that it is again. Says
+    /// nothing of the source itself.
+    Store(Option<String>),
 }
 
 /// One complete reading of a source.

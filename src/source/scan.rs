@@ -5,6 +5,7 @@
 //! fails says so and changes nothing (invariant 2). It does not wait, watch or send: that is `file`'s.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk};
 use crate::source::entry::{Entry, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
-use crate::source::in_force::Version;
+use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
 use crate::source::last_good::replay::Replayed;
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
@@ -63,6 +64,8 @@ pub struct Scanner {
     /// A look has succeeded.
     primed: bool,
     emptying: Option<Emptying>,
+    /// Hash of the paths that are there, and since when it is the same.
+    listing: (u64, Mono),
     /// Device of the directory at the last look, and when its pods were last believed.
     device: Option<u64>,
     home: Option<u64>,
@@ -96,6 +99,7 @@ impl Scanner {
             round: 0,
             primed: false,
             emptying: None,
+            listing: (0, Mono::default()),
             device: None,
             home: None,
             mounted: false,
@@ -226,9 +230,11 @@ impl Scanner {
                 continue;
             }
             let name = text.rsplit('/').next().unwrap_or_default();
+            entry.missing.get_or_insert(now.mono);
             entry.deletion_seen |= hints.deleted.contains(name);
             vanished |= !entry.in_force().is_empty() && !entry.deletion_seen;
         }
+        self.note_listing(now.mono);
         let settle = self.entries.values().filter(|e| e.round == round).filter_map(Entry::due).min();
         let elsewhere = matches!((self.device, self.home), (Some(now), Some(before)) if now != before);
         if vanished && elsewhere && !some_files {
@@ -240,7 +246,7 @@ impl Scanner {
                  meant: podkeeper forget --source file)",
             );
         }
-        self.primed = true;
+        let first = !std::mem::replace(&mut self.primed, true);
         self.was_mounted = false;
         if vanished
             && !some_left
@@ -252,7 +258,7 @@ impl Scanner {
         self.emptying = None;
         self.forgotten = false;
         self.home = self.device;
-        self.entries.retain(|_, entry| entry.round == round);
+        let settle = settle.into_iter().chain(self.let_go(now.mono, first)).min();
         let set = self.set(notes);
         let new = !matches!(&self.sent, Some(SourceUpdate::Full(sent)) if same(sent, &set));
         let update = new.then_some(SourceUpdate::Full(set));
@@ -260,6 +266,48 @@ impl Scanner {
             self.sent.clone_from(&update);
         }
         ScanOutcome { update, settle, ..ScanOutcome::default() }
+    }
+
+    /// Notes since when the same paths are there.
+    fn note_listing(&mut self, now: Mono) {
+        let mut hasher = DefaultHasher::new();
+        for (text, _) in self.entries.iter().filter(|(_, entry)| entry.round == self.round) {
+            text.hash(&mut hasher);
+        }
+        let hash = hasher.finish();
+        if hash != self.listing.0 {
+            self.listing = (hash, now);
+        }
+    }
+
+    /// Gives up the paths that are gone, and answers when to look at those again that still count.
+    ///
+    /// While files come and go nobody knows what it will end as: `rm -r` of the whole directory takes the
+    /// files first, and must not stop their pods. So what was made from a path stays until the directory
+    /// has rested. Not at the daemon's first look (`first`), and not where all of it is found elsewhere.
+    fn let_go(&mut self, now: Mono, first: bool) -> Option<Mono> {
+        let round = self.round;
+        if self.entries.values().all(|entry| entry.round == round) {
+            return None;
+        }
+        let there = || self.entries.values().filter(|entry| entry.round == round).map(Entry::in_force);
+        let pods = order::set(there().flat_map(InForce::pods).map(|pod| pod.key.clone()));
+        let objects = order::set(there().flat_map(InForce::objects).map(|object| object.key.clone()));
+        let (settle, since) = (self.settle, self.listing.1);
+        let mut due: Option<Mono> = None;
+        self.entries.retain(|_, entry| {
+            let Some(missing) = entry.missing.filter(|_| !first) else { return entry.round == round };
+            let of = entry.in_force();
+            let moved = of.pods().iter().all(|pod| pods.contains(&pod.key))
+                && of.objects().iter().all(|object| objects.contains(&object.key));
+            let at = missing.max(since).after(settle).min(missing.after(limits::SCAN_GONE_MAX));
+            let stays = !moved && now < at;
+            if stays {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
+            stays
+        });
+        due
     }
 
     /// Counts one more look that found nothing; answers when the next one is due, `None` when there were

@@ -2,7 +2,8 @@
 //! is there, only that a scan is worth while.
 //!
 //! At most one inotify instance (kubermatic/kubermatic#7490) with one watch: on the directory, or, while
-//! the path is a file or missing, on its parent. Whatever goes wrong here only makes the daemon slower:
+//! the path is a file or missing, on its parent. A path that is a symbolic link, or leads over several, has
+//! one more for each, so that a link that is put elsewhere is seen at once. Whatever goes wrong here only makes the daemon slower:
 //! the scan by time goes on.
 
 use std::ffi::{OsStr, OsString};
@@ -21,13 +22,20 @@ use crate::source::signature::SUFFIX;
 /// Makes an inotify instance; another one in tests.
 pub type Opener = fn() -> io::Result<Inotify>;
 
+/// One thing to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    directory: PathBuf,
+    view: View,
+}
+
 /// What is watched now.
 #[derive(Debug)]
 struct Target {
     descriptor: WatchDescriptor,
     /// Device and inode of the watched directory.
     id: (u64, u64),
-    view: View,
+    place: Place,
 }
 
 /// Which names matter.
@@ -35,7 +43,7 @@ struct Target {
 enum View {
     /// The directory itself: every manifest.
     Directory,
-    /// The parent: this name alone.
+    /// The parent of the path, or of a link that the path leads over: this name alone.
     Parent(OsString),
 }
 
@@ -44,7 +52,7 @@ pub struct Watch {
     path: PathBuf,
     open: Opener,
     inotify: Option<Inotify>,
-    target: Option<Target>,
+    targets: Vec<Target>,
     /// The operator was told that there is no watch.
     grumbled: bool,
 }
@@ -53,7 +61,7 @@ impl Watch {
     /// A watch that is not placed yet; see [`Watch::follow`].
     #[must_use]
     pub fn new(path: PathBuf, open: Opener) -> Watch {
-        Watch { path, open, inotify: None, target: None, grumbled: false }
+        Watch { path, open, inotify: None, targets: Vec::new(), grumbled: false }
     }
 
     /// Something to wait on, if there is inotify.
@@ -66,13 +74,13 @@ impl Watch {
     /// To be called before each scan, so that nothing between watch and scan is missed.
     pub fn follow(&mut self) {
         match self.place() {
-            Ok(()) if self.grumbled && self.target.is_some() => {
+            Ok(()) if self.grumbled && !self.targets.is_empty() => {
                 self.grumbled = false;
                 log::info!("changes of {} are seen at once again", self.path.display());
             }
             Ok(()) => {}
             Err(why) => {
-                self.target = None;
+                self.targets.clear();
                 if !self.grumbled {
                     self.grumbled = true;
                     log::warn!(
@@ -85,46 +93,54 @@ impl Watch {
         }
     }
 
-    fn place(&mut self) -> io::Result<()> {
-        let (directory, view) = match (fs::metadata(&self.path), self.path.parent(), self.path.file_name()) {
-            (Ok(m), ..) if m.is_dir() => (self.path.as_path(), View::Directory),
-            (_, Some(parent), Some(name)) => (parent, View::Parent(name.to_owned())),
-            _ => (self.path.as_path(), View::Directory),
-        };
-        // No parent either: nothing to watch, and nothing wrong with inotify.
-        let Some(id) = identity(directory) else {
-            self.release(None);
-            return Ok(());
-        };
-        if self.target.as_ref().is_some_and(|t| t.id == id && t.view == view) {
-            return Ok(());
+    /// Where something can change what the path means: wherever it leads over links, and where it ends.
+    fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut path = self.path.clone();
+        for _ in 0..limits::MANIFEST_LINKS {
+            let Ok(to) = fs::read_link(&path) else { break };
+            let Some(place) = Place::above(&path) else { break };
+            path = place.directory.join(to);
+            places.push(place);
         }
-        let inotify = match &mut self.inotify {
-            Some(inotify) => inotify,
-            none => none.insert((self.open)()?),
-        };
-        let descriptor = match inotify.watches().add(directory, mask()) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                self.release(None);
-                return Ok(());
-            }
-            other => other?,
-        };
-        // Replaced in between: then the next scan moves the watch.
-        let id = if identity(directory) == Some(id) { id } else { (0, 0) };
-        self.release(Some(&descriptor));
-        self.target = Some(Target { descriptor, id, view });
-        Ok(())
+        let directory = fs::metadata(&path).is_ok_and(|m| m.is_dir());
+        let end = Place::above(&path).filter(|_| !directory);
+        places.push(end.unwrap_or(Place { directory: path, view: View::Directory }));
+        places
     }
 
-    /// Takes the old watch away, unless the new one is the same.
-    fn release(&mut self, new: Option<&WatchDescriptor>) {
-        if let (Some(old), Some(inotify)) = (self.target.take(), &self.inotify)
-            && new != Some(&old.descriptor)
-        {
-            // It may have gone with its directory.
-            let _gone = inotify.watches().remove(old.descriptor);
+    fn place(&mut self) -> io::Result<()> {
+        let mut old = std::mem::take(&mut self.targets);
+        for place in self.places() {
+            // Not there: nothing to watch, and nothing wrong with inotify.
+            let Some(id) = identity(&place.directory) else { continue };
+            if let Some(at) = old.iter().position(|t| t.id == id && t.place == place) {
+                self.targets.push(old.swap_remove(at));
+                continue;
+            }
+            let inotify = match &mut self.inotify {
+                Some(inotify) => inotify,
+                none => none.insert((self.open)()?),
+            };
+            let descriptor = match inotify.watches().add(&place.directory, mask()) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                other => other?,
+            };
+            // Replaced in between: then the next scan moves the watch.
+            let id = if identity(&place.directory) == Some(id) { id } else { (0, 0) };
+            self.targets.push(Target { descriptor, id, place });
         }
+        for Target { descriptor, .. } in old {
+            if let Some(inotify) = &self.inotify
+                && !self.targets.iter().any(|t| t.descriptor == descriptor)
+            {
+                // It may have gone with its directory.
+                let _gone = inotify.watches().remove(descriptor);
+            }
+        }
+        Ok(())
     }
 
     /// Takes all events that wait and adds what they mean to the hints. Never blocks.
@@ -139,7 +155,7 @@ impl Watch {
                 Err(e) => {
                     log::warn!("reading file change events failed: {e}; starting over");
                     self.inotify = None;
-                    self.target = None;
+                    self.targets.clear();
                     hints.look = true;
                     return;
                 }
@@ -153,17 +169,25 @@ impl Watch {
             return;
         }
         // What is left over from a watch before is no news.
-        let Some(target) = self.target.as_ref().filter(|t| t.descriptor == event.wd) else { return };
+        if !self.targets.iter().any(|t| t.descriptor == event.wd) {
+            return;
+        }
         let lost = EventMask::IGNORED | EventMask::UNMOUNT | EventMask::DELETE_SELF | EventMask::MOVE_SELF;
         if event.mask.intersects(lost) {
             hints.look = true;
             if event.mask.contains(EventMask::IGNORED) {
-                self.target = None;
+                self.targets.retain(|t| t.descriptor != event.wd);
             }
             return;
         }
         let Some(name) = event.name.and_then(OsStr::to_str) else { return };
-        let is_ours = |name: &str| match &target.view {
+        for target in self.targets.iter().filter(|t| t.descriptor == event.wd) {
+            self.hear_name(&target.place, name, event.mask, hints);
+        }
+    }
+
+    fn hear_name(&self, place: &Place, name: &str, mask: EventMask, hints: &mut Hints) {
+        let is_ours = |name: &str| match &place.view {
             View::Directory => is_manifest_name(name),
             View::Parent(only) => only.as_os_str() == OsStr::new(name),
         };
@@ -172,25 +196,35 @@ impl Watch {
             // `..data` and its like: links to it lead elsewhere now. A signature is judged with its
             // manifest.
             hints.look |= name.starts_with("..") || signed.is_some_and(is_ours);
-        } else if event.mask.intersects(EventMask::CLOSE_WRITE | EventMask::MOVED_TO) {
-            hints.finished(name);
-        } else if event.mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
-            hints.gone(name);
-        } else if event.mask.contains(EventMask::CREATE) {
-            let directory = event.mask.contains(EventMask::ISDIR);
-            hints.look |= directory || self.is_link(name);
+            return;
+        }
+        // By the name that the scan knows, wherever the path leads to.
+        let known = match &place.view {
+            View::Directory => name,
+            View::Parent(_) => self.path.file_name().and_then(OsStr::to_str).unwrap_or(name),
+        };
+        if mask.intersects(EventMask::CLOSE_WRITE | EventMask::MOVED_TO) {
+            hints.finished(known);
+        } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
+            hints.gone(known);
+        } else if mask.contains(EventMask::CREATE) {
+            hints.look |= mask.contains(EventMask::ISDIR) || is_link(&place.directory.join(name));
         }
     }
+}
 
-    /// A new name for something that is already there: no writer will close it. A file that is just being
-    /// written is not worth a look yet.
-    fn is_link(&self, name: &str) -> bool {
-        let path = match self.target.as_ref().map(|t| &t.view) {
-            Some(View::Directory) => self.path.join(name),
-            _ => self.path.clone(),
-        };
-        fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink() || m.nlink() > 1)
+impl Place {
+    /// The directory above a path, for the sake of its last name.
+    fn above(path: &Path) -> Option<Place> {
+        let (directory, name) = (path.parent()?.to_owned(), path.file_name()?.to_owned());
+        Some(Place { directory, view: View::Parent(name) })
     }
+}
+
+/// A new name for something that is already there: no writer will close it. A file that is just being
+/// written is not worth a look yet.
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink() || m.nlink() > 1)
 }
 
 fn identity(directory: &Path) -> Option<(u64, u64)> {

@@ -100,6 +100,9 @@ pub struct SourceView {
     /// Why its last reading failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// What is wrong with a part of what it holds, or with remembering it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
 }
 
 /// The status file (`status.json` under `--run-dir`), format `podkeeper.dev/v1`.

@@ -13,6 +13,8 @@ pub(super) enum Due {
     Spawn(PodKey),
     /// A pod has waited for others long enough.
     After(PodKey),
+    /// Sources have waited long enough for the first word of those before them.
+    Sources,
 }
 
 /// Earliest first; bounded by what can be due (an entry of each kind a pod).

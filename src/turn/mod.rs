@@ -15,6 +15,7 @@ mod sizes;
 mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unmanaged;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-use crate::clock::{Now, Timestamp};
+use crate::clock::{Mono, Now, Timestamp};
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::limits;
@@ -197,6 +198,8 @@ struct SourceState {
     restored: bool,
     /// Pods that the policy refuses.
     refused: Vec<Refused>,
+    /// Why not all of what it says is remembered.
+    store: Option<String>,
 }
 
 /// How the last reading of a source went.
@@ -250,6 +253,10 @@ pub struct Turn {
     sweep_again: bool,
     /// What a source said that gives pods up, while another one had not been heard.
     early: BTreeMap<Source, crate::source::PodSet>,
+    /// What sources said before those that precede them were heard, in order; and until when that is waited
+    /// for.
+    parked: Vec<FromSource>,
+    parked_until: Option<Mono>,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -282,6 +289,8 @@ impl Turn {
             swept: false,
             sweep_again: false,
             early: BTreeMap::new(),
+            parked: Vec::new(),
+            parked_until: None,
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),
@@ -292,7 +301,7 @@ impl Turn {
     /// Handles one event.
     pub fn handle(&mut self, event: Event, now: &Now) -> Vec<Effect> {
         match event {
-            Event::Source(FromSource { source, update }) => self.source(source, update, now),
+            Event::Source(from) => self.hear(from, now),
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
@@ -314,7 +323,7 @@ impl Turn {
 
     /// When the next [`Event::Tick`] is due.
     #[must_use]
-    pub fn next_due(&self) -> Option<crate::clock::Mono> {
+    pub fn next_due(&self) -> Option<Mono> {
         self.due.next()
     }
 
@@ -357,6 +366,7 @@ impl Turn {
                         self.additions(vec![pod], now);
                     }
                 }
+                Due::Sources => self.unpark(now),
             }
         }
     }

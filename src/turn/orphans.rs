@@ -11,10 +11,10 @@ use crate::source::Severity;
 use crate::worker::{StopOrder, Wish};
 
 /// What to do about found containers that no manifest names.
-enum Verdict {
+pub(super) enum Verdict {
     Stop,
-    /// The source has not spoken since the daemon began.
-    Wait,
+    /// Somebody has not spoken since the daemon began; who that is.
+    Wait(String),
     /// Their manifest is there and cannot be read.
     Keep(String),
 }
@@ -34,9 +34,11 @@ impl Turn {
             .collect();
         self.told_kept.retain(|key, _| unclaimed.contains(key));
         for key in unclaimed {
-            let verdict = self.found.get(&key).map_or(Verdict::Wait, |all| self.verdict(all));
+            let Some(verdict) = self.found.get(&key).map(|all| self.verdict(all)) else { continue };
+            // What runs without a manifest is shown, and why.
+            self.changed = true;
             match verdict {
-                Verdict::Wait => {}
+                Verdict::Wait(_) => {}
                 Verdict::Stop => {
                     self.told_kept.remove(&key);
                     let order = StopOrder { grace: None, why: "no manifest names it" };
@@ -46,7 +48,7 @@ impl Turn {
                     // A file that is only not settled yet is no news.
                     if self.is_wrong(&path) && self.told_kept.get(&key) != Some(&path) {
                         let line = format!(
-                            "pod {key} runs, but its manifest {path} cannot be read: it is left alone, and not restarted"
+                            "pod {key} runs, but its manifest {path} is not accepted: it is left alone, and not restarted"
                         );
                         self.log(log::Level::Warn, line);
                         self.told_kept.insert(key, path);
@@ -80,18 +82,24 @@ impl Turn {
         problems.any(|p| p.path == path && p.severity == Severity::Error)
     }
 
-    fn verdict(&self, all: &[Owned]) -> Verdict {
-        let Some(owner) = all.iter().max_by_key(|c| c.attempt) else { return Verdict::Wait };
-        let declared = owner.source.filter(|s| self.sources.contains_key(s));
-        let Some(source) = declared else {
+    pub(super) fn verdict(&self, all: &[Owned]) -> Verdict {
+        let owner = all.iter().max_by_key(|c| c.attempt);
+        let named = owner.and_then(|owner| owner.source);
+        let Some(source) = named.filter(|s| self.sources.contains_key(s)) else {
             // Nobody speaks for it any more: its source is not configured.
-            return if self.merge.all_ready() { Verdict::Stop } else { Verdict::Wait };
+            return match self.sources.keys().find(|s| !self.merge.ready(**s)) {
+                None => Verdict::Stop,
+                Some(other) => {
+                    Verdict::Wait(format!("source {other} has not been read since podkeeper began"))
+                }
+            };
         };
         // The pod may have moved to another source since: what that one remembers must have been heard.
-        if !self.merge.ready(source) || !self.all_heard() {
-            return Verdict::Wait;
+        let silent = self.sources.iter().find(|(_, state)| !state.heard).map(|(source, _)| source);
+        if let Some(waited) = Some(&source).filter(|s| !self.merge.ready(**s)).or(silent) {
+            return Verdict::Wait(format!("source {waited} has not been read since podkeeper began"));
         }
-        match owner.origin.as_deref() {
+        match owner.and_then(|owner| owner.origin.as_deref()) {
             Some(path) if self.merge.is_broken(source, path) => Verdict::Keep(path.to_owned()),
             _ => Verdict::Stop,
         }

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Effect, Reading, Turn};
+use super::due::Due;
+use super::{Reading, Turn};
 use crate::clock::Now;
+use crate::limits;
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::{PodEvent, words};
-use crate::source::{PodSet, Problem, Refused, Severity, SourceUpdate};
+use crate::source::{FromSource, PodSet, Problem, Refused, Severity, SourceUpdate};
 
 impl Turn {
     /// Every source has said something, if only what it remembers. Before that nobody knows whether a pod that
@@ -16,13 +18,51 @@ impl Turn {
         self.sources.values().all(|source| source.heard)
     }
 
+    /// Takes what a source says, when it is its turn: a pod that is in two sources is to be started from the
+    /// one that holds it in the end, so the first word of those before is waited for, a moment.
+    pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
+        let until = *self.parked_until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
+        if now.mono < until && !self.precede(from.source) {
+            self.due.push(until, Due::Sources);
+            self.parked.push(from);
+            return;
+        }
+        self.source(from.source, from.update, now);
+        self.unpark(now);
+    }
+
+    /// Everybody before this source was heard.
+    fn precede(&self, source: Source) -> bool {
+        self.sources.iter().all(|(other, state)| *other >= source || state.heard)
+    }
+
+    /// Takes what was parked, as far as its turn has come.
+    pub(super) fn unpark(&mut self, now: &Now) {
+        let over = self.parked_until.is_some_and(|until| until <= now.mono);
+        let parked = std::mem::take(&mut self.parked);
+        for from in parked {
+            if over || self.precede(from.source) {
+                self.source(from.source, from.update, now);
+            } else {
+                self.parked.push(from);
+            }
+        }
+    }
+
     pub(super) fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         // Who is not declared has no say (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
+        if let SourceUpdate::Store(trouble) = update {
+            // Told in the log by the store itself.
+            self.changed |= state.store != trouble;
+            state.store = trouble;
+            return;
+        }
         let first = !std::mem::replace(&mut state.heard, true);
         // Good news that is no news is not worth writing a status for.
         self.changed |= !matches!(update, SourceUpdate::Same) || state.reading.trouble().is_some();
         match update {
+            SourceUpdate::Store(_) => {}
             SourceUpdate::Same => self.read_well(source, now),
             SourceUpdate::Failed(why) => {
                 if state.reading.trouble() != Some(&why) {
@@ -36,12 +76,11 @@ impl Turn {
                 let old =
                     std::mem::replace(&mut state.reading, Reading::Refused(why.clone(), problems.clone()));
                 if !told {
-                    self.log(
-                        log::Level::Error,
-                        format!("source {source}: {why}; the last good version stays"),
-                    );
+                    let then = what_stays(self.merge.claims(source) > 0);
+                    self.log(log::Level::Error, format!("source {source}: {why}{then}"));
                 }
-                self.tell_new(&problems, old.problems());
+                let new = new_of(&problems, old.problems());
+                self.tell(&new, |turn, _| turn.merge.claims(source) > 0);
             }
             SourceUpdate::Restored(set) => {
                 if self.merge.ready(source) {
@@ -51,9 +90,10 @@ impl Turn {
                 let line =
                     format!("source {source}: its last good version is restored: {} pods", set.pods.len());
                 self.log(log::Level::Info, line);
-                self.take(source, &set, now);
+                let new = self.take(source, &set, now);
                 let objects = Arc::clone(self.merge.objects());
                 let changes = self.merge.restore(source, &set, now.wall);
+                self.tell(&new, |turn, path| turn.merge.has_of(source, path));
                 if self.listed {
                     self.apply(changes, now);
                     self.hand_out_objects(&objects);
@@ -68,9 +108,14 @@ impl Turn {
                 state.restored = false;
                 state.accepted = Some(now.wall);
                 self.read_well(source, now);
-                self.take(source, &set, now);
+                let new = self.take(source, &set, now);
                 let objects = Arc::clone(self.merge.objects());
+                let crowded = self.merge.crowded(source);
                 let changes = self.merge.full(source, &set, now.wall);
+                self.tell(&new, |turn, path| turn.merge.has_of(source, path));
+                for problem in new_of(&self.merge.crowded(source), &crowded) {
+                    self.log(log::Level::Error, problem.to_string());
+                }
                 if self.listed {
                     self.apply(changes, now);
                     self.hand_out_objects(&objects);
@@ -97,28 +142,31 @@ impl Turn {
         }
     }
 
-    /// Remembers what a set says beside its pods, and tells what is new of it.
-    fn take(&mut self, source: Source, set: &PodSet, now: &Now) {
-        let Some(state) = self.sources.get_mut(&source) else { return };
+    /// Remembers what a set says beside its pods, tells of pods that are newly refused, and answers with the
+    /// problems that are new.
+    fn take(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
+        let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
         let refused = std::mem::replace(&mut state.refused, set.refused.clone());
-        self.tell_new(&set.problems, &problems);
+        let new = new_of(&set.problems, &problems);
         for Refused { pod, reason, message } in set.refused.iter().filter(|r| !refused.contains(r)) {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
             let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
             self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         }
+        new
     }
 
-    /// Logs what is newly wrong with a source's content; what was said before is not repeated.
-    fn tell_new(&mut self, problems: &[Problem], old: &[Problem]) {
-        for problem in problems.iter().filter(|p| !old.contains(p)) {
-            let (level, what) = match problem.severity {
-                Severity::Error => (log::Level::Error, "; the last good version stays"),
+    /// Logs what is wrong with a source's content, and what comes of it: `stays` says whether something of
+    /// a path is in force.
+    fn tell(&mut self, problems: &[Problem], stays: impl Fn(&Turn, &str) -> bool) {
+        for problem in problems {
+            let (level, then) = match problem.severity {
+                Severity::Error => (log::Level::Error, what_stays(stays(self, &problem.path))),
                 Severity::Warning => (log::Level::Warn, ""),
             };
-            self.out.push(Effect::Log(level, format!("{problem}{what}")));
+            self.log(level, format!("{problem}{then}"));
         }
     }
 
@@ -130,5 +178,19 @@ impl Turn {
             || matches!(state.reading, Reading::Refused(..))
             || state.refused.iter().any(|r| r.pod.key == pod.key)
             || self.merge.is_broken(pod.source, &pod.origin.path)
+    }
+}
+
+/// What was not said before is not repeated.
+fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
+    problems.iter().filter(|p| !old.contains(p)).cloned().collect()
+}
+
+/// What comes of content that is not accepted.
+fn what_stays(something: bool) -> &'static str {
+    if something {
+        "; the last good version stays"
+    } else {
+        "; no good version of it is known: nothing is started from it"
     }
 }

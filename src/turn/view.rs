@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Turn;
+use super::{SourceState, Turn};
 use crate::clock::Now;
 use crate::order;
 use crate::plan::{Observed, Probes};
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
 use crate::source::{Problem, Refused, Severity};
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting};
@@ -27,6 +27,8 @@ impl Turn {
             })
         }));
         pods.extend(self.refused_views(now));
+        let shown = order::set(pods.iter().map(|view| view.pod.key.clone()));
+        pods.extend(self.unmanaged_views().filter(|view| !shown.contains(&view.pod.key)));
         order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
         let mut problems: Vec<Problem> = self
             .sources
@@ -43,13 +45,13 @@ impl Turn {
             pod: Some(key.to_string()),
             field: None,
             message:
-                "it runs, but its manifest cannot be read: it is left alone, and not restarted".to_owned(),
+                "it runs, but its manifest is not accepted: it is left alone, and not restarted".to_owned(),
         }));
         Snapshot {
             node: self.config.node_name.clone(),
             docker: self.docker.clone(),
             drain: self.drain_view(),
-            sources: self.source_views(),
+            sources: self.source_views(&problems),
             pods,
             problems,
         }
@@ -97,8 +99,8 @@ impl Turn {
         })
     }
 
-    fn source_views(&self) -> Vec<SourceView> {
-        let view = |(source, state): (&crate::pod::Source, &super::SourceState)| SourceView {
+    fn source_views(&self, problems: &[Problem]) -> Vec<SourceView> {
+        let view = |(source, state): (&Source, &SourceState)| SourceView {
             name: source.to_string(),
             location: self.config.location(*source),
             ready: self.merge.ready(*source),
@@ -108,7 +110,26 @@ impl Turn {
             restored: state.restored,
             objects: self.merge.claims(*source),
             problem: state.reading.trouble().map(str::to_owned),
+            degraded: self.degraded(*source, state, problems),
         };
         self.sources.iter().map(view).collect()
+    }
+
+    /// What is wrong with a part of what a source holds, or with remembering it: the first of it, and how much
+    /// more there is. `problems` are those of all sources.
+    fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
+        let url = self.config.location(Source::Http);
+        let is_ours = |p: &&Problem| match source {
+            Source::File => p.path != url || url.is_empty(),
+            Source::Http => p.path == url,
+            Source::Api => false,
+        };
+        let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
+        let mut errors = state.store.iter().cloned().chain(errors.map(Problem::to_string));
+        let first = errors.next()?;
+        match errors.count() {
+            0 => Some(first),
+            more => Some(format!("{first} (and {more} more)")),
+        }
     }
 }

@@ -75,6 +75,7 @@ impl Rig {
             SourceUpdate::Full(set) => format!("full{}", names(&set)),
             SourceUpdate::Same => "same".to_owned(),
             SourceUpdate::Restored(set) => format!("restored{}", names(&set)),
+            SourceUpdate::Store(trouble) => format!("store {trouble:?}"),
             SourceUpdate::Failed(why) => format!("failed {why}"),
             SourceUpdate::Refused { why, problems } => {
                 assert!(!problems.is_empty());
@@ -483,8 +484,8 @@ fn remembering(url: &str, body: &str, etag: &str) -> PathBuf {
         ..Remembered::default()
     };
     store.remember(content, &[1]);
-    store.save_some();
-    assert!(!store.is_behind());
+    store.save_some(Default::default());
+    assert!(!store.is_behind(Default::default()));
     root
 }
 

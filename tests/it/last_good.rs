@@ -300,3 +300,24 @@ fn a_key_file_that_is_none_is_a_usage_error() {
         "{error}"
     );
 }
+
+#[test]
+fn what_runs_and_is_not_signed_any_more_is_listed_and_can_be_looked_into() {
+    let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature/node.pub");
+    let node = Node::with(Options::default());
+    node.write("web.yaml", Pod::new("web").text());
+    let runs = node.wait_running("web", "app");
+    assert!(node.stop().success());
+    node.options.borrow_mut().flags = vec!["--manifest-verify-key".to_owned(), key.display().to_string()];
+    node.launch();
+    node.wait_until("the pod is shown as unmanaged", || node.reason("web") == "Unmanaged");
+    assert!(node.says(&["get", "pods"]).contains("Unmanaged"), "{}", node.says(&["get", "pods"]));
+    node.wait_until("the reason is told", || {
+        node.says(&["describe", "pod", "web"]).contains("is not signed")
+    });
+    assert!(node.says(&["exec", "web", "--", "echo", "inside"]).contains("inside"));
+    node.says(&["logs", "web"]);
+    let sources = node.says(&["get", "sources"]);
+    assert!(sources.contains("Degraded") && sources.contains("is not signed"), "{sources}");
+    assert_eq!(node.wait_running("web", "app").id, runs.id);
+}

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use super::*;
 use crate::pod::Source;
+use crate::source::SourceUpdate;
 use crate::source::accept::Acceptor;
 use crate::source::testing::{TempDir, decode, place, words};
 use crate::source::watch::Opener;
@@ -47,9 +48,15 @@ impl Live {
         Live::with(path, NEVER, Inotify::init, limits::SCAN_SETTLE)
     }
     fn next(&mut self) -> &str {
-        let from = self.updates.recv_timeout(PATIENCE);
-        let from = from.unwrap_or_else(|_| panic!("silent after {:?}", self.said));
-        assert_eq!(from.source, Source::File);
+        let from = loop {
+            let from = self.updates.recv_timeout(PATIENCE);
+            let from = from.unwrap_or_else(|_| panic!("silent after {:?}", self.said));
+            assert_eq!(from.source, Source::File);
+            // Of the store, which has tests of its own.
+            if !matches!(from.update, SourceUpdate::Store(_)) {
+                break from;
+            }
+        };
         self.said.push(words(&from.update));
         self.said.last().unwrap()
     }
@@ -306,4 +313,71 @@ fn the_thread_ends_with_its_handle_or_its_listener() {
     assert!(updates.recv().is_ok());
     assert!(updates.recv().is_err());
     drop(source);
+}
+
+/// A disk that never answers, like a mount of a server that is gone.
+struct Hung(Receiver<()>);
+
+impl crate::source::disk::Disk for Hung {
+    fn find(&self, _: &Path) -> io::Result<crate::source::disk::Found> {
+        let _never = self.0.recv();
+        Err(io::ErrorKind::NotFound.into())
+    }
+    fn is_link(&self, _: &Path) -> bool {
+        false
+    }
+    fn names(&self, _: &Path, _: &mut dyn FnMut(&std::ffi::OsStr)) -> io::Result<()> {
+        Ok(())
+    }
+    fn read(&self, _: &Path, _: usize) -> io::Result<crate::source::disk::Reading> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+#[test]
+fn a_thread_that_hangs_in_a_dead_file_system_is_not_waited_for() {
+    let (answer, hung) = unbounded();
+    let path = Path::new("/nonexistent/m").to_owned();
+    let acceptor = Acceptor::new(Source::File, "node1".into());
+    let scanner = Scanner::on(Box::new(Hung(hung)), path.clone(), acceptor);
+    let (sender, updates) = unbounded();
+    let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
+    let watch = Watch::new(path, Inotify::init);
+    let source = FileSource::spawn(scanner, watch, NEVER, no_store(), sink).unwrap();
+    drop(source);
+    // It is there still, and ends when the disk comes back.
+    drop(answer);
+    while updates.recv().is_ok() {}
+}
+
+#[test]
+fn a_path_that_is_a_swapped_link_is_seen_at_once() {
+    let temp = TempDir::new();
+    for (dir, pod) in [("one", "pod a"), ("two", "pod b")] {
+        place(&temp, &temp.directory(dir).join("a.yaml"), pod);
+    }
+    let path = temp.path("m");
+    symlink(temp.path("one"), &path).unwrap();
+    let mut live = Live::start(&path);
+    live.until("a");
+    symlink(temp.path("two"), temp.path("new")).unwrap();
+    fs::rename(temp.path("new"), &path).unwrap();
+    live.until("b");
+}
+
+#[test]
+fn a_directory_that_is_removed_with_all_its_files_stops_no_pod() {
+    let temp = TempDir::new();
+    let dir = temp.directory("m");
+    let names: Vec<String> = (0..200).map(|n| format!("p{n:03}")).collect();
+    for name in &names {
+        place(&temp, &dir.join(format!("{name}.yaml")), &format!("pod {name}"));
+    }
+    let mut live = Live::start(&dir);
+    let all = names.join(" ");
+    live.until(&all);
+    let said = live.said.len();
+    fs::remove_dir_all(&dir).unwrap();
+    live.until_failed();
+    assert_eq!(live.said.len(), said + 1, "{:?}", &live.said[said..]);
 }

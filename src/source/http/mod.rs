@@ -20,10 +20,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
+use crossbeam_channel::{Receiver, Sender, after, at, bounded, never, select_biased};
 
 use self::dial::Names;
 use self::fetch::{Fetched, Server, Validators};
@@ -32,12 +32,14 @@ use self::pace::Pace;
 use self::state::{Answer, Content, Digest, State, ToRemember};
 use self::tls::ClientFiles;
 use self::url::ManifestUrl;
+use crate::clock::{Clock, System};
 use crate::limits;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
 use crate::source::last_good::replay::{Replayed, replay};
 use crate::source::last_good::{LastGood, Remembered};
+use crate::source::running::Running;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 /// How long each phase of a poll may take.
@@ -96,16 +98,14 @@ impl Settings {
     }
 }
 
-/// A running URL source. Dropping it ends the thread, and waits a moment for that ([`limits::URL_END`]); a
+/// A running URL source. Dropping it ends the thread, and waits a moment for that ([`limits::SOURCE_END`]); a
 /// poll that is under way is left to itself. Whoever receives from the sink must be gone, or still
 /// receiving, when it is dropped.
 #[derive(Debug)]
 pub struct HttpSource {
     /// A word in it means "poll"; its end means "stop".
     wake: Option<Sender<()>>,
-    /// Closed when the thread has ended.
-    ended: Receiver<()>,
-    thread: Option<JoinHandle<()>>,
+    thread: Running,
 }
 
 impl HttpSource {
@@ -122,7 +122,6 @@ impl HttpSource {
         out: Sink,
     ) -> io::Result<HttpSource> {
         let (wake, woken) = bounded(1);
-        let (alive, ended) = bounded(0);
         let actor = Actor {
             job: Arc::new(Job { settings, acceptor, names: Names::default() }),
             store,
@@ -132,13 +131,11 @@ impl HttpSource {
             pace: Pace::default(),
             luck: RandomState::new(),
             polls: 0,
+            clock: System::start(),
         };
         let thread = thread::Builder::new().name("pk-http".into()).stack_size(limits::WORKER_STACK);
-        let thread = thread.spawn(move || {
-            let _alive = alive;
-            actor.run();
-        })?;
-        Ok(HttpSource { wake: Some(wake), ended, thread: Some(thread) })
+        let thread = Running::spawn(thread, move || actor.run())?;
+        Ok(HttpSource { wake: Some(wake), thread })
     }
 
     /// Asks for a poll now (SIGHUP). Never blocks.
@@ -154,13 +151,7 @@ impl Drop for HttpSource {
     fn drop(&mut self) {
         self.wake = None;
         // It may be writing to a slow disk.
-        let ended = self.ended.recv_timeout(limits::URL_END);
-        if ended == Err(crossbeam_channel::RecvTimeoutError::Disconnected)
-            && let Some(thread) = self.thread.take()
-        {
-            // A panic there has aborted the process.
-            let _ended = thread.join();
-        }
+        self.thread.await_end(limits::SOURCE_END);
     }
 }
 
@@ -176,6 +167,7 @@ struct Actor {
     pace: Pace,
     luck: RandomState,
     polls: u64,
+    clock: System,
 }
 
 impl Actor {
@@ -208,20 +200,40 @@ impl Actor {
             if let Some(remember) = remember {
                 self.remember(remember);
             }
+            self.save()?;
             self.polls = self.polls.wrapping_add(1);
             let wait = self.pace.next(answered, self.job.settings.frequency, self.luck.hash_one(self.polls));
-            if !again {
+            let next = at(Instant::now() + wait);
+            while !again {
+                let store = match self.store.due() {
+                    Some(due) => after(due.since(self.clock.now().mono)),
+                    None => never(),
+                };
                 select_biased! {
                     recv(self.woken) -> word => {
-                        again = word.is_ok();
+                        word.map_err(|_| Stopped)?;
+                        again = true;
                         self.look_for_forget();
                     }
-                    recv(crossbeam_channel::after(wait)) -> _ => again = true,
+                    recv(next) -> _ => again = true,
+                    recv(store) -> _ => self.save()?,
                 }
             }
-            if !again {
-                return Err(Stopped);
+        }
+    }
+
+    /// Remembers what is still to be remembered, and tells how that goes.
+    fn save(&mut self) -> Result<(), Stopped> {
+        loop {
+            let now = self.clock.now().mono;
+            if !self.store.is_behind(now) {
+                break;
             }
+            self.store.save_some(now);
+        }
+        match self.store.take_news() {
+            Some(update) => self.send(update),
+            None => Ok(()),
         }
     }
 
@@ -264,9 +276,6 @@ impl Actor {
         self.store.retain(|remembered| *remembered == path);
         let content = Remembered { path, version, bytes, signature, etag, last_modified, mounted: false };
         self.store.remember(content, &needed);
-        while self.store.is_behind() {
-            self.store.save_some();
-        }
     }
 
     /// A word came: the operator may have taken away what is remembered.

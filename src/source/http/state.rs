@@ -296,7 +296,7 @@ mod tests {
                 SourceUpdate::Refused { why, problems } => format!("refused {} {why}", problems.len()),
                 SourceUpdate::Failed(why) => format!("failed {why}"),
                 SourceUpdate::Full(set) => format!("full {}", names(&set).join(" ")),
-                SourceUpdate::Restored(_) => unreachable!("no answer restores"),
+                SourceUpdate::Restored(_) | SourceUpdate::Store(_) => unreachable!("no answer says so"),
             });
             let needed = remember.map(|ToRemember { needed, .. }| format!("needs {needed:?}"));
             let all: Vec<String> = told.chain(needed).collect();

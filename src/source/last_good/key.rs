@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -62,11 +63,25 @@ impl KeyFile {
         }
     }
 
+    /// The key, made when there is none yet. Sources share it, and each has a thread: one of them makes it,
+    /// the others read what it made.
+    ///
+    /// # Errors
+    /// Why it cannot be had, for the operator.
+    pub fn read_or_make(&self) -> Result<Key, String> {
+        static MAKING: Mutex<()> = Mutex::new(());
+        let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.read()? {
+            Some(key) => Ok(key),
+            None => self.make(),
+        }
+    }
+
     /// Makes our key.
     ///
     /// # Errors
     /// Why it cannot be made. A given key is never made.
-    pub fn make(&self) -> Result<Key, String> {
+    fn make(&self) -> Result<Key, String> {
         let KeyFile::Own(path) = self else { return Err("there is no key".to_owned()) };
         let what =
             |why: &dyn std::fmt::Display| format!("the key file {} cannot be made: {why}", path.display());

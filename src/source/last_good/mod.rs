@@ -2,7 +2,8 @@
 //!
 //! One file for each content of a path that is still needed (usually one), sealed: see `sealed`. The source's
 //! own thread reads it once at start, judges everything anew (`replay`), and writes after what it says was
-//! sent: a slow or full disk delays no pod. Whatever goes wrong here is told once and stops nothing.
+//! sent: a slow or full disk delays no pod. Whatever goes wrong here is told once, in the source's state too,
+//! and tried again; it stops nothing.
 //!
 //! Never here: trusting what was read, writing while nothing changes, making a directory anew that somebody
 //! took away (that is how `forget` tells a daemon).
@@ -18,17 +19,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 pub use self::sealed::{Key, Remembered, Unusable, parse};
 
 use self::key::KeyFile;
+use crate::clock::Mono;
 use crate::durable;
 use crate::limits;
 use crate::order;
 use crate::pod::Source;
 use crate::regular;
+use crate::source::SourceUpdate;
 use crate::source::in_force::Version;
 
 /// Directory below the root directory.
@@ -49,9 +53,13 @@ pub struct LastGood {
     paths: BTreeMap<String, Kept>,
     /// The directory is there, as far as is known.
     present: bool,
-    /// The last attempt failed: the next one comes with the next change.
-    blocked: bool,
-    /// What the operator was told last.
+    /// The last attempt failed: the next one comes then, or with the next change.
+    retry: Option<Mono>,
+    /// How long to wait after the next failure.
+    wait: Duration,
+    /// Why not everything is remembered.
+    trouble: Option<String>,
+    /// What of that the loop was told.
     told: Option<String>,
 }
 
@@ -64,6 +72,8 @@ struct Kept {
     unsaved: BTreeMap<Version, Remembered>,
     /// Contents that make the state, oldest first; none when the path is to be forgotten.
     needed: Vec<Version>,
+    /// There was no room for the newest one.
+    left_out: bool,
 }
 
 impl Kept {
@@ -94,9 +104,23 @@ impl LastGood {
             key: None,
             paths: BTreeMap::new(),
             present: false,
-            blocked: false,
+            retry: None,
+            wait: limits::LAST_GOOD_RETRY_MIN,
+            trouble: None,
             told: None,
         }
+    }
+
+    /// Makes the directory and the key that all sources share, before any of them begins. What fails here is
+    /// tried again by each of them, and told by each.
+    ///
+    /// # Errors
+    /// For the operator.
+    pub fn prepare(root_dir: &Path, key_file: Option<&Path>) -> Result<(), String> {
+        let store = LastGood::new(root_dir, key_file, Source::File);
+        let dir = root_dir.join(DIRECTORY);
+        durable::make_directory(&dir).map_err(|e| format!("{} cannot be made: {e}", dir.display()))?;
+        store.key_file.read_or_make().map(|_| ())
     }
 
     /// Reads what is remembered, in the order of path and version. What is damaged is set aside.
@@ -140,7 +164,8 @@ impl LastGood {
         kept.needed = needed.to_vec();
         kept.unsaved.retain(|version, _| needed.contains(version));
         kept.unsaved.insert(content.version, content);
-        self.blocked = false;
+        kept.left_out = false;
+        self.retry = None;
     }
 
     /// Of this path only these versions are needed, as its replay has shown.
@@ -156,30 +181,57 @@ impl LastGood {
             if !wanted(path) {
                 kept.unsaved.clear();
                 kept.needed.clear();
-                self.blocked = false;
+                kept.left_out = false;
+                self.retry = None;
             }
         }
     }
 
     /// There is something to write or to remove now.
     #[must_use]
-    pub fn is_behind(&self) -> bool {
-        !self.blocked && self.paths.values().any(|kept| !kept.is_settled())
+    pub fn is_behind(&self, now: Mono) -> bool {
+        self.retry.is_none_or(|at| at <= now) && self.is_unsettled()
     }
 
-    /// Brings one path up to date. Failure is told once and tried again with the next change.
-    pub fn save_some(&mut self) {
+    /// When to try again what failed.
+    #[must_use]
+    pub fn due(&self) -> Option<Mono> {
+        self.retry.filter(|_| self.is_unsettled())
+    }
+
+    fn is_unsettled(&self) -> bool {
+        self.paths.values().any(|kept| !kept.is_settled())
+    }
+
+    /// What the loop should know of the store, if that is new.
+    pub fn take_news(&mut self) -> Option<SourceUpdate> {
+        if self.told == self.trouble {
+            return None;
+        }
+        self.told.clone_from(&self.trouble);
+        Some(SourceUpdate::Store(self.trouble.clone()))
+    }
+
+    /// Brings one path up to date. Failure is told once and tried again, ever more slowly, and with the next
+    /// change.
+    pub fn save_some(&mut self, now: Mono) {
+        if !self.is_behind(now) {
+            return;
+        }
         let next = self.paths.iter().find(|(_, kept)| !kept.is_settled()).map(|(path, _)| path.clone());
-        let Some(path) = next.filter(|_| !self.blocked) else { return };
+        let Some(path) = next else { return };
         match self.save(&path) {
-            Ok(()) if self.is_behind() => {}
             Ok(()) => {
-                if self.told.take().is_some() {
+                self.retry = None;
+                self.wait = limits::LAST_GOOD_RETRY_MIN;
+                let all = !self.is_unsettled() && !self.paths.values().any(|kept| kept.left_out);
+                if all && self.trouble.take().is_some() {
                     log::info!("what source {} says is remembered again", self.source);
                 }
             }
             Err(why) => {
-                self.blocked = true;
+                self.retry = Some(now.after(self.wait));
+                self.wait = self.wait.saturating_mul(2).min(limits::LAST_GOOD_RETRY_MAX);
                 self.tell(why);
             }
         }
@@ -195,7 +247,7 @@ impl LastGood {
         self.paths.clear();
         // The key may have gone, too.
         self.key = None;
-        self.blocked = false;
+        self.retry = None;
         self.make_directory();
         true
     }
@@ -275,6 +327,10 @@ impl LastGood {
     /// Writes what is new of a path, then removes what is not needed any more, oldest first: a kill in
     /// between leaves a history that means the same.
     fn save(&mut self, path: &str) -> Result<(), String> {
+        if !self.present {
+            // It could not be made before; one that was there and is gone was taken away on purpose.
+            self.make_directory();
+        }
         let Some(mut kept) = self.paths.remove(path) else { return Ok(()) };
         let done = self.bring_up_to_date(path, &mut kept);
         if !(kept.needed.is_empty() && kept.stored.is_empty()) {
@@ -297,13 +353,13 @@ impl LastGood {
                     // Rather an old version than none.
                     kept.unsaved.clear();
                     kept.needed = kept.stored.keys().copied().collect();
-                    log::error!(
-                        "{path} is not remembered as it is now: what source {} says is more than {} bytes or {} \
-                         files",
-                        self.source,
+                    kept.left_out = true;
+                    self.tell(format!(
+                        "{path} is not remembered as it is now: what the source says is more than {} bytes or \
+                         {} files",
                         limits::LAST_GOOD_BYTES,
                         limits::LAST_GOOD_FILES
-                    );
+                    ));
                     return Ok(());
                 }
             }
@@ -324,7 +380,7 @@ impl LastGood {
     fn write(&mut self, content: &Remembered, own: &BTreeMap<Version, u64>) -> io::Result<Option<u64>> {
         let key = match self.key.take() {
             Some(key) => key,
-            None => self.key_for_writing().map_err(io::Error::other)?,
+            None => self.key_file.read_or_make().map_err(io::Error::other)?,
         };
         let key = self.key.insert(key);
         let mut nonce = [0_u8; 12];
@@ -342,18 +398,11 @@ impl LastGood {
         Ok(Some(size))
     }
 
-    fn key_for_writing(&self) -> Result<Key, String> {
-        match self.key_file.read()? {
-            Some(key) => Ok(key),
-            None => self.key_file.make(),
-        }
-    }
-
     /// Tells the operator, but not the same again.
     fn tell(&mut self, why: String) {
-        if self.told.as_ref() != Some(&why) {
-            log::error!("source {}: {why}; podkeeper goes on without it", self.source);
-            self.told = Some(why);
+        if self.trouble.as_ref() != Some(&why) {
+            log::error!("source {}: {why}; podkeeper goes on without it and tries again", self.source);
+            self.trouble = Some(why);
         }
     }
 }

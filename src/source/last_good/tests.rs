@@ -37,8 +37,11 @@ impl Bench {
         words(&self.store.load())
     }
     fn save(&mut self) {
-        while self.store.is_behind() {
-            self.store.save_some();
+        self.save_at(Mono::default());
+    }
+    fn save_at(&mut self, now: Mono) {
+        while self.store.is_behind(now) {
+            self.store.save_some(now);
         }
     }
     fn remember(&mut self, content: Remembered, needed: &[Version]) {
@@ -72,7 +75,7 @@ fn what_was_accepted_is_there_again() {
     bench.remember(content("/m/b.yaml", 7, "b"), &[7]);
     let mut next = LastGood::new(&bench.temp.path(""), None, Source::File);
     assert_eq!(next.load()[0], full);
-    assert!(!next.is_behind());
+    assert!(!next.is_behind(Mono::default()));
     // A newer version takes the older one's place, unless that is needed.
     bench.remember(content("/m/a.yaml", 2, "two"), &[1, 2]);
     assert_eq!(bench.again(), ["/m/a.yaml#1=one", "/m/a.yaml#2=two", "/m/b.yaml#7=b"]);
@@ -112,10 +115,10 @@ fn nothing_is_written_while_nothing_changes() {
     STEPS.set(Some((0, io::ErrorKind::Other)));
     bench.store.keep("/m/a.yaml", &[1]);
     bench.store.retain(|_| true);
-    assert!(!bench.store.is_behind());
-    bench.store.save_some();
+    assert!(!bench.store.is_behind(Mono::default()));
+    bench.store.save_some(Mono::default());
     STEPS.set(None);
-    assert_eq!(bench.store.told, None);
+    assert_eq!(bench.store.trouble, None);
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn killed_while_the_first_content_is_written() {
         STEPS.set(Some((steps, io::ErrorKind::Other)));
         store.load();
         store.remember(content("a", 1, "one"), &[1]);
-        store.save_some();
+        store.save_some(Mono::default());
         let done = STEPS.take().is_some_and(|(left, _)| left > 0);
         let mut bench = Bench { store, temp };
         let found = bench.again();
@@ -187,24 +190,83 @@ fn killed_while_the_first_content_is_written() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_tried_again_with_the_next_change() {
-    let mut bench = Bench::new();
-    bench.remember(content("a", 1, "one"), &[1]);
-    STEPS.set(Some((0, io::ErrorKind::StorageFull)));
-    bench.remember(content("a", 2, "two"), &[2]);
-    assert!(
-        bench.store.told.clone().unwrap().contains("a cannot be remembered in"),
-        "{:?}",
-        bench.store.told
-    );
-    assert!(!bench.store.is_behind());
+fn a_full_disk_is_told_and_tried_again_by_itself_and_with_the_next_change() {
+    let full = || {
+        let mut bench = Bench::new();
+        bench.remember(content("a", 1, "one"), &[1]);
+        assert_eq!(bench.store.take_news(), None);
+        STEPS.set(Some((0, io::ErrorKind::StorageFull)));
+        bench.remember(content("a", 2, "two"), &[2]);
+        let Some(SourceUpdate::Store(Some(why))) = bench.store.take_news() else { panic!("not told") };
+        assert!(why.contains("a cannot be remembered in"), "{why}");
+        assert!(!bench.store.is_behind(Mono::default()));
+        bench
+    };
+    let healed = |mut bench: Bench, expected: &[&str]| {
+        assert_eq!(bench.store.take_news(), Some(SourceUpdate::Store(None)));
+        assert_eq!((bench.store.take_news(), bench.store.due()), (None, None));
+        assert_eq!(bench.again(), expected);
+    };
+    let mut bench = full();
+    // Ever more slowly, and told once.
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let due = bench.store.due().unwrap();
+        waits.push(due.0.as_secs());
+        bench.save_at(due);
+    }
+    assert_eq!(waits, [5, 15, 35, 75, 155, 315, 635, 1235, 1835]);
+    assert_eq!(bench.store.take_news(), None);
     STEPS.set(None);
-    // Not by itself, but with the next change, and then all of it.
-    bench.store.save_some();
-    assert_eq!(bench.files().len(), 1);
+    bench.save_at(bench.store.due().unwrap());
+    healed(bench, &["a#2=two"]);
+    // The next change is tried at once, and then all of it.
+    let mut bench = full();
+    STEPS.set(None);
     bench.remember(content("b", 1, "b"), &[1]);
-    assert_eq!(bench.store.told, None);
-    assert_eq!(bench.again(), ["a#2=two", "b#1=b"]);
+    healed(bench, &["a#2=two", "b#1=b"]);
+}
+
+#[test]
+fn a_store_that_could_not_be_made_at_first_is_made_later() {
+    let temp = TempDir::new();
+    // Something stands in the way.
+    fs::write(temp.path("last-good"), "").unwrap();
+    let mut store = LastGood::new(&temp.path(""), None, Source::Http);
+    assert!(LastGood::prepare(&temp.path(""), None).unwrap_err().contains("cannot be made"));
+    assert_eq!(store.load(), []);
+    assert!(matches!(store.take_news(), Some(SourceUpdate::Store(Some(_)))));
+    store.remember(content("a", 1, "one"), &[1]);
+    store.save_some(Mono::default());
+    fs::remove_file(temp.path("last-good")).unwrap();
+    store.save_some(store.due().unwrap());
+    assert_eq!(store.take_news(), Some(SourceUpdate::Store(None)));
+    assert_eq!(words(&LastGood::new(&temp.path(""), None, Source::Http).load()), ["a#1=one"]);
+}
+
+/// Both begin at the same moment on a new root directory.
+#[test]
+fn two_sources_that_begin_together_share_one_key() {
+    for _ in 0..50 {
+        let temp = TempDir::new();
+        let root = temp.path("");
+        let sources = [Source::File, Source::Http];
+        std::thread::scope(|scope| {
+            for source in sources {
+                let root = root.clone();
+                scope.spawn(move || {
+                    let mut store = LastGood::new(&root, None, source);
+                    store.load();
+                    store.remember(content("a", 1, "one"), &[1]);
+                    store.save_some(Mono::default());
+                    assert_eq!(store.trouble, None);
+                });
+            }
+        });
+        for source in sources {
+            assert_eq!(words(&LastGood::new(&root, None, source).load()), ["a#1=one"], "{source}");
+        }
+    }
 }
 
 #[test]
@@ -272,13 +334,13 @@ fn a_given_key_is_awaited_and_never_made() {
     let mut first = store();
     first.load();
     first.remember(content("a", 1, "one"), &[1]);
-    first.save_some();
-    assert!(first.told.clone().unwrap().contains("does not exist; make one with"), "{:?}", first.told);
+    first.save_some(Mono::default());
+    assert!(first.trouble.clone().unwrap().contains("does not exist; make one with"), "{:?}", first.trouble);
     assert!(!key.exists());
     fs::write(&key, [5; 32]).unwrap();
     first.remember(content("b", 1, "b"), &[1]);
-    while first.is_behind() {
-        first.save_some();
+    while first.is_behind(Mono::default()) {
+        first.save_some(Mono::default());
     }
     assert_eq!(words(&store().load()), ["a#1=one", "b#1=b"]);
     // Late: nothing is lost.
@@ -287,7 +349,7 @@ fn a_given_key_is_awaited_and_never_made() {
     fs::write(&key, "too short").unwrap();
     let mut wrong = store();
     assert_eq!(wrong.load(), []);
-    assert!(wrong.told.unwrap().contains("must hold exactly 32 random bytes"));
+    assert!(wrong.trouble.unwrap().contains("must hold exactly 32 random bytes"));
     fs::rename(temp.path("late"), &key).unwrap();
     assert_eq!(words(&store().load()), ["a#1=one", "b#1=b"]);
     // Another one altogether: what it cannot open is set aside.
@@ -301,9 +363,9 @@ fn a_root_directory_that_cannot_be_written_stops_nothing() {
     let mut store = LastGood::new(Path::new("/proc"), None, Source::File);
     assert_eq!(store.load(), []);
     store.remember(content("a", 1, "one"), &[1]);
-    store.save_some();
-    assert!(!store.is_behind() && !store.was_forgotten());
-    assert!(store.told.is_some());
+    store.save_some(Mono::default());
+    assert!(!store.is_behind(Mono::default()) && !store.was_forgotten());
+    assert!(store.trouble.is_some());
 }
 
 #[test]

@@ -194,6 +194,7 @@ impl Entry {
     fn seen(&mut self, round: u64) {
         self.round = round;
         self.deletion_seen = false;
+        self.missing = None;
     }
 }
 

@@ -245,8 +245,39 @@ fn what_stands_in_the_place_of_a_file() {
     check(Node::Dangling, kept("is a symbolic link to nothing"));
     check(Node::Fault(io::ErrorKind::PermissionDenied), kept("cannot be read: permission denied"));
     check(Node::Unreadable(io::ErrorKind::TimedOut), kept("cannot be read: timed out"));
-    check(Node::Directory, "b; /m/a.yaml: is a directory: ignored".into());
-    check(Node::Special, "b; /m/a.yaml: is not a regular file: ignored".into());
+    let ignored = |node: Node, why: &str| {
+        let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+        bench.disk.put("/m/a.yaml", node);
+        assert_eq!(bench.look(), format!("a b; /m/a.yaml: {why}: ignored"));
+        assert_eq!(bench.look_after(200), format!("b; /m/a.yaml: {why}: ignored"));
+        bench.disk.file("/m/a.yaml", "pod c", 0);
+        assert_eq!(bench.written("a.yaml"), "c b");
+    };
+    ignored(Node::Directory, "is a directory");
+    ignored(Node::Special, "is not a regular file");
+}
+
+/// `printf 'kind: Pod' >a.yaml; ln -sfn /nowhere a.yaml` within the time of settling, and its relatives.
+#[test]
+fn a_file_that_is_still_settling_and_becomes_unreadable_is_not_due() {
+    for node in [
+        Node::Dangling,
+        Node::Fault(io::ErrorKind::PermissionDenied),
+        Node::Unreadable(io::ErrorKind::TimedOut),
+        Node::Directory,
+        Node::Special,
+    ] {
+        let mut bench = Bench::with(&[("b.yaml", "pod b")]);
+        bench.disk.file("/m/a.yaml", "bad", 1000);
+        assert_eq!(bench.written("a.yaml"), "b; broken /m/a.yaml");
+        bench.disk.put("/m/a.yaml", node.clone());
+        bench.millis += 100;
+        assert_eq!(bench.scan(&Hints::default()).settle, None, "{node:?}");
+        bench.millis += 10_000;
+        assert_eq!(bench.scan(&Hints::default()).settle, None, "{node:?}");
+        bench.disk.file("/m/a.yaml", "pod a", 1011);
+        assert_eq!(bench.written("a.yaml"), "a b", "{node:?}");
+    }
 }
 
 #[test]
@@ -259,29 +290,93 @@ fn an_unreadable_file_recovers_with_the_same_content() {
 }
 
 #[test]
-fn a_file_that_goes_away_while_others_stay_is_gone_at_once() {
+fn a_file_that_goes_away_while_others_stay_is_gone_when_the_directory_has_rested() {
     let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
     bench.disk.remove("/m/a.yaml");
-    assert_eq!(bench.look(), "b");
+    let outcome = bench.scan(&gone(&["a.yaml"]));
+    assert_eq!((outcome.update, outcome.settle), (None, Some(Mono(limits::SCAN_SETTLE))));
+    assert_eq!(bench.look_after(200), "b");
     // It comes back without a hint.
     bench.disk.file("/m/a.yaml", "pod a", 0);
     assert_eq!(bench.look(), "b; broken /m/a.yaml");
     assert_eq!(bench.look_after(200), "a b");
+    // Gone and back in time: nothing happened.
+    bench.disk.remove("/m/a.yaml");
+    assert_eq!(bench.look(), "");
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    assert_eq!(bench.look_after(199), "");
+    assert_eq!(bench.look_after(1000), "");
 }
 
 #[test]
-fn an_emptied_directory_is_believed_at_once_when_every_deletion_was_seen() {
+fn a_directory_that_is_removed_file_by_file_stops_no_pod() {
+    let names: Vec<String> = (0..9).map(|n| format!("{n}.yaml")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "pod p")).collect();
+    let mut bench = Bench::with(&[]);
+    for (name, _) in &files {
+        bench.disk.file(&format!("/m/{name}"), &format!("pod p{name}"), 0);
+    }
+    bench.look();
+    let said = bench.look_after(200);
+    for (name, _) in files {
+        bench.disk.remove(&format!("/m/{name}"));
+        // A slow disk: each takes nearly as long as it takes to believe.
+        bench.millis += 199;
+        assert_eq!(bench.deleted(&[name]), "", "{name}");
+    }
+    bench.disk.remove("/m");
+    assert_eq!(bench.look_after(199), "Failed(/m: does not exist; pods that run are kept)");
+    // It comes back as it was.
+    bench.disk.put("/m", Node::Directory);
+    for name in &names {
+        bench.disk.file(&format!("/m/{name}"), &format!("pod p{name}"), 0);
+    }
+    assert_eq!(bench.look(), said);
+}
+
+#[test]
+fn deletions_are_believed_in_the_end_however_restless_a_directory_is() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+    bench.disk.remove("/m/a.yaml");
+    let mut looks = 0;
+    while bench.scanner.holds("/m/a.yaml") {
+        bench.disk.file(&format!("/m/n{looks}.yaml"), "", 0);
+        bench.look_after(100);
+        looks += 1;
+        assert!(looks <= 302, "never believed");
+    }
+    assert!(looks > 290, "{looks}");
+}
+
+#[test]
+fn a_file_that_is_renamed_moves_its_pods_at_once() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
+    bench.disk.remove("/m/a.yaml");
+    bench.disk.file("/m/c.yaml", "pod a", 0);
+    let mut hints = gone(&["a.yaml"]);
+    hints.finished("c.yaml");
+    let outcome = bench.scan(&hints);
+    assert_eq!((outcome.settle, bench.scanner.holds("/m/a.yaml")), (None, false));
+    assert_eq!(pods_sent(&outcome), Some(2));
+}
+
+#[test]
+fn an_emptied_directory_is_believed_when_it_has_rested_and_every_deletion_was_seen() {
     let two = [("a.yaml", "pod a"), ("b.yaml", "pod b")];
-    let mut bench = Bench::with(&two);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml", "b.yaml"]))), Some(0));
-    let mut bench = Bench::with(&two);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    // The second event is heard after the look.
-    assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml"]))), None);
-    assert_eq!(pods_sent(&bench.scan(&gone(&["b.yaml"]))), Some(0));
+    for second in [false, true] {
+        let mut bench = Bench::with(&two);
+        bench.disk.remove("/m/a.yaml");
+        bench.disk.remove("/m/b.yaml");
+        if second {
+            // The second event is heard after the look.
+            assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml"]))), None);
+            assert_eq!(pods_sent(&bench.scan(&gone(&["b.yaml"]))), None);
+        } else {
+            assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml", "b.yaml"]))), None);
+        }
+        bench.millis += 200;
+        assert_eq!(pods_sent(&bench.scan(&Hints::default())), Some(0));
+    }
 }
 
 fn gone(names: &[&str]) -> Hints {
@@ -426,7 +521,8 @@ fn a_path_that_turns_from_file_to_directory() {
     assert_eq!(bench.look(), "a");
     bench.disk.put("/m", Node::Directory);
     bench.disk.file("/m/b.yaml", "pod b", 1000);
-    assert_eq!(bench.written("b.yaml"), "b");
+    assert_eq!(bench.written("b.yaml"), "a b");
+    assert_eq!(bench.look_after(200), "b");
 }
 
 #[test]

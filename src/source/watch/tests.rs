@@ -105,6 +105,7 @@ fn a_link_to_a_directory_is_followed_when_it_leads_elsewhere() {
     assert_eq!(words(&mut watch), "+a.yaml");
     fs::remove_file(&link).unwrap();
     symlink(&two, &link).unwrap();
+    assert_eq!(words(&mut watch), "look -m");
     watch.follow();
     fs::write(one.join("b.yaml"), "x").unwrap();
     assert_eq!(words(&mut watch), "");
@@ -133,7 +134,7 @@ fn no_parent_is_no_watch_and_no_error() {
     let temp = TempDir::new();
     let path = temp.path("no/such/m");
     let mut watch = watch(&path);
-    assert!(watch.target.is_none() && !watch.grumbled);
+    assert!(watch.targets.is_empty() && !watch.grumbled);
     fs::create_dir_all(&path).unwrap();
     watch.follow();
     fs::write(path.join("a.yaml"), "x").unwrap();
@@ -180,4 +181,52 @@ fn k7490_no_inotify_is_said_once_and_tried_again() {
     assert!(!watch.grumbled && watch.fd().is_some());
     fs::write(dir.join("a.yaml"), "x").unwrap();
     assert_eq!(words(&mut watch), "+a.yaml");
+}
+
+#[test]
+fn a_path_that_is_a_link_is_followed_when_the_link_is_swapped() {
+    let temp = TempDir::new();
+    let (one, two) = (temp.directory("one"), temp.directory("two"));
+    let (path, middle) = (temp.directory("etc").join("manifests"), temp.path("middle"));
+    // Over two links, in different directories.
+    symlink(&one, &middle).unwrap();
+    symlink(&middle, &path).unwrap();
+    let mut watch = watch(&path);
+    fs::write(one.join("a.yaml"), "x").unwrap();
+    assert_eq!(words(&mut watch), "+a.yaml");
+    let swap = |link: &Path, to: &Path| {
+        symlink(to, temp.path("new")).unwrap();
+        fs::rename(temp.path("new"), link).unwrap();
+    };
+    swap(&middle, &two);
+    assert_ne!(words(&mut watch), "");
+    watch.follow();
+    fs::write(two.join("b.yaml"), "x").unwrap();
+    fs::write(one.join("c.yaml"), "x").unwrap();
+    assert_eq!(words(&mut watch), "+b.yaml");
+    swap(&path, &one);
+    assert_ne!(words(&mut watch), "");
+    watch.follow();
+    fs::write(two.join("b.yaml"), "x").unwrap();
+    fs::write(one.join("c.yaml"), "x").unwrap();
+    assert_eq!(words(&mut watch), "+c.yaml");
+    // As `ln -sfn` of old did it: away, and new.
+    fs::remove_file(&path).unwrap();
+    assert_ne!(words(&mut watch), "");
+    watch.follow();
+    symlink(&two, &path).unwrap();
+    assert_ne!(words(&mut watch), "");
+}
+
+#[test]
+fn a_single_file_behind_a_link_is_heard_where_it_is() {
+    let temp = TempDir::new();
+    let (path, file) = (temp.directory("etc").join("pods.conf"), temp.path("real.yaml"));
+    fs::write(&file, "x").unwrap();
+    symlink(&file, &path).unwrap();
+    let mut watch = watch(&path);
+    fs::write(&file, "y").unwrap();
+    assert_eq!(words(&mut watch), "+pods.conf");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(words(&mut watch), "-pods.conf");
 }

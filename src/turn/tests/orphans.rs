@@ -170,3 +170,40 @@ fn given_up_before_the_other_source_was_heard() {
     assert_eq!(act, ["run web/web-1"], "it is the server's by now, and the same");
     assert_eq!(acts(began().handle(moved(vec![]))), ["stop web: its manifest is gone"]);
 }
+
+#[test]
+fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
+    let mut rig = Rig::new();
+    let found = ["a/a-1/POD running", "a/a-1/app#2 running", "a/a-1/app#1 exited"];
+    rig.list(&found);
+    // Nobody has spoken.
+    assert_eq!(rig.shown(), "a Running Unmanaged");
+    let message = |rig: &Rig| rig.snapshot().pods[0].status.message.clone().unwrap();
+    assert!(
+        message(&rig).contains("source file has not been read since podkeeper began"),
+        "{}",
+        message(&rig)
+    );
+    // Its manifest is there, and not accepted: what `--manifest-verify-key` does.
+    rig.want_with(&[], &["/m/a.yaml"]);
+    assert_eq!(
+        message(&rig),
+        "its manifest /m/a.yaml is not accepted (not YAML): it is left alone, and not restarted"
+    );
+    let shown = rig.snapshot();
+    let view = &shown.pods[0];
+    assert_eq!(view.pod.origin.to_string(), "/m/a.yaml");
+    assert_eq!(view.pod.spec.containers[0].name, "app");
+    let status = &view.status.container_statuses.as_deref().unwrap()[0];
+    assert_eq!(status.container_id.as_deref(), Some("docker://a-a-1-app-2"));
+    assert_eq!((status.ready, status.restart_count), (true, 2));
+    assert!(status.state.as_ref().unwrap().running.is_some());
+    // It ends, and is not restarted.
+    rig.turn.take_changed();
+    rig.list(&["a/a-1/POD running", "a/a-1/app#2 exited"]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.shown(), "a Failed Unmanaged");
+    // Its manifest is good again: a pod like any other.
+    rig.want(&[pod("a")]);
+    assert_eq!(rig.shown(), "a Pending");
+}

@@ -63,8 +63,10 @@ fn problems_are_told_once_and_shown_while_they_last() {
     let (bad, odd) = (problem(Severity::Error, "no image"), problem(Severity::Warning, "ignored"));
     let both = [bad.clone(), odd.clone()];
     let told = rig.handle(full(&both));
-    let expected =
-        ["ERROR: /m/a.yaml:3:5: no image; the last good version stays", "WARN: /m/a.yaml:3:5: ignored"];
+    let expected = [
+        "ERROR: /m/a.yaml:3:5: no image; no good version of it is known: nothing is started from it",
+        "WARN: /m/a.yaml:3:5: ignored",
+    ];
     assert_eq!(told, expected);
     assert_eq!(rig.handle(full(&both)), [""; 0]);
     assert_eq!(rig.snapshot().problems, both);

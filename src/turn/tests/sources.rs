@@ -1,7 +1,9 @@
 //! What sources say beside their sets: restored, refused, the same again.
 
 use super::rig::{Rig, acts, pod};
-use crate::source::{PodSet, Problem, Refused, Severity, SourceUpdate};
+use crate::pod::Source;
+use crate::source::{FromSource, PodSet, Problem, Refused, Severity, SourceUpdate};
+use crate::turn::Event;
 
 fn set(pods: &[&str]) -> PodSet {
     PodSet { pods: pods.iter().map(|words| pod(words)).collect(), ..PodSet::default() }
@@ -30,12 +32,12 @@ fn what_is_restored_runs_and_marks_nothing_ready() {
         rig.fail("/m does not exist"),
         ["ERROR: source file: /m does not exist; what runs from it stays"]
     );
-    assert_eq!(stale(&rig), "a STALE, b STALE");
+    assert_eq!(stale(&rig), "a STALE, b STALE, c");
     // The source itself has the last word, and no store after it.
     let told = acts(rig.source(SourceUpdate::Full(set(&["a"]))));
     assert_eq!(told, ["stop b: its manifest is gone", "spawn c", "stop c: no manifest names it"]);
     assert_eq!(rig.source(SourceUpdate::Restored(set(&["b"]))), [""; 0]);
-    assert_eq!(stale(&rig), "a");
+    assert_eq!(stale(&rig), "a, c");
 }
 
 #[test]
@@ -103,4 +105,136 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     let mut rig = Rig::new();
     rig.source(with(&[], "b"));
     assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
+}
+
+/// A loop with a file source and a URL source, Docker listed.
+fn two(containers: &[&str]) -> Rig {
+    let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
+    let settings = Some(crate::source::http::Settings::new(url));
+    let mut rig = Rig::with(crate::config::Config { manifest_url: settings, ..super::rig::config() });
+    rig.list(containers);
+    rig
+}
+
+fn of_url(words: &str) -> std::sync::Arc<crate::pod::DesiredPod> {
+    let mut pod = (*pod(words)).clone();
+    pod.source = Source::Http;
+    pod.origin.path = "https://x/pods".into();
+    pod.into()
+}
+
+fn http(rig: &mut Rig, update: SourceUpdate) -> Vec<String> {
+    rig.handle(Event::Source(FromSource { source: Source::Http, update }))
+}
+
+fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
+    SourceUpdate::Full(PodSet { pods: pods.to_vec(), ..PodSet::default() })
+}
+
+#[test]
+fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
+    let (of_file, of_url, other) = (pod("a/from-file"), of_url("a/from-url"), of_url("b"));
+    // The URL answers first: it waits for the file source, and nothing is started twice.
+    let mut rig = two(&[]);
+    assert_eq!(http(&mut rig, full(&[of_url.clone(), other.clone()])), [""; 0]);
+    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
+    assert_eq!(told, ["spawn a, empty", "run a/from-file", "spawn b, empty", "run b/b-1"]);
+    // The file answers first.
+    let mut rig = two(&[]);
+    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
+    assert_eq!(told, ["spawn a, empty", "run a/from-file"]);
+    assert_eq!(acts(http(&mut rig, full(&[of_url.clone(), other]))), ["spawn b, empty", "run b/b-1"]);
+    // The file source hangs: the URL's pods do not wait for ever, and the file's takes over in the end.
+    let mut rig = two(&[]);
+    assert_eq!(http(&mut rig, full(std::slice::from_ref(&of_url))), [""; 0]);
+    rig.now = rig.now.after(crate::limits::SOURCE_HEAD_START);
+    assert_eq!(rig.turn.next_due(), Some(rig.now));
+    assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a, empty", "run a/from-url"]);
+    assert_eq!(acts(rig.source(full(std::slice::from_ref(&of_file)))), ["run a/from-file"]);
+    // Its file is gone: the URL has it again.
+    assert_eq!(acts(rig.source(full(&[]))), ["run a/from-url"]);
+}
+
+#[test]
+fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spoken() {
+    let running = "a/from-file/app running";
+    let mut rig = two(&[running]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    rig.now = rig.now.after(crate::limits::SOURCE_HEAD_START);
+    assert_eq!(acts(rig.handle(Event::Tick)), [""; 0]);
+    assert_eq!(rig.shown(), "a Running Unmanaged");
+    // It cannot be read: that is no word on what it holds.
+    rig.fail("/m cannot be read");
+    assert_eq!(acts(rig.list(&[running])), [""; 0]);
+    // It holds the pod still: adopted.
+    assert_eq!(acts(rig.source(full(&[pod("a/from-file")]))), ["spawn a", "run a/from-file"]);
+    // Another daemon, and the file is gone: now the URL may have the name.
+    let mut rig = two(&[running]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
+}
+
+#[test]
+fn what_cannot_be_remembered_is_told_in_the_sources_state() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.turn.take_changed();
+    assert_eq!(rig.source(SourceUpdate::Store(Some("the disk is full".into()))), [""; 0]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.snapshot().sources[0].degraded.as_deref(), Some("the disk is full"));
+    assert!(rig.snapshot().sources[0].ready);
+    rig.source(SourceUpdate::Store(None));
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+    // It is no word of the source itself.
+    let mut rig = Rig::listed();
+    rig.source(SourceUpdate::Store(Some("the disk is full".into())));
+    assert!(!rig.snapshot().sources[0].ready);
+}
+
+#[test]
+fn a_source_with_a_bad_file_is_degraded() {
+    let mut rig = Rig::listed();
+    rig.want_with(&[pod("a")], &["/m/b.yaml", "/m/c.yaml"]);
+    let shown = rig.snapshot();
+    assert_eq!(shown.sources[0].problem, None);
+    assert_eq!(shown.sources[0].degraded.as_deref(), Some("/m/b.yaml: not YAML (and 1 more)"));
+    // Two that claim one name.
+    rig.want(&[pod("a"), pod("a/other in /m/z.yaml")]);
+    assert!(
+        rig.snapshot().sources[0]
+            .degraded
+            .clone()
+            .is_some_and(|why| why.starts_with("/m/z.yaml: pod default/a:"))
+    );
+    rig.want(&[pod("a")]);
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+}
+
+#[test]
+fn nothing_is_said_to_stay_where_nothing_is() {
+    let mut rig = Rig::listed();
+    let told = rig.want_with(&[], &["/m/a.yaml"]);
+    assert_eq!(
+        told,
+        ["ERROR: /m/a.yaml: not YAML; no good version of it is known: nothing is started from it"]
+    );
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let told = rig.want_with(&[pod("a")], &["/m/a.yaml"]);
+    assert_eq!(told, ["ERROR: /m/a.yaml: not YAML; the last good version stays"]);
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    let told = http(&mut rig, SourceUpdate::Refused { why: "no".into(), problems: Vec::new() });
+    assert_eq!(told, ["ERROR: source http: no; no good version of it is known: nothing is started from it"]);
+}
+
+#[test]
+fn more_pods_than_a_source_may_have_are_told_in_the_log() {
+    let mut rig = Rig::listed();
+    let pods: Vec<_> = (0..=crate::limits::PODS_PER_SOURCE).map(|n| pod(&format!("p{n:04}"))).collect();
+    let told = rig.want(&pods);
+    let cut: Vec<_> = told.iter().filter(|line| line.contains("wants 1 pods more than the 1000")).collect();
+    assert_eq!(cut.len(), 1, "{cut:?}");
+    assert!(cut[0].starts_with("ERROR: /m/p1000.yaml"), "{cut:?}");
+    assert!(!rig.want(&pods).iter().any(|line| line.contains("more than the 1000")), "told once");
 }
