@@ -8,6 +8,7 @@ pub mod allocatable;
 pub mod cgroup;
 pub mod cli;
 pub mod clock;
+pub mod concealed;
 pub mod config;
 pub mod devices;
 pub mod downward;

@@ -2,6 +2,8 @@
 //!
 //! Not here: reading text (`yaml.rs`), knowing any Kubernetes type.
 
+use std::fmt;
+
 use serde_json::{Map, Number, Value};
 
 use super::path::{Path, Step};
@@ -21,7 +23,7 @@ pub(crate) struct Node {
 }
 
 /// JSON's kinds of data. A map keeps the order it was written in and has no key twice.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Data {
     Null,
     Bool(bool),
@@ -29,6 +31,20 @@ pub(crate) enum Data {
     String(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
+}
+
+impl fmt::Debug for Data {
+    /// Without what is written: it may be a Secret's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Data::Null => f.write_str("Null"),
+            Data::Bool(_) => f.write_str("Bool"),
+            Data::Number(_) => f.write_str("Number"),
+            Data::String(text) => write!(f, "String of {} bytes", text.len()),
+            Data::List(items) => f.debug_list().entries(items).finish(),
+            Data::Map(entries) => f.debug_list().entries(entries).finish(),
+        }
+    }
 }
 
 /// One key of a map.

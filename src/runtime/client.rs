@@ -123,7 +123,7 @@ impl Client {
     /// A refusal is an error.
     fn judge(&self, exchange: Exchange, answer: Answer) -> Result<(Exchange, Vec<u8>), DockerError> {
         if answer.head.status < 300 {
-            return Ok((exchange, answer.body));
+            return Ok((exchange, answer.body.0));
         }
         let error = super::refusal::refusal(answer.head.status, &answer.body);
         self.note(&error);

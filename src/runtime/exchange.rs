@@ -13,6 +13,7 @@ use super::list::ListReader;
 use super::refusal::refusal;
 use super::request::Request;
 use super::types::DockerError;
+use crate::concealed::Concealed;
 use crate::limits;
 
 /// How far to go.
@@ -31,7 +32,7 @@ pub struct Answer {
     pub head: Head,
     /// Body read so far; all of it under [`Goal::End`], unless it was a list. After a 101, what followed
     /// the head.
-    pub body: Vec<u8>,
+    pub body: Concealed<Vec<u8>>,
     /// What was read of the body instead, in [`Exchange::begin_list`].
     pub list: Option<Box<ListReader>>,
 }
@@ -45,12 +46,12 @@ pub struct Exchange {
     /// What is sent once the ping has told the version.
     next: Option<Request>,
     pinging: bool,
-    out: Vec<u8>,
+    out: Concealed<Vec<u8>>,
     sent: usize,
     /// A byte of this request was taken by the socket.
     started: bool,
     parser: Parser,
-    body: Vec<u8>,
+    body: Concealed<Vec<u8>>,
     /// Takes the body of a good answer as it comes.
     list: Option<Box<ListReader>>,
     /// Bytes came after the end of the answer.
@@ -77,11 +78,11 @@ impl Exchange {
             what,
             next,
             pinging,
-            out,
+            out: Concealed(out),
             sent: 0,
             started: false,
             parser: Parser::new(limits::HTTP_BODY as u64),
-            body: Vec::new(),
+            body: Concealed::default(),
             list: None,
             stray: false,
             received: 0,
@@ -178,7 +179,7 @@ impl Exchange {
             if !self.is_reusable() {
                 self.connection = self.client.connection()?;
             }
-            self.out = request.bytes(Some(version));
+            self.out = Concealed(request.bytes(Some(version)));
             self.sent = 0;
             self.started = false;
             self.stray = false;
@@ -223,7 +224,7 @@ impl Exchange {
                 }
             }
         }
-        self.out = Vec::new();
+        self.out = Concealed::default();
         self.sent = 0;
         Ok(())
     }

@@ -167,7 +167,7 @@ impl Execution {
                 }
                 Some(answer) => {
                     self.started = Some(Instant::now());
-                    let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body, false));
+                    let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body.0, false));
                     Ok(Onward::Go(Step::Stream { id, output }))
                 }
             },

@@ -12,7 +12,7 @@ pub mod connection;
 pub mod docker;
 pub mod env;
 pub mod event_stream;
-mod exchange;
+pub(crate) mod exchange;
 pub mod exec;
 pub mod fake;
 pub mod frames;

@@ -84,7 +84,7 @@ pub(super) fn load(
     if answer.head.status >= 300 {
         return Err(refusal(answer.head.status, &answer.body));
     }
-    let mut messages = Messages::new(Body::of(exchange), answer.body, "image load".to_owned());
+    let mut messages = Messages::new(Body::of(exchange), answer.body.0, "image load".to_owned());
     let mut names = Vec::new();
     let wait = patient(wait);
     loop {

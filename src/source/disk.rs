@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::clock::Now;
+use crate::concealed::Concealed;
 use crate::limits;
 use crate::regular;
 
@@ -67,7 +68,7 @@ pub enum Found {
 #[derive(Debug, Clone)]
 pub struct Reading {
     /// At most one byte more than was asked for.
-    pub content: Vec<u8>,
+    pub content: Concealed<Vec<u8>>,
     /// Its state; `None` when it changed while it was read.
     pub stamp: Option<Stamp>,
 }
@@ -113,7 +114,7 @@ impl Disk for RealDisk {
         let mut content = Vec::with_capacity(usize::try_from(before.size.min(most)).unwrap_or(limit));
         (&file).take(most).read_to_end(&mut content)?;
         let after = found(&file.metadata()?);
-        Ok(Reading { content, stamp: (after == Found::File(before)).then_some(before) })
+        Ok(Reading { content: Concealed(content), stamp: (after == Found::File(before)).then_some(before) })
     }
 }
 

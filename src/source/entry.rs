@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use crate::clock::{Mono, Now};
+use crate::concealed::Concealed;
 use crate::limits;
 use crate::manifest::Decoded;
 use crate::source::disk::Stamps;
@@ -36,7 +37,7 @@ pub enum Trust {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     /// The manifest.
-    pub content: Vec<u8>,
+    pub content: Concealed<Vec<u8>>,
     /// Its signature, where one is asked for and there.
     pub signature: Option<Vec<u8>>,
     /// State of both; `None` when one changed while it was read.

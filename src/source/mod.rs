@@ -3,7 +3,7 @@
 
 pub mod accept;
 pub mod disk;
-mod entry;
+pub(crate) mod entry;
 pub mod file;
 pub mod hints;
 pub mod http;
@@ -13,7 +13,7 @@ mod running;
 pub mod scan;
 pub mod signature;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod watch;
 
 use std::fmt;

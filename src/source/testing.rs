@@ -169,7 +169,7 @@ impl Disk for FakeDisk {
             Node::Unreadable(kind) => return Err(kind.into()),
             other => panic!("{} is read: {other:?}", path.display()),
         };
-        let content = content.into_bytes().into_iter().take(limit + 1).collect();
+        let content = content.into_bytes().into_iter().take(limit + 1).collect::<Vec<u8>>().into();
         Ok(Reading { content, stamp })
     }
 }

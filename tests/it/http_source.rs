@@ -492,7 +492,7 @@ fn remembering(url: &str, body: &str, etag: &str) -> PathBuf {
 /// What is remembered now: bodies and entity tags.
 fn remembered(root: &Path) -> Vec<(String, Option<String>)> {
     let contents = LastGood::new(root, None, Source::Http).load();
-    contents.into_iter().map(|c| (String::from_utf8(c.bytes).unwrap(), c.etag)).collect()
+    contents.into_iter().map(|c| (String::from_utf8(c.bytes.0).unwrap(), c.etag)).collect()
 }
 
 #[test]

@@ -15,6 +15,7 @@ use ureq::{Agent, Timeout};
 use super::dial::{self, Names, Nowhere, Ready};
 use super::url::ManifestUrl;
 use super::{Patience, Settings, tls};
+use crate::concealed::Concealed;
 use crate::limits;
 
 /// What the server said of a version of its content: sent back to ask whether there is a newer one.
@@ -42,7 +43,7 @@ pub enum Fetched {
     /// A body, whole.
     Body {
         /// At most what was asked for.
-        bytes: Vec<u8>,
+        bytes: Concealed<Vec<u8>>,
         /// For the next request.
         validators: Validators,
     },
@@ -124,7 +125,7 @@ impl<'s> Server<'s> {
         if bytes.len() > limit {
             return Err(too_large(limit));
         }
-        Ok(Step::Done(Fetched::Body { bytes, validators }))
+        Ok(Step::Done(Fetched::Body { bytes: Concealed(bytes), validators }))
     }
 }
 

@@ -395,7 +395,7 @@ impl Job {
         let url = self.settings.url.signature();
         let none = Validators::default();
         match server.get(&url, limits::URL_SIGNATURE, &none).map_err(|why| format!("its signature: {why}"))? {
-            Fetched::Body { bytes, .. } => Ok(Some(bytes)),
+            Fetched::Body { bytes, .. } => Ok(Some(bytes.0)),
             Fetched::Missing(_) | Fetched::Unchanged => Ok(None),
         }
     }

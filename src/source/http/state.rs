@@ -4,6 +4,7 @@
 //! something newer than content that was refused. Trouble is told when it is new.
 
 use super::fetch::Validators;
+use crate::concealed::Concealed;
 use crate::manifest::Decoded;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
@@ -16,7 +17,7 @@ pub type Digest = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The body, as it came.
-    pub bytes: Vec<u8>,
+    pub bytes: Concealed<Vec<u8>>,
     /// The detached signature beside it.
     pub signature: Option<Vec<u8>>,
     /// What to ask for newer content with.

@@ -9,6 +9,7 @@ use std::fmt;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
+use crate::concealed::Concealed;
 use crate::pod::Source;
 use crate::source::in_force::Version;
 
@@ -31,7 +32,7 @@ pub struct Remembered {
     /// Its number among the contents of this path.
     pub version: Version,
     /// As they were read.
-    pub bytes: Vec<u8>,
+    pub bytes: Concealed<Vec<u8>>,
     /// The detached signature that came with them.
     pub signature: Option<Vec<u8>>,
     /// Of an HTTP answer.
@@ -198,7 +199,7 @@ pub fn parse(bytes: &[u8]) -> Option<Remembered> {
         signature: if has(0) { Some(field(rest)?.to_vec()) } else { None },
         etag: if has(1) { Some(text(rest)?) } else { None },
         last_modified: if has(2) { Some(text(rest)?) } else { None },
-        bytes: field(rest)?.to_vec(),
+        bytes: Concealed(field(rest)?.to_vec()),
         mounted: has(3),
     };
     rest.is_empty().then_some(content)
@@ -230,7 +231,7 @@ mod tests {
         Remembered {
             path: "/etc/podkeeper/manifests/web.yaml".into(),
             version: 3,
-            bytes: b"password: hunter2".to_vec(),
+            bytes: "password: hunter2".into(),
             signature: Some(b"sig".to_vec()),
             etag: Some("\"e\"".into()),
             last_modified: None,
@@ -245,7 +246,7 @@ mod tests {
             |(path, version, bytes, (signature, etag, last_modified), mounted)| Remembered {
                 path,
                 version,
-                bytes,
+                bytes: Concealed(bytes),
                 signature,
                 etag,
                 last_modified,

@@ -132,7 +132,7 @@ impl Scanner {
                         .stamps
                         .zip(reading.stamp)
                         .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
-                    look.signature = Some(reading.content);
+                    look.signature = Some(reading.content.0);
                 }
                 // Gone since: then the next look finds none.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,

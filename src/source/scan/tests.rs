@@ -619,7 +619,7 @@ fn the_real_disk_never_opens_what_is_no_file() {
     );
     // Even asked directly.
     assert!(RealDisk.read(&fifo, 10).is_err());
-    assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content, b"pod ");
+    assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content.as_slice(), b"pod ");
 }
 
 /// Keeps what a scan accepted, as the store does.

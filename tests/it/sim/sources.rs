@@ -87,7 +87,7 @@ impl Disk for SimDisk {
         let disk = self.whole()?;
         let (text, stamp) = disk.files.get(path).ok_or(io::ErrorKind::NotFound)?;
         assert!(text.len() <= limit);
-        Ok(Reading { content: text.clone().into_bytes(), stamp: Some(*stamp) })
+        Ok(Reading { content: text.clone().into_bytes().into(), stamp: Some(*stamp) })
     }
 }
 
@@ -176,7 +176,7 @@ impl Hub {
     /// Newest text that was accepted of a path.
     fn accepted(&self, source: Source, path: &str) -> Option<String> {
         let mut of = self.store.range((source, path.to_owned(), 0)..=(source, path.to_owned(), u64::MAX));
-        of.next_back().map(|(_, content)| String::from_utf8(content.bytes.clone()).unwrap())
+        of.next_back().map(|(_, content)| String::from_utf8(content.bytes.0.clone()).unwrap())
     }
 
     /// What is wanted: by name of the pod, what was written, by each source that has it.
@@ -295,7 +295,8 @@ impl World {
             Says::Body(_) if asked.etag == Some(hub.etag.to_string()) => Answer::Unchanged,
             Says::Body(body) => {
                 let validators = Validators { etag: Some(hub.etag.to_string()), last_modified: None };
-                let content = Content { bytes: body.clone().into_bytes(), signature: None, validators };
+                let content =
+                    Content { bytes: body.clone().into_bytes().into(), signature: None, validators };
                 let digest = content.digest();
                 let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None);
                 let decoded = (!hub.state.known().contains(&digest)).then(judge);
