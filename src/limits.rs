@@ -196,6 +196,10 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 
 /// How often the cgroup of a pod without containers is tried to be removed, and what is in it killed.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
+/// How long another podkeeper may take between making a cgroup and marking it.
+pub const CGROUP_MARK: Duration = Duration::from_millis(50);
+/// Cgroups of the machine among which those are looked for that other flags had made, once for each start.
+pub const CGROUP_WALK: usize = 8192;
 /// Largest seccomp profile, bytes.
 pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
 
@@ -256,7 +260,7 @@ pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each has a descriptor.
 pub const SUB_PATH_PARTS: usize = 128;
-/// How long `systemctl` may take. Workers wait for it: as long as for a short call to Docker.
+/// How long `systemctl` may take. A pod's containers wait for it: as long as for a short call to Docker.
 pub const SYSTEMCTL: Duration = Duration::from_secs(10);
 /// How long `mount` and `umount` may take for NFS.
 pub const HELPER: Duration = Duration::from_secs(60);

@@ -1,9 +1,12 @@
 //! Where a pod's cgroup is, and what Docker is told of it, for both drivers. Pure.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::qos::Qos;
+
+/// The cgroup of all pods.
+const TOP: &str = "kubepods";
 
 /// Who makes cgroups for Docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,18 @@ impl Naming {
     pub fn new(driver: Driver, root: &str) -> Naming {
         let root = root.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         Naming { driver, root }
+    }
+
+    /// By which a `kubepods` at this path is named; `None` for what is none.
+    #[must_use]
+    pub fn of_top(path: &Path) -> Option<Naming> {
+        let name = path.file_name()?.to_str()?;
+        if name == TOP {
+            let above = path.parent()?.iter().map(|part| part.to_str().map(str::to_owned));
+            return Some(Naming { driver: Driver::Cgroupfs, root: above.collect::<Option<_>>()? });
+        }
+        let mut root: Vec<String> = name.strip_suffix(".slice")?.split('-').map(str::to_owned).collect();
+        (root.pop()? == TOP).then_some(Naming { driver: Driver::Systemd, root })
     }
 
     /// Path of `kubepods` in a hierarchy.
@@ -103,7 +118,7 @@ impl Naming {
             Qos::Burstable => Some("burstable"),
             Qos::BestEffort => Some("besteffort"),
         };
-        let below = ["kubepods"].into_iter().chain(class).map(str::to_owned);
+        let below = [TOP].into_iter().chain(class).map(str::to_owned);
         self.root.iter().cloned().chain(below).collect()
     }
 
@@ -131,30 +146,26 @@ fn slice(parts: &[String]) -> String {
 /// The naming, once Docker has said which driver it uses. Clones share it. Empty: pods have no cgroups of
 /// their own.
 #[derive(Debug, Clone, Default)]
-pub struct Parents(Arc<OnceLock<Naming>>);
+pub struct Parents(Arc<Mutex<Option<Arc<Naming>>>>);
 
 impl Parents {
     /// Known from the beginning.
     #[must_use]
     pub fn fixed(naming: Naming) -> Parents {
-        Parents(Arc::new(OnceLock::from(naming)))
+        let parents = Parents::default();
+        parents.set(naming);
+        parents
     }
 
-    /// From now on; what was said first holds.
+    /// From now on.
     pub fn set(&self, naming: Naming) {
-        _ = self.0.set(naming);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(naming));
     }
 
     /// What is known.
     #[must_use]
-    pub fn get(&self) -> Option<&Naming> {
-        self.0.get()
-    }
-}
-
-impl PartialEq for Parents {
-    fn eq(&self, other: &Parents) -> bool {
-        self.get() == other.get()
+    pub fn get(&self) -> Option<Arc<Naming>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -202,6 +213,19 @@ mod tests {
             "a_b.slice/a_b-kubepods.slice/a_b-kubepods-besteffort.slice/a_b-kubepods-besteffort-pod12_ab.slice",
             "a_b-kubepods-besteffort-pod12_ab.slice",
         );
+    }
+
+    #[test]
+    fn a_top_is_known_by_its_path() {
+        for driver in [Driver::Cgroupfs, Driver::Systemd] {
+            for root in ["", "/a", "/a/b"] {
+                let naming = Naming::new(driver, root);
+                assert_eq!(Naming::of_top(&naming.top()), Some(naming));
+            }
+        }
+        for none in ["", "kubepodsx", "a/kubepods.scope", "kubepods.slice/kubepods-burstable.slice"] {
+            assert_eq!(Naming::of_top(Path::new(none)), None, "{none}");
+        }
     }
 
     #[test]

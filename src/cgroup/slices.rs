@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::limits;
 use crate::program;
@@ -15,6 +16,8 @@ use crate::regular;
 
 /// Where systemd keeps what `set-property --runtime` told it.
 const CONTROL: &str = "/run/systemd/system.control";
+/// The program that tells systemd.
+const SYSTEMCTL: &str = "systemctl";
 /// There as long as systemd is what this machine was booted with (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
@@ -22,6 +25,8 @@ const BOOTED: &str = "/run/systemd/system";
 #[derive(Debug, Clone)]
 pub struct Slices {
     control: PathBuf,
+    /// The program that tells systemd.
+    systemctl: PathBuf,
 }
 
 impl Slices {
@@ -31,7 +36,7 @@ impl Slices {
     /// No systemd runs here.
     pub fn open() -> io::Result<Slices> {
         if Path::new(BOOTED).is_dir() {
-            return Ok(Slices { control: CONTROL.into() });
+            return Ok(Slices { control: CONTROL.into(), systemctl: SYSTEMCTL.into() });
         }
         Err(io::Error::new(
             ErrorKind::NotFound,
@@ -42,15 +47,15 @@ impl Slices {
     /// Gives a slice these properties (`Name=value`), now or when it starts, unless it has them.
     ///
     /// # Errors
-    /// `systemctl`'s.
+    /// `systemctl`'s; `TimedOut` when it has not ended in time.
     pub fn set(&self, unit: &str, properties: &[String]) -> io::Result<()> {
         let directory = self.told(unit)?;
         if properties.iter().all(|property| has(&directory, property)) {
             return Ok(());
         }
-        let mut command = Command::new("systemctl");
+        let mut command = Command::new(&self.systemctl);
         command.args(["--no-ask-password", "--runtime", "set-property", "--", unit]).args(properties);
-        program::run(command, limits::SYSTEMCTL).map_err(io::Error::other)
+        run(command)
     }
 
     /// Somebody has told systemd of this slice.
@@ -69,9 +74,9 @@ impl Slices {
         if units.is_empty() {
             return Ok(());
         }
-        let mut command = Command::new("systemctl");
+        let mut command = Command::new(&self.systemctl);
         command.args(["--no-ask-password", "stop", "--"]).args(units);
-        let stopped = program::run(command, limits::SYSTEMCTL).map_err(io::Error::other);
+        let stopped = run(command);
         for directory in directories {
             _ = fs::remove_dir_all(directory);
         }
@@ -89,6 +94,22 @@ impl Slices {
     }
 }
 
+fn run(command: Command) -> io::Result<()> {
+    let begun = Instant::now();
+    program::run(command, limits::SYSTEMCTL).map_err(|why| {
+        let late = begun.elapsed() >= limits::SYSTEMCTL;
+        io::Error::new(if late { ErrorKind::TimedOut } else { ErrorKind::Other }, why)
+    })
+}
+
+#[cfg(test)]
+impl Slices {
+    /// Told by this program, with notes in this directory.
+    pub(super) fn of(control: PathBuf, systemctl: PathBuf) -> Slices {
+        Slices { control, systemctl }
+    }
+}
+
 /// `50-CPUShares.conf` holds the line `CPUShares=614`.
 fn has(directory: &Path, property: &str) -> bool {
     let Some((name, _)) = property.split_once('=') else { return false };
@@ -103,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_name_leads_elsewhere() {
-        let slices = Slices { control: "/control".into() };
+        let slices = Slices::of("/control".into(), SYSTEMCTL.into());
         let check = |unit: &str, expected: Option<&str>| {
             assert_eq!(slices.told(unit).ok(), expected.map(PathBuf::from), "{unit}");
         };
@@ -132,7 +153,7 @@ mod tests {
         check("CPUShares=6", false);
         check("CPUQuota=5%", false);
         check("TasksMax=5", false);
-        let slices = Slices { control: control.clone() };
+        let slices = Slices::of(control.clone(), SYSTEMCTL.into());
         assert!(slices.is_told("a.slice") && !slices.is_told("b.slice"));
         // Told already: nobody is asked.
         slices.set("a.slice", &["CPUShares=61".to_owned(), "CPUQuota=".to_owned()]).unwrap();

@@ -1,5 +1,6 @@
 //! Making, filling and removing cgroups below one mount point. The rim: all it knows is paths.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use crate::order;
 
 /// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
 const OWNER: &str = "trusted.podkeeper.root-dir";
+/// Set and removed again to see whether marks are possible.
+const PROBE: &str = "trusted.podkeeper.probe";
 /// Controllers that are written to.
 const CONTROLLERS: [&str; 4] = ["cpu", "memory", "pids", "hugetlb"];
 
@@ -97,12 +100,65 @@ impl Tree {
         self.written().first().is_some_and(|hierarchy| hierarchy.join(cgroup).is_dir())
     }
 
-    /// Marks a cgroup as this podkeeper's. Without a mark nothing is swept away later.
-    pub fn mark(&self, cgroup: &Path) {
-        if let Some(hierarchy) = self.written().first() {
+    /// Marks a cgroup as this podkeeper's; whether it could. Without a mark nothing is swept away later.
+    pub fn mark(&self, cgroup: &Path) -> bool {
+        self.written().first().is_some_and(|hierarchy| {
             let path = hierarchy.join(cgroup);
-            _ = rustix::fs::setxattr(&path, OWNER, self.owner.as_bytes(), XattrFlags::empty());
+            rustix::fs::setxattr(&path, OWNER, self.owner.as_bytes(), XattrFlags::empty()).is_ok()
+        })
+    }
+
+    /// A podkeeper, this one or another, has marked it.
+    #[must_use]
+    pub fn is_marked(&self, cgroup: &Path) -> bool {
+        let first = self.written().into_iter().next();
+        first.is_some_and(|first| owner_of(&first.join(cgroup)).is_some())
+    }
+
+    /// It bears this podkeeper's mark.
+    #[must_use]
+    pub fn is_ours(&self, cgroup: &Path) -> bool {
+        let first = self.written().into_iter().next();
+        first.and_then(|first| owner_of(&first.join(cgroup))).as_deref() == Some(self.owner.as_bytes())
+    }
+
+    /// Marks can be set here at all.
+    #[must_use]
+    pub fn can_mark(&self, cgroup: &Path) -> bool {
+        self.written().first().is_some_and(|hierarchy| {
+            let path = hierarchy.join(cgroup);
+            let set = rustix::fs::setxattr(&path, PROBE, b"1", XattrFlags::empty()).is_ok();
+            set && rustix::fs::removexattr(&path, PROBE).is_ok()
+        })
+    }
+
+    /// Names of the cgroups right below this one.
+    #[must_use]
+    pub fn below(&self, cgroup: &Path) -> Vec<String> {
+        let Some(first) = self.written().into_iter().next() else { return Vec::new() };
+        let name = |path: PathBuf| path.file_name().and_then(|name| name.to_str().map(str::to_owned));
+        below(&first.join(cgroup)).filter_map(name).collect()
+    }
+
+    /// Every cgroup named `kubepods`, by either driver, among the first `most` cgroups of the machine, those near
+    /// the root first.
+    #[must_use]
+    pub fn tops(&self, most: usize) -> Vec<PathBuf> {
+        let Some(root) = self.written().into_iter().next() else { return Vec::new() };
+        let (mut open, mut tops) = (VecDeque::from([PathBuf::new()]), Vec::new());
+        for _ in 0..most {
+            let Some(at) = open.pop_front() else { break };
+            for each in below(&root.join(&at)) {
+                let Some(name) = each.file_name().and_then(|name| name.to_str()) else { continue };
+                let path = at.join(name);
+                if name == "kubepods" || name == "kubepods.slice" || name.ends_with("-kubepods.slice") {
+                    tops.push(path);
+                } else {
+                    open.push_back(path);
+                }
+            }
         }
+        tops
     }
 
     /// Writes files of a cgroup. Those of controllers that are not there are left out.
@@ -183,8 +239,7 @@ impl Tree {
     /// did. Never kills: the kernel refuses where somebody is in it.
     pub fn leave(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let Some(first) = self.written().into_iter().next() else { return false };
-        let marked = rustix::fs::getxattr(first.join(cgroup), OWNER, &mut [0_u8; 4096][..]).is_ok();
-        marked && self.is_idle(cgroup, classes) && self.trim(cgroup, classes)
+        owner_of(&first.join(cgroup)).is_some() && self.is_idle(cgroup, classes) && self.trim(cgroup, classes)
     }
 
     /// Removes a cgroup with its classes, in every hierarchy, as far as they are empty; whether all are gone.
@@ -204,13 +259,9 @@ impl Tree {
     pub fn ours(&self, cgroup: &Path) -> Vec<String> {
         let Some(hierarchy) = self.written().into_iter().next() else { return Vec::new() };
         let directory = hierarchy.join(cgroup);
-        let marked = |name: &String| {
-            let mut value = [0_u8; 4096];
-            rustix::fs::getxattr(directory.join(name), OWNER, &mut value[..])
-                .is_ok_and(|length| value.get(..length) == Some(self.owner.as_bytes()))
-        };
-        let below = names(&directory).into_iter().filter(|name| directory.join(name).is_dir());
-        below.filter(marked).collect()
+        let mut names = self.below(cgroup);
+        names.retain(|name| owner_of(&directory.join(name)).as_deref() == Some(self.owner.as_bytes()));
+        names
     }
 
     /// Mount points that are written to; in version 2 there is one.
@@ -235,6 +286,13 @@ impl Tree {
             }
         }
     }
+}
+
+/// The root directory of the podkeeper that marked it.
+fn owner_of(path: &Path) -> Option<Vec<u8>> {
+    let mut value = [0_u8; 4096];
+    let length = rustix::fs::getxattr(path, OWNER, &mut value[..]).ok()?;
+    value.get(..length).map(<[u8]>::to_vec)
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -48,29 +48,29 @@ impl NodeFiles {
         NodeFiles { root, config, files, said: Arc::default() }
     }
 
-    /// Does what a body wants, just before it is sent. What cannot be had is left out of it, with a line in
-    /// the log: a container without a managed file is better than none. Answers what the pod is to be told.
-    pub fn prepare(&self, body: &mut CreateBody) -> Vec<Words> {
-        let Some(wanted) = body.network.take() else { return Vec::new() };
-        if let Some(hosts) = &wanted.hosts
-            && !self.write_hosts(hosts)
-        {
-            body.host_config.mounts.retain(|mount| mount.target != hosts::TARGET);
+    /// Does what a body wants, just before it is sent. Answers what the pod is to be told.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, and why: the container would find wrong names or addresses, so it
+    /// is not to be made.
+    pub fn prepare(&self, body: &mut CreateBody) -> Result<Vec<Words>, String> {
+        let Some(wanted) = body.network.take() else { return Ok(Vec::new()) };
+        if let Some(hosts) = &wanted.hosts {
+            self.write_hosts(hosts)?;
         }
         self.resolver(&wanted, &mut body.host_config)
     }
 
-    fn resolver(&self, wanted: &Wanted, host_config: &mut HostConfig) -> Vec<Words> {
-        let formed = resolver::form(&wanted.resolver, &self.node_resolver(), &self.config);
+    fn resolver(&self, wanted: &Wanted, host_config: &mut HostConfig) -> Result<Vec<Words>, String> {
+        let formed = resolver::form(&wanted.resolver, &self.node_resolver()?, &self.config);
         if !wanted.sandbox {
-            let engine = Resolver::parse(&text(Path::new(NODE_RESOLVER)));
+            let engine = Resolver::parse(&text(Path::new(NODE_RESOLVER))?);
             if !wanted.names && !formed.resolver.docker_can(&engine) {
                 let uid = &wanted.resolver.uid;
-                if self.write(uid, RESOLVER, &formed.resolver.text()) {
-                    host_config.mounts.push(self.mount(uid, RESOLVER, RESOLVER_TARGET));
-                }
+                self.write(uid, RESOLVER, &formed.resolver.text())?;
+                host_config.mounts.push(self.mount(uid, RESOLVER, RESOLVER_TARGET));
             }
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let Resolver { servers, searches, options } = formed.resolver;
         host_config.dns = servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
@@ -86,38 +86,39 @@ impl NodeFiles {
             }
             told.extend(explicit.then(words::missing_cluster_dns));
         }
-        told
+        Ok(told)
     }
 
-    /// The file named by `--resolv-conf`; empty when it cannot be read.
-    fn node_resolver(&self) -> Resolver {
+    /// The file named by `--resolv-conf`; empty when there is none.
+    fn node_resolver(&self) -> Result<Resolver, String> {
         let Some(path) = &self.config.resolv_conf else {
-            return Resolver { servers: vec!["127.0.0.1".to_owned()], ..Resolver::default() };
+            return Ok(Resolver { servers: vec!["127.0.0.1".to_owned()], ..Resolver::default() });
         };
-        let own = Resolver::parse(&text(path));
-        let stub = path == Path::new(NODE_RESOLVER) && own.servers == [STUB];
-        match stub.then(|| Resolver::parse(&text(Path::new(BEHIND_STUB)))) {
-            Some(behind) if !behind.servers.is_empty() => behind,
-            _ => own,
+        let own = Resolver::parse(&text(path)?);
+        if path == Path::new(NODE_RESOLVER) && own.servers == [STUB] {
+            let behind = Resolver::parse(&text(Path::new(BEHIND_STUB))?);
+            if !behind.servers.is_empty() {
+                return Ok(behind);
+            }
         }
+        Ok(own)
     }
 
-    /// Writes a pod's hosts file. False: it could not be.
-    pub fn write_hosts(&self, hosts: &HostsFile) -> bool {
+    /// Writes a pod's hosts file.
+    ///
+    /// # Errors
+    /// It cannot be written, or the node's own cannot be read.
+    pub fn write_hosts(&self, hosts: &HostsFile) -> Result<(), String> {
         if hosts.of_node {
-            let own = text(Path::new(hosts::TARGET));
+            let own = text(Path::new(hosts::TARGET))?;
             return self.write(&hosts.uid, HOSTS, &format!("{}{own}{}", hosts::OF_NODE, hosts.text));
         }
         self.write(&hosts.uid, HOSTS, &hosts.text)
     }
 
-    fn write(&self, uid: &str, name: &str, content: &str) -> bool {
+    fn write(&self, uid: &str, name: &str, content: &str) -> Result<(), String> {
         let done = self.files.pod_file(uid, name).and_then(|mut file| update(&mut file, content));
-        if let Err(error) = &done {
-            let path = path(&self.root, uid, name);
-            log::warn!("{} cannot be written: {error}; containers are made without it", path.display());
-        }
-        done.is_ok()
+        done.map_err(|error| format!("{} cannot be written: {error}", path(&self.root, uid, name).display()))
     }
 
     fn mount(&self, uid: &str, name: &str, target: &str) -> Mount {
@@ -156,14 +157,12 @@ fn update(file: &mut File, content: &str) -> io::Result<()> {
 }
 
 /// A file of the node; empty when there is none.
-fn text(path: &Path) -> String {
+fn text(path: &Path) -> Result<String, String> {
     // The rest of a longer one is left out.
     match regular::read_start(path, limits::NODE_FILE) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => {
-            log::debug!("{}: {error}", path.display());
-            String::new()
-        }
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(format!("{} of the node cannot be read: {error}", path.display())),
     }
 }
 
@@ -190,22 +189,51 @@ mod tests {
     fn a_hosts_file_is_changed_in_place_and_only_when_it_differs() {
         let (root, files, _) = rig("hosts", NetworkConfig::default());
         let at = path(&root, "u", HOSTS);
-        assert!(files.write_hosts(&hosts("one\ntwo\n")));
+        files.write_hosts(&hosts("one\ntwo\n")).unwrap();
         let first = fs::metadata(&at).unwrap();
         assert_eq!(first.permissions().mode() & 0o777, 0o644);
-        assert!(files.write_hosts(&hosts("one\ntwo\n")));
+        files.write_hosts(&hosts("one\ntwo\n")).unwrap();
         let same = fs::metadata(&at).unwrap();
         assert_eq!((same.mtime(), same.mtime_nsec()), (first.mtime(), first.mtime_nsec()));
         for text in ["one\n", "one\ntwo and more\n"] {
-            assert!(files.write_hosts(&hosts(text)));
+            files.write_hosts(&hosts(text)).unwrap();
             assert_eq!(fs::read_to_string(&at).unwrap(), text);
             assert_eq!(fs::metadata(&at).unwrap().ino(), first.ino());
         }
-        assert!(files.write_hosts(&HostsFile { of_node: true, ..hosts("aliases") }));
+        files.write_hosts(&HostsFile { of_node: true, ..hosts("aliases") }).unwrap();
         let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
         assert_eq!(fs::read_to_string(&at).unwrap(), format!("{}{own}aliases", hosts::OF_NODE));
         files.forget("u");
         assert_eq!(fs::read_dir(root.join("pods")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_container_is_not_made_with_wrong_names() {
+        let root = crate::cli::scratch("wrong-names");
+        let file = root.join("resolver");
+        let config = NetworkConfig { resolv_conf: Some(file.clone()), ..NetworkConfig::default() };
+        let (root, files, _) = rig("wrong-names", config);
+        let prepare = |sandbox: bool| {
+            let resolver = resolver::Asked::of(&pod("{containers: [{name: c}]}"));
+            let hosts = (!sandbox).then(|| hosts("x"));
+            let network = Some(Box::new(Wanted { resolver, hosts, sandbox, names: false }));
+            files.prepare(&mut CreateBody { network, ..CreateBody::default() }).map(|_| ())
+        };
+        // The node's resolver is there and cannot be read: not "there is none".
+        fs::create_dir_all(&file).unwrap();
+        let why = prepare(true).unwrap_err();
+        assert!(why.starts_with(&format!("{} of the node cannot be read: ", file.display())), "{why}");
+        fs::remove_dir(&file).unwrap();
+        prepare(true).unwrap();
+        // Nor can ours be written.
+        fs::write(root.join("pods"), "").unwrap();
+        let why = prepare(false).unwrap_err();
+        assert!(why.contains("etc-hosts cannot be written: "), "{why}");
+        fs::remove_file(root.join("pods")).unwrap();
+        fs::create_dir_all(path(&root, crate::plan::testing::UID, RESOLVER)).unwrap();
+        fs::write(&file, "search a\n").unwrap();
+        let why = prepare(false).unwrap_err();
+        assert!(why.contains("resolv.conf cannot be written: "), "{why}");
     }
 
     #[test]
@@ -215,8 +243,8 @@ mod tests {
         fs::write(&outside, "untouched").unwrap();
         fs::create_dir_all(root.join("pods/u")).unwrap();
         symlink(&outside, path(&root, "u", HOSTS)).unwrap();
-        assert!(!files.write_hosts(&hosts("x")));
-        assert!(!files.write_hosts(&HostsFile { uid: "../outside".into(), ..hosts("x") }));
+        files.write_hosts(&hosts("x")).unwrap_err();
+        files.write_hosts(&HostsFile { uid: "../outside".into(), ..hosts("x") }).unwrap_err();
         assert_eq!(fs::read_to_string(&outside).unwrap(), "untouched");
         files.forget("u");
         assert!(outside.exists() && !root.join("pods/u").exists());
@@ -230,7 +258,7 @@ mod tests {
         for name in [HOSTS, RESOLVER] {
             fs::write(other.join(name), "").unwrap();
         }
-        assert!(files.write_hosts(&hosts("x")));
+        files.write_hosts(&hosts("x")).unwrap();
         swept.sweep(&BTreeSet::new());
         assert!(!other.exists() && path(&root, "u", HOSTS).exists());
     }
@@ -247,7 +275,7 @@ mod tests {
             let mut body = CreateBody::default();
             let resolver = resolver::Asked::of(&pod);
             body.network = Some(Box::new(Wanted { resolver, hosts, sandbox, names }));
-            let told = files.prepare(&mut body);
+            let told = files.prepare(&mut body).unwrap();
             let targets: Vec<String> = body.host_config.mounts.iter().map(|m| m.target.clone()).collect();
             let HostConfig { dns, dns_search, dns_options, .. } = body.host_config;
             (dns.join(" "), dns_search.join(" "), dns_options.join(" "), targets.join(" "), told)

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::clock::Mono;
 use crate::order;
+use crate::plan::all::{StartOver, start_over};
 use crate::plan::init::{self, InitPlan};
 use crate::plan::restart::{changed, effective_policy, init_failure, judged_by, restarts, should_start};
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
@@ -65,6 +66,8 @@ pub enum KillReason {
     LivenessProbe,
     /// Startup probe.
     StartupProbe,
+    /// All containers of the pod run again.
+    StartOver,
     /// It should not be there: an older instance than the newest one, or one in another sandbox.
     Unknown,
 }
@@ -120,6 +123,8 @@ pub struct PodActions {
     /// Containers to kill while the sandbox stays, before their successors start. Empty unless
     /// [`SandboxAction::Keep`].
     pub kill: Vec<Kill>,
+    /// Dead containers to remove, by id, for the pod starts over: nothing starts before they are gone.
+    pub remove: Vec<String>,
 }
 
 /// Decides. `observed` may hold other UIDs of the same identity: they do not count here. A container
@@ -170,7 +175,12 @@ pub fn made_for<'a>(
 /// policy Never the kubelet makes no sandbox again once any container ran, so that a pod whose image was not
 /// there yet when the power was cut, or one of whose containers always restarts, never goes on.
 fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
-    let finish = PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+    let finish = PodActions {
+        sandbox: SandboxAction::Finish,
+        start: Vec::new(),
+        kill: Vec::new(),
+        remove: Vec::new(),
+    };
     // The phase is Failed (spec/04 section 2, rule 1): a new sandbox would only run it once more.
     let init_failed = pod.init_containers().iter().any(|c| {
         let newest = judged_by(pod, observed, ContainerKind::Init, c);
@@ -202,21 +212,39 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     if initialized {
         first.append(&mut start);
     }
-    PodActions { sandbox: SandboxAction::Replace { attempt }, start: first, kill: Vec::new() }
+    PodActions {
+        sandbox: SandboxAction::Replace { attempt },
+        start: first,
+        kill: Vec::new(),
+        remove: Vec::new(),
+    }
 }
 
 /// Spec/03 section 2 B.
 fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &Owned) -> PodActions {
     let keep = SandboxAction::Keep { id: current.id.clone(), running: current.state.is_running() };
     let deleted = pod.metadata.deletion_timestamp.is_some();
+    if let Some(StartOver { kill, remove }) = start_over(pod, observed) {
+        return PodActions { sandbox: keep, start: Vec::new(), kill, remove };
+    }
     // Known before the init containers are asked: while a finished pod is stopped in steps, a sidecar
     // that has ended already must not be started for it again.
     if is_done(pod, observed) {
-        return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+        return PodActions {
+            sandbox: SandboxAction::Finish,
+            start: Vec::new(),
+            kill: Vec::new(),
+            remove: Vec::new(),
+        };
     }
     let InitPlan::Go { initialized, mut start, mut kill } = init::plan(pod, observed, probes, &current.id)
     else {
-        return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+        return PodActions {
+            sandbox: SandboxAction::Finish,
+            start: Vec::new(),
+            kill: Vec::new(),
+            remove: Vec::new(),
+        };
     };
     if deleted {
         start.clear();
@@ -240,12 +268,17 @@ fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &
         }
         // Sidecars must not keep a pod alive in which nothing else is left.
         if !kept && regular.is_empty() {
-            return PodActions { sandbox: SandboxAction::Finish, start: Vec::new(), kill: Vec::new() };
+            return PodActions {
+                sandbox: SandboxAction::Finish,
+                start: Vec::new(),
+                kill: Vec::new(),
+                remove: Vec::new(),
+            };
         }
         start.append(&mut regular);
     }
     add_strays(pod, observed, current, &mut kill);
-    PodActions { sandbox: keep, start, kill }
+    PodActions { sandbox: keep, start, kill, remove: Vec::new() }
 }
 
 /// Every regular container has ended and none of them runs again.

@@ -3,6 +3,7 @@
 //! Pure: no I/O, no clock, no failure. It never orders by wall-clock time: attempt numbers order.
 
 pub mod actions;
+pub mod all;
 pub mod backoff;
 mod init;
 pub mod observed;
@@ -18,6 +19,6 @@ pub(crate) mod testing;
 mod tests;
 
 pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
-pub use observed::{Deadline, Exit, Observed, Owned, PreStop, Role, RunState};
+pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
 pub use stop::stop_now;
 pub use surplus::surplus;

@@ -75,6 +75,22 @@ pub struct PreStop {
     pub ports: String,
 }
 
+/// What is known of a sandbox's own network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing: not inspected yet, the host's, or an engine that does not say.
+    #[default]
+    Untold,
+    /// It has an address.
+    Up,
+    /// It is on some network, which gives it no address.
+    Bare,
+    /// It is on no network.
+    Cut,
+    /// It had one and has none any more: its address may be another pod's by now.
+    Lost,
+}
+
 /// What an [`Owned`] container is for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Role {
@@ -84,6 +100,8 @@ pub enum Role {
         host_network: bool,
         /// Addresses; empty until inspected, and for host network.
         ips: Vec<String>,
+        /// What is known of its network.
+        link: Link,
     },
     /// One of the pod's containers.
     Container {

@@ -2,11 +2,14 @@
 //!
 //! Never here: delays (that is [`crate::plan::backoff`]), and wall-clock times.
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes};
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes};
 
 use crate::manifest::hash::container_hash;
 use crate::plan::{Observed, Owned, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
+
+/// Action of a rule: the whole pod starts over ([`crate::plan::all`]).
+const RESTART_ALL: &str = "RestartAllContainers";
 
 /// Exit code of a container whose real one nobody can tell any more: that of SIGKILL.
 pub const UNKNOWN_EXIT: i64 = 137;
@@ -22,24 +25,41 @@ pub fn effective_policy(pod: &DesiredPod, container: &Container) -> RestartPolic
 
 /// Whether a container that exited with `code` runs again (upstream `pkg/api/v1/pod/util.go`): the first
 /// of its restart rules that matches decides, then its policy, then the pod's.
-///
-/// Action `RestartAllContainers` is obeyed as `Restart`: this container alone runs again, the others of
-/// its pod go on.
 #[must_use]
 pub fn restarts(pod: &DesiredPod, container: &Container, code: i64) -> bool {
-    // Rules count only beside a policy of the container's own; validation says so too.
-    if container.restart_policy.is_some() {
-        let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
-        let hit = rules.iter().find(|r| r.exit_codes.as_ref().is_some_and(|on| matches_code(on, code)));
-        if hit.is_some_and(|r| matches!(r.action.as_str(), "Restart" | "RestartAllContainers")) {
-            return true;
-        }
+    if matches!(rule(container, code), Some("Restart" | RESTART_ALL)) {
+        return true;
     }
     match effective_policy(pod, container) {
         RestartPolicy::Always => true,
         RestartPolicy::OnFailure => code != 0,
         RestartPolicy::Never => false,
     }
+}
+
+/// Its end with this code has all containers of the pod run again.
+#[must_use]
+pub fn restarts_all(container: &Container, code: i64) -> bool {
+    rule(container, code) == Some(RESTART_ALL)
+}
+
+/// Some container's end may have all of them run again.
+#[must_use]
+pub fn could_restart_all(pod: &DesiredPod) -> bool {
+    pod.containers().any(|(_, container)| rules(container).iter().any(|rule| rule.action == RESTART_ALL))
+}
+
+/// The action of the first rule that matches.
+fn rule(container: &Container, code: i64) -> Option<&str> {
+    let hit =
+        rules(container).iter().find(|r| r.exit_codes.as_ref().is_some_and(|on| matches_code(on, code)));
+    hit.map(|rule| rule.action.as_str())
+}
+
+/// Rules count only beside a policy of the container's own; validation says so too.
+fn rules(container: &Container) -> &[ContainerRestartRule] {
+    let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
+    if container.restart_policy.is_some() { rules } else { &[] }
 }
 
 fn matches_code(on: &ContainerRestartRuleOnExitCodes, code: i64) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
 
-use crate::plan::{Observed, Owned, Role};
+use crate::plan::{Link, Observed, Owned, Role};
 use crate::pod::DesiredPod;
 
 /// The verdict.
@@ -39,9 +39,11 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
 
 /// The network mode, as written on the sandbox, is the wanted one.
 ///
-/// The kubelet also replaces a sandbox without an address. Docker gives the address before the start is
-/// over, so a running one without it is an engine that does not report it, and the next one would look
-/// alike: an endless loop of replacements (balena-os/meta-balena#2062, design invariant 4).
+/// The kubelet also replaces every sandbox without an address. Docker gives the address before the start is
+/// over, so one that never had any is on an engine that does not report it, and the next one would look
+/// alike: an endless loop of replacements (balena-os/meta-balena#2062, design invariant 4). One that has lost it
+/// is replaced here too.
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
-    matches!(sandbox.role, Role::Sandbox { host_network, .. } if host_network == pod.host_network())
+    let Role::Sandbox { host_network, link, .. } = &sandbox.role else { return false };
+    *host_network == pod.host_network() && (*host_network || *link != Link::Lost)
 }

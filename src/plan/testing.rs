@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::clock::{Mono, Timestamp};
 use crate::manifest::hash::container_hash;
 use crate::plan::restart::UNKNOWN_EXIT;
-use crate::plan::{Exit, Observed, Owned, PodActions, ProbeVerdict, Probes, Role, RunState, SandboxAction};
+use crate::plan::{
+    Exit, Link, Observed, Owned, PodActions, ProbeVerdict, Probes, Role, RunState, SandboxAction,
+};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 
 /// UID of the pods made here.
@@ -91,7 +93,8 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         } else {
             vec![format!("10.0.0.{attempt}")]
         };
-        Role::Sandbox { host_network: has("hostnet"), ips }
+        let link = if has("lost") { Link::Lost } else { Link::Untold };
+        Role::Sandbox { host_network: has("hostnet"), ips, link }
     } else {
         let place = pod.containers().enumerate().find(|(_, (_, c))| c.name == name);
         let (kind, image) = place.map_or((ContainerKind::Regular, "busybox"), |(_, (kind, c))| {
@@ -172,6 +175,9 @@ pub(crate) fn show(pod: &DesiredPod, actions: &PodActions) -> String {
     for kill in &actions.kill {
         parts.push(format!("kill {} ({:?}: {})", kill.id, kill.reason, kill.message));
     }
+    if !actions.remove.is_empty() {
+        parts.push(format!("remove {}", actions.remove.join(", ")));
+    }
     parts.join(" | ")
 }
 
@@ -213,13 +219,14 @@ pub(crate) fn carry_out(pod: &DesiredPod, seen: &mut Observed, actions: &PodActi
             return;
         }
     };
+    seen.all.retain(|c| !actions.remove.contains(&c.id));
     for owned in seen.all.iter_mut().filter(|c| actions.kill.iter().any(|k| k.id == c.id)) {
         die(owned, UNKNOWN_EXIT);
     }
     if let Some(sandbox) = seen.all.iter_mut().find(|c| c.id == sandbox) {
         sandbox.state = RunState::Running { started: Some(at(0)) };
-        if let Role::Sandbox { host_network: false, ips } = &mut sandbox.role {
-            *ips = vec!["10.0.0.9".into()];
+        if let Role::Sandbox { host_network: false, ips, link } = &mut sandbox.role {
+            (*ips, *link) = (vec!["10.0.0.9".into()], Link::Up);
         }
     }
     for start in &actions.start {

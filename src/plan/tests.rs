@@ -1,5 +1,6 @@
 //! Every row of spec/03 sections 1-3, by name.
 
+mod all;
 mod init;
 mod kubelet;
 mod leftovers;

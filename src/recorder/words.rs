@@ -130,6 +130,12 @@ pub fn pull_secrets(problem: &str) -> Words {
     warning("FailedToRetrieveImagePullSecret", problem)
 }
 
+/// A pod's cgroup could not be made as it should be. Unlike the kubelet's, the pod runs.
+#[must_use]
+pub fn cgroup_failed(why: &str) -> Words {
+    warning("FailedToCreatePodContainer", format!("unable to ensure pod container exists: {why}"))
+}
+
 /// A volume could not be set up.
 #[must_use]
 pub fn mount_failed(volume: &str, why: &str) -> Words {

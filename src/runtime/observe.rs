@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::plan::{Deadline, Exit, Owned, PreStop, Role, RunState};
+use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, map, names};
@@ -47,7 +47,7 @@ pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned>
         image_id: summary.image_id.clone(),
         stop_signal: None,
         created: Timestamp::from_second(summary.created).ok(),
-        ..ours.owned(state, host_network, Vec::new())
+        ..ours.owned(state, host_network, Vec::new(), Link::Untold)
     })
 }
 
@@ -57,6 +57,13 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     let ours = Ours::read(&detail.labels, &detail.name, root_dir)?;
     let host_network = ours.host_network.unwrap_or(detail.network_mode == "host");
     let ips = if host_network { Vec::new() } else { detail.ips.clone() };
+    let link = match detail.networks {
+        _ if host_network => Link::Untold,
+        _ if !ips.is_empty() => Link::Up,
+        None => Link::Untold,
+        Some(0) => Link::Cut,
+        Some(_) => Link::Bare,
+    };
     Some(Owned {
         id: detail.id.clone(),
         docker_name: detail.name.clone(),
@@ -66,7 +73,7 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         created: detail.created,
         log_path: detail.log_path.clone(),
         resources: detail.resources,
-        ..ours.owned(detail_state(detail), host_network, ips)
+        ..ours.owned(detail_state(detail), host_network, ips, link)
     })
 }
 
@@ -153,12 +160,12 @@ impl<'a> Ours<'a> {
             .then(|| Box::new(Deadline { since, passed: self.past_deadline }))
     }
 
-    fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>) -> Owned {
+    fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>, link: Link) -> Owned {
         // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
         let grace = |key: &str| text(key).and_then(decimal);
         let role = if self.container == labels::SANDBOX_NAME {
-            Role::Sandbox { host_network, ips }
+            Role::Sandbox { host_network, ips, link }
         } else {
             // A damaged kind counts as regular: such a container stops first, with nothing waiting for it.
             let (kind, index) = text(labels::KIND).and_then(kind).unwrap_or((ContainerKind::Regular, 0));

@@ -198,6 +198,7 @@ pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
         state,
         status,
         created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
+        ips: networks(&value).map(|_| ips(&value)),
     })
 }
 
@@ -240,6 +241,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         tty: flag("/Config/Tty").unwrap_or(false),
         network_mode: text(&value, "/HostConfig/NetworkMode"),
         ips: ips(&value),
+        networks: networks(&value),
         log_path: text(&value, "/LogPath"),
         resources: resources(&value),
         labels: labels(value.pointer_mut("/Config/Labels")),
@@ -276,6 +278,11 @@ fn ips(value: &Value) -> Vec<String> {
         .map(of)
         .find(|ips| !ips.is_empty())
         .unwrap_or_default()
+}
+
+/// How many networks it is on, as far as that is told.
+fn networks(value: &Value) -> Option<usize> {
+    Some(value.pointer("/NetworkSettings/Networks")?.as_object()?.len())
 }
 
 fn image(value: Value) -> Option<ImageDetail> {

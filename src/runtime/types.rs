@@ -333,6 +333,8 @@ pub struct ContainerSummary {
     pub status: String,
     /// Creation, in seconds of wall time.
     pub created: i64,
+    /// Addresses, as [`ContainerDetail::ips`]; `None` when the engine leaves networks out.
+    pub ips: Option<Vec<String>>,
 }
 
 /// What inspect tells, reduced to what podkeeper uses.
@@ -370,6 +372,8 @@ pub struct ContainerDetail {
     pub network_mode: String,
     /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
     pub ips: Vec<String>,
+    /// How many networks it is on; `None` when the engine leaves them out.
+    pub networks: Option<usize>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
     /// `HostConfig`'s, as far as they are set.

@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 
+use crate::plan::all::triggers;
+use crate::plan::restart::could_restart_all;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::pod::ContainerKind;
 use crate::status::{Input, seconds};
@@ -15,8 +17,10 @@ const OWNED: [&str; 8] = [
     "PodResizeInProgress",
     "PodResizePending",
     "PodReadyToStartContainers",
-    "AllContainersRestarting",
+    RESTARTING,
 ];
+/// True while the pod's containers are taken away, for all of them to run again.
+pub(super) const RESTARTING: &str = "AllContainersRestarting";
 /// Owned, and taken over from the status before: set on eviction.
 const DISRUPTION: &str = "DisruptionTarget";
 
@@ -64,7 +68,7 @@ pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus)
         };
         ("PodResizeInProgress", word)
     });
-    for (kind, word) in words.into_iter().chain(resize) {
+    for (kind, word) in words.into_iter().chain(resize).chain(restarting(input, status)) {
         let truth = if word.status { "True" } else { "False" };
         let same = before.iter().find(|c| c.type_ == kind && c.status == truth);
         let since = same.and_then(|c| c.last_transition_time.clone());
@@ -79,6 +83,21 @@ pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus)
         });
     }
     all
+}
+
+/// Only pods that may start over have this one.
+fn restarting(input: &Input<'_>, status: &PodStatus) -> Option<(&'static str, Word)> {
+    let word = match status.phase.as_deref() {
+        Some("Succeeded") => Word::because(false, "PodCompleted"),
+        Some("Failed") => Word::because(false, "PodFailed"),
+        _ if triggers(input.pod, input.observed).is_empty() => Word::is(false),
+        _ => Word {
+            status: true,
+            reason: Some("RestartAllContainersStarted"),
+            message: Some("container exited with restart policy rule".to_owned()),
+        },
+    };
+    could_restart_all(input.pod).then_some((RESTARTING, word))
 }
 
 /// A sandbox runs and none has to be made.

@@ -122,7 +122,8 @@ fn without_instance(
     old: Option<&ContainerStatus>,
 ) -> ContainerStatus {
     let old_state = old.and_then(|o| o.state.as_ref());
-    if let Some(old) = old.filter(|_| old_state.is_some_and(|s| s.terminated.is_some())) {
+    let ended = old_state.filter(|s| s.terminated.is_some());
+    if let Some(old) = old.filter(|_| ended.is_some() && !input.starts_over()) {
         return old.clone();
     }
     let initializes = !input.pod.init_containers().is_empty();
@@ -131,7 +132,7 @@ fn without_instance(
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         restart_count: old.map_or(0, |o| o.restart_count),
-        last_state: old.and_then(|o| o.last_state.clone()),
+        last_state: ended.cloned().or_else(|| old.and_then(|o| o.last_state.clone())),
         state: Some(waiting(Some(reason.to_owned()), None)),
         ..ContainerStatus::default()
     };

@@ -18,7 +18,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::clock::Timestamp;
-use crate::plan::restart::restarts;
+use crate::plan::all::triggers;
+use crate::plan::restart::{could_restart_all, restarts};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 use crate::qos;
@@ -81,6 +82,15 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
+impl Input<'_> {
+    /// All containers are being taken away, or were a moment ago, to run again.
+    fn starts_over(&self) -> bool {
+        let mut before = self.old.iter().flat_map(|old| old.conditions.iter().flatten());
+        before.any(|c| c.type_ == conditions::RESTARTING && c.status == "True")
+            || !triggers(self.pod, self.observed).is_empty()
+    }
+}
+
 /// Computes the status (spec/04 sections 1-5). Keeps `old`'s transition times and start time; a terminal
 /// phase stays what it is. hostIP is left unset: it takes an API server to know the node's addresses.
 ///
@@ -97,9 +107,10 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     }
     let mut computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox).to_owned();
     // What still runs (a sidecar beside an init container that failed) is stopped first, as the kubelet's status
-    // manager waits for it (`mergePodStatus`).
+    // manager waits for it (`mergePodStatus`); and a pod that starts over has not ended.
     let alive = |c: &Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
-    if matches!(computed.as_str(), "Succeeded" | "Failed") && input.observed.all.iter().any(alive) {
+    let goes_on = || input.observed.all.iter().any(alive) || !triggers(pod, input.observed).is_empty();
+    if matches!(computed.as_str(), "Succeeded" | "Failed") && goes_on() {
         computed =
             old.phase.clone().filter(|phase| !phase.is_empty()).unwrap_or_else(|| "Pending".to_owned());
     }
@@ -246,7 +257,7 @@ fn is_illegal(
     init: &[ContainerStatus],
     regular: &[ContainerStatus],
 ) -> bool {
-    if pod.restart_policy() == RestartPolicy::Always {
+    if pod.restart_policy() == RestartPolicy::Always || could_restart_all(pod) {
         return false;
     }
     let end = |status: &ContainerStatus| {

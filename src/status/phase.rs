@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus};
 
-use crate::plan::restart::restarts;
+use crate::plan::restart::{could_restart_all, restarts};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 
 /// How far one container is, as the phase sees it.
@@ -55,8 +55,8 @@ impl Counts {
     fn init(&mut self, pod: &DesiredPod, container: &Container, seen: Seen) {
         match seen {
             Seen::Unknown | Seen::Running { .. } | Seen::Waiting => self.pending_init = true,
-            Seen::Stopped { code, .. } => {
-                self.failed_init |= code != 0 && !restarts(pod, container, code);
+            Seen::Stopped { code, waits } => {
+                self.failed_init |= code != 0 && !restarts(pod, container, code) && !begins_anew(pod, waits);
             }
         }
     }
@@ -85,11 +85,16 @@ impl Counts {
                 self.stopped = self.stopped.saturating_add(1);
                 // A container that waits to run again has not succeeded, whatever it said last.
                 self.succeeded = self.succeeded.saturating_add(usize::from(code == 0 && !waits));
-                let is_final = !restarts(pod, container, code);
+                let is_final = !restarts(pod, container, code) && !begins_anew(pod, waits);
                 self.stopped_final = self.stopped_final.saturating_add(usize::from(is_final));
             }
         }
     }
+}
+
+/// A container of a pod that starts over waits for its turn, whatever its policy.
+fn begins_anew(pod: &DesiredPod, waits: bool) -> bool {
+    waits && could_restart_all(pod)
 }
 
 /// The phase, without regard to what it was before. `terminal`: the pod is being finalised.

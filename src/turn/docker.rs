@@ -53,6 +53,7 @@ impl Turn {
         }
         if self.listed {
             self.compare_with_workers(back);
+            self.compare_addresses(containers);
         } else {
             self.listed = true;
             self.first_list(now);
@@ -94,6 +95,24 @@ impl Turn {
         });
         let differing: Vec<Effect> = differing.collect();
         self.out.extend(differing);
+    }
+
+    /// A sandbox that has not the address which its pod is said to have is looked at: it may have lost its network,
+    /// of which no event of the container tells.
+    fn compare_addresses(&mut self, containers: &[ContainerSummary]) {
+        let running = containers.iter().filter(|c| c.state == DockerState::Running);
+        let told = order::map(running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))));
+        let mut hints = Vec::new();
+        for (key, entry) in &self.entries {
+            let known = entry.worker.as_ref().and_then(|worker| worker.status.as_ref());
+            let Some(known) = known.filter(|known| !known.pod.host_network()) else { continue };
+            let Some(ip) = &known.status.pod_ip else { continue };
+            let sandboxes = self.found.get(key).into_iter().flatten();
+            let sandboxes = sandboxes.filter(|c| c.is_sandbox() && c.uid == known.pod.uid);
+            let other = sandboxes.filter(|c| told.get(c.id.as_str()).is_some_and(|ips| !ips.contains(ip)));
+            hints.extend(other.map(|c| Effect::Hint(key.clone(), Hint::Changed(c.id.clone()))));
+        }
+        self.out.extend(hints);
     }
 
     fn hint(&mut self, key: &PodKey, hint: Hint) {

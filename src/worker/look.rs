@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::order;
-use crate::plan::{Exit, Owned, RunState};
+use crate::plan::{Exit, Link, Owned, Role, RunState};
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
 
@@ -252,6 +252,15 @@ impl Machine {
         if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
             new.resources = known.resources;
         }
+        if new.state.is_running()
+            && let Role::Sandbox { link, .. } = &mut new.role
+        {
+            let before = match known.map(|c| &c.role) {
+                Some(Role::Sandbox { link, .. }) => *link,
+                _ => Link::Untold,
+            };
+            *link = link_after(before, *link, self.sandbox_started.contains_key(&new.id));
+        }
         if let RunState::Exited(exit) = &mut new.state {
             if self.out_of_memory.contains(&new.id) {
                 mark_out_of_memory(exit);
@@ -275,6 +284,9 @@ impl Machine {
             self.stops.remove(&new.id);
             let line = format!("pod {}: {}", self.key, death_notice(&new));
             self.log(Level::Info, line);
+            if new.is_sandbox() {
+                self.doubt_cgroup(&new.uid);
+            }
         }
         if made {
             self.tell_created(&new);
@@ -295,6 +307,18 @@ impl Machine {
             return;
         }
         self.call(Job::ImageInspect { image_id: image.clone() }, Call::ImageInspect { image: image.clone() });
+    }
+}
+
+/// What a look at a running sandbox means after what was known of its network. `ours`: this daemon started it, and
+/// no address was ever seen: then the engine reports none (Docker gives it before the start is over). What an
+/// earlier daemon started counts as lost only where the engine says in so many words that it is on no network.
+fn link_after(before: Link, now: Link, ours: bool) -> Link {
+    match (before, now) {
+        (Link::Up | Link::Lost, Link::Bare | Link::Cut) => Link::Lost,
+        (_, Link::Cut) if !ours => Link::Lost,
+        (before, Link::Untold) => before,
+        (_, now) => now,
     }
 }
 

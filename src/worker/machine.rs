@@ -227,6 +227,9 @@ impl Machine {
         for pulled in inbox.pulled {
             self.pulled(pulled, now);
         }
+        for report in inbox.cgroups {
+            self.cgroup_told(report, now);
+        }
         for report in inbox.volumes {
             self.volumes_told(report, now);
         }
@@ -300,6 +303,7 @@ impl Machine {
         // Before it is said that nothing is left: then a successor may make it anew.
         self.drop_cgroups();
         let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
+        let volumes_gone = volumes_gone && !self.cgroups_leave();
         if volumes_gone && left == 0 && self.told_gone != Some(self.wishes) {
             self.told_gone = Some(self.wishes);
             self.out.push(Output::Report(Report::Gone(self.wishes)));
@@ -316,8 +320,13 @@ impl Machine {
         self.seen.all.iter().chain(&self.old.all)
     }
 
+    /// The token of the next call.
+    pub(super) fn next(&self) -> Token {
+        Token(self.next_token)
+    }
+
     pub(super) fn call(&mut self, job: Job, call: Call) {
-        let token = Token(self.next_token);
+        let token = self.next();
         self.next_token += 1;
         self.in_flight.insert(token, job);
         self.out.push(Output::Call(token, call));

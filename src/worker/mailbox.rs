@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cgroup;
 use crate::limits;
 use crate::object::Objects;
 use crate::pod::DesiredPod;
@@ -110,6 +111,8 @@ pub struct Inbox {
     pub bound: Vec<(u64, Result<(), String>)>,
     /// Wishes put into this slot since it was made, read or overwritten.
     pub wishes: u64,
+    /// What became of orders about cgroups: one of each order.
+    pub cgroups: Vec<cgroup::Report>,
     /// The worker is to end.
     pub closed: bool,
 }
@@ -192,6 +195,11 @@ impl Slot {
     /// Adds what became of an order about volumes; bounded by the orders.
     pub fn volumes(&mut self, report: volumes::Report) {
         self.unread.volumes.push(report);
+    }
+
+    /// Adds what became of an order about a cgroup; bounded by the orders.
+    pub fn cgroup(&mut self, report: cgroup::Report) {
+        self.unread.cgroups.push(report);
     }
 
     /// Adds the end of what the create of this number waited for.

@@ -100,8 +100,8 @@ pub enum Output {
     ForgetMessage(LogFile),
     /// Look the node's addresses up, and hand them in with [`super::Machine::addresses`].
     AskAddresses,
-    /// The pod's hosts file has to say this before the next call.
-    Hosts(HostsFile),
+    /// The pod's hosts file has to say this before this call; where it cannot, that is the call's answer.
+    Hosts(Token, HostsFile),
     /// The pod with this UID is gone, and so are its files on the node.
     ForgetPod(String),
     /// See to it that the network of the pods is there.
@@ -110,9 +110,9 @@ pub enum Output {
     Volumes(volumes::Order),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
-    /// The pod's cgroup is to be so, from before the next call on.
+    /// The pod's cgroup is to be so; hand in what became of it with [`super::Machine::cgroup_told`].
     Cgroup(Box<PodCgroup>),
-    /// Nothing is left in the cgroup of this UID.
+    /// Nothing is left in the cgroup of this UID: the same.
     DropCgroup(String),
     /// Something happened to the pod.
     Event(PodEvent),

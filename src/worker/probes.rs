@@ -173,12 +173,14 @@ impl Machine {
     }
 }
 
-/// The grace of a kill that a probe asked for, where its probe has one of its own (spec/03 section 6).
+/// The grace of a kill that has one of its own (spec/03 section 6): its probe's, or that of a pod which starts over.
 pub(super) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
     let (_, container) = pod.container(&kill.name)?;
     let probe = match kill.reason {
         KillReason::LivenessProbe => container.liveness_probe.as_ref(),
         KillReason::StartupProbe => container.startup_probe.as_ref(),
+        // As short as may be, and without its preStop hook.
+        KillReason::StartOver => return Some(0),
         KillReason::Changed | KillReason::Unknown => None,
     };
     probe?.termination_grace_period_seconds.and_then(|s| u32::try_from(s).ok())

@@ -6,6 +6,7 @@ use super::look::cannot_run;
 use super::machine::Machine;
 use super::made::Made;
 use super::output::Token;
+use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
 use crate::limits;
@@ -180,6 +181,16 @@ impl Machine {
     }
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
+        if error.refusal() == Some(&RefusalKind::NotSent) {
+            // It waits, made as it is, until what it needs can be had.
+            let retry = self.start_retry.entry(id.to_owned()).or_default();
+            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            if let Some(name) = name {
+                let why = error.to_string();
+                self.failed(&name, CONFIG_ERROR, &why, [words::error(&why)]);
+            }
+            return;
+        }
         self.doubt(id);
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
             // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be

@@ -100,7 +100,10 @@ impl Machine {
     /// Brings running containers to their sizes. The pod's cgroup grows before, and shrinks when all is done.
     pub(super) fn tend_sizes(&mut self, pod: &DesiredPod, now: &Now) {
         let changes = self.changes(pod);
-        self.tend_cgroup(pod, !changes.is_empty());
+        self.tend_cgroup(pod, !changes.is_empty(), now);
+        if !self.cgroup_ready(pod) {
+            return;
+        }
         for Change { id, name, wanted, restart } in changes {
             if restart {
                 let why = format!("Container {name} resize requires restart");

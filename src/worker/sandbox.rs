@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::{Role, RunState};
+use crate::plan::{Link, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels, map};
@@ -45,7 +45,7 @@ impl Machine {
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
-        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new() };
+        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new(), link: Link::Untold };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
         self.call(job, Call::Create { name, body: Box::new(body) });
     }

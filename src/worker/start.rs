@@ -51,6 +51,8 @@ impl Machine {
             self.tend_sizes(pod, now);
         }
         let volumes_ready = !finishes && self.volumes_ready(pod, now);
+        // Both are asked for at once.
+        let ready = volumes_ready && self.cgroup_ready(pod);
         self.end_volumes(Some(pod.uid.as_str()).filter(|_| !finishes), now);
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
@@ -60,22 +62,23 @@ impl Machine {
             }
             SandboxAction::Replace { attempt } => {
                 self.tell_sandbox_change(pod);
-                if self.stop_everything(None, Some(&pod.spec), now) && volumes_ready {
+                if self.stop_everything(None, Some(&pod.spec), now) && ready {
                     self.create_sandbox(pod, attempt, now);
                 }
             }
             SandboxAction::Keep { id, running } => {
                 self.stopping = None;
-                if !running {
+                if !running && ready {
                     self.start(&id, None, now);
                 }
                 for kill in &actions.kill {
                     let grace = super::probes::grace_of(pod, kill);
                     self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
                 }
+                self.clear_up(pod, &actions.remove, now);
                 self.kill_after_post_start(pod, now);
                 for at in &actions.start {
-                    if self.post_start_runs() || !volumes_ready {
+                    if self.post_start_runs() || !ready {
                         break;
                     }
                     let goes_on = self.start_container(pod, *at, &id, running, now);
@@ -105,7 +108,8 @@ impl Machine {
         if self.busy(id) || self.is_full() {
             return;
         }
-        self.out.extend(hosts.map(Output::Hosts));
+        let token = self.next();
+        self.out.extend(hosts.map(|hosts| Output::Hosts(token, hosts)));
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
     }
 

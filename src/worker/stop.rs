@@ -12,7 +12,8 @@ use super::machine::Machine;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::{self, Owned};
+use crate::plan::backoff::{self, Verdict as Wait};
+use crate::plan::{self, Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::Call;
@@ -179,16 +180,66 @@ impl Machine {
         let mut ids = plan::surplus(pod, &self.seen);
         ids.extend(plan::surplus(None, &self.old));
         for id in ids {
-            let retry = self.removals.get(&id).copied().unwrap_or_default();
-            if now.mono < retry.until {
-                self.wake_at(retry.until);
-                continue;
-            }
-            if self.busy(&id) || self.is_full() {
-                continue;
-            }
-            self.call(Job::Remove { id: id.clone() }, Call::Remove { id, force: false });
+            self.remove(&id, now);
         }
+    }
+
+    fn remove(&mut self, id: &str, now: &Now) {
+        let retry = self.removals.get(id).copied().unwrap_or_default();
+        if now.mono < retry.until {
+            self.wake_at(retry.until);
+        } else if !self.busy(id) && !self.is_full() {
+            self.call(Job::Remove { id: id.to_owned() }, Call::Remove { id: id.to_owned(), force: false });
+        }
+    }
+
+    /// Removes what is dead of a pod that starts over. Whose end had it start over goes when its back-off is over:
+    /// with it goes what is known of its crashes.
+    pub(super) fn clear_up(&mut self, pod: &DesiredPod, ids: &[String], now: &Now) {
+        if ids.is_empty() {
+            return;
+        }
+        let triggers: Vec<String> =
+            plan::all::triggers(pod, &self.seen).into_iter().map(|trigger| trigger.id.clone()).collect();
+        for id in ids {
+            if triggers.contains(id) && !self.may_start_over(pod, id, now) {
+                return;
+            }
+        }
+        for id in ids {
+            if triggers.contains(id) && !self.busy(id) && !self.is_full() {
+                self.count_crash(pod, id, now);
+            }
+            self.remove(id, now);
+        }
+    }
+
+    fn may_start_over(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
+        let Some((name, key, seen)) = self.crash_of(pod, id) else { return true };
+        if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
+            let message = backoff::crash_message(delay, &name, pod);
+            self.wait_for(&name, "CrashLoopBackOff", &message, [words::backs_off(&name, pod)]);
+            self.wake_at(until);
+            return false;
+        }
+        true
+    }
+
+    fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
+        // Once, however often its removal is tried.
+        if !self.removals.contains_key(id)
+            && let Some((_, key, seen)) = self.crash_of(pod, id)
+        {
+            self.crashes.advance(&key, seen, now.mono);
+        }
+    }
+
+    /// Name and key of a container that ended, and when that was seen.
+    fn crash_of(&self, pod: &DesiredPod, id: &str) -> Option<(String, String, Option<Mono>)> {
+        let owned = self.seen.get(id)?;
+        let RunState::Exited(exit) = &owned.state else { return None };
+        let name = owned.container_name()?;
+        Some((name.to_owned(), backoff::crash_key(pod.container(name)?.1), exit.seen))
     }
 
     /// It is gone, and what it joined may be able to go now.

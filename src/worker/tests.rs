@@ -1,7 +1,9 @@
 //! The pod machine against the in-memory engine, call by call. [`rig::Rig`] is the driver.
 
 mod adopt;
+mod all;
 mod bounds;
+mod cgroups;
 mod conflicts;
 mod crashes;
 mod deadline;

@@ -19,7 +19,7 @@ use super::mailbox::{Inbox, Slot};
 use super::needs;
 use super::output::{Output, Settings, Token};
 use super::pulls::Pulls;
-use crate::cgroup::Cgroups;
+use crate::cgroup::{self, Cgroups};
 use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
 use crate::network::files::NodeFiles;
@@ -27,11 +27,11 @@ use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
-use crate::recorder::PodEvent;
+use crate::recorder::{PodEvent, Words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::network::PodNetwork;
-use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Reply, labels};
+use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Refusal, Reply, labels};
 use crate::termination::files::Files;
 use crate::turn::Event;
 use crate::volumes::manager::{Hand, Volumes};
@@ -140,6 +140,9 @@ impl Worker {
         let told = Arc::clone(&mailbox);
         let volumes =
             Hand::new(&tools.volumes, Arc::new(move |report| told.put(|slot| slot.volumes(report))));
+        let told = Arc::clone(&mailbox);
+        let cgroups =
+            cgroup::Hand::new(&tools.cgroups, Arc::new(move |report| told.put(|slot| slot.cgroup(report))));
         let body = Body {
             key: key.clone(),
             machine,
@@ -150,8 +153,10 @@ impl Worker {
             read: Vec::new(),
             addresses: None,
             volumes,
+            cgroups,
             unbound: BTreeMap::new(),
             logs: ContainerLogs::new(),
+            unsent: BTreeMap::new(),
             refused: Vec::new(),
         };
         let thread = thread::Builder::new()
@@ -201,11 +206,14 @@ struct Body {
     /// The node's, for the machine.
     addresses: Option<Vec<String>>,
     volumes: Hand,
+    cgroups: cgroup::Hand,
     /// Creates that wait for parts of volumes.
     unbound: BTreeMap<u64, (String, Box<CreateBody>)>,
     /// Whose links were made.
     logs: ContainerLogs,
-    /// Creates that could not be sent.
+    /// Starts that must not be sent, and why.
+    unsent: BTreeMap<Token, String>,
+    /// Creates and starts that could not be sent.
     refused: Vec<(Token, DockerError)>,
 }
 
@@ -277,6 +285,10 @@ impl Body {
     /// False: the main loop is gone, and so is this worker's purpose.
     fn carry_out(&mut self, output: Output) -> bool {
         match output {
+            Output::Call(token, Call::Start { .. }) if self.unsent.contains_key(&token) => {
+                let why = self.unsent.remove(&token).unwrap_or_default();
+                self.refused.push((token, Refusal::not_sent(why)));
+            }
             Output::Call(token, call @ Call::Start { .. }) => match self.tools.gate.enter(&self.mailbox) {
                 Some(permit) => self.begin(token, &call, Some(permit)),
                 None => self.queued.push_back((token, call)),
@@ -300,7 +312,11 @@ impl Body {
             Output::Volumes(order) => self.volumes.order(order),
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
             Output::AskAddresses => self.addresses = Some(self.tools.files.addresses()),
-            Output::Hosts(hosts) => _ = self.tools.files.write_hosts(&hosts),
+            Output::Hosts(token, hosts) => {
+                if let Err(why) = self.tools.files.write_hosts(&hosts) {
+                    self.unsent.insert(token, why);
+                }
+            }
             Output::ForgetPod(uid) => self.tools.files.forget(&uid),
             Output::Network => PodNetwork::ensure_soon(&self.tools.network),
             Output::Pull(request) => self.tools.pulls.ask(request, Arc::clone(&self.mailbox)),
@@ -309,16 +325,8 @@ impl Body {
                 let mailbox = Arc::clone(&self.mailbox);
                 self.tools.prober.watch(&self.key, mailbox, watch);
             }
-            Output::Cgroup(pod) => {
-                if let Err(error) = self.tools.cgroups.ensure(&pod) {
-                    log::warn!("pod {}: its cgroup is not as it should be: {error}", self.key);
-                }
-            }
-            Output::DropCgroup(uid) => {
-                if let Err(error) = self.tools.cgroups.remove(&uid) {
-                    log::warn!("pod {}: its cgroup stays until the next start: {error}", self.key);
-                }
-            }
+            Output::Cgroup(pod) => self.cgroups.order(cgroup::Order::Ensure(pod)),
+            Output::DropCgroup(uid) => self.cgroups.order(cgroup::Order::Remove(uid)),
             Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
             Output::Logs(logs) => {
                 self.tools.logs.set(&self.key, &self.logs, &logs);
@@ -332,19 +340,20 @@ impl Body {
         true
     }
 
-    /// A container runs without it, too: a full disk must not keep it from that.
-    fn make_termination_file(&self, body: &mut CreateBody) {
-        let Some(file) = body.termination_file.take() else { return };
-        if let Err(error) = self.tools.termination.make(&file) {
-            let path = file.path(Path::new(&self.tools.settings.map.root_dir)).unwrap_or_default();
-            log::warn!(
-                "pod {}: container {}: its termination-log file {} cannot be made: {error}; it is made without",
-                self.key,
-                file.container,
-                path.display()
-            );
-            body.host_config.mounts.retain(|mount| Path::new(&mount.source) != path);
+    /// What a create needs on the node's disk, made just before it is sent; what the pod is to be told.
+    fn prepare(&self, body: &mut CreateBody) -> Result<Vec<Words>, DockerError> {
+        let root = Path::new(&self.tools.settings.map.root_dir);
+        needs::complete(body, root)?;
+        let told = self.tools.files.prepare(body).map_err(Refusal::not_sent)?;
+        // Last: what is not created leaves nothing.
+        if let Some(file) = body.termination_file.take() {
+            self.tools.termination.make(&file).map_err(|error| {
+                let path = file.path(root).unwrap_or_default();
+                let path = path.display();
+                Refusal::not_sent(format!("its termination-log file {path} cannot be made: {error}"))
+            })?;
         }
+        Ok(told)
     }
 
     /// What a create waited for is there, or cannot be had.
@@ -377,14 +386,12 @@ impl Body {
                 }
             }
         }
-        if let Err(error) = needs::complete(&mut body, Path::new(&self.tools.settings.map.root_dir)) {
-            self.refused.push((token, error));
-            return;
-        }
-        // Last: what is not created leaves nothing.
-        self.make_termination_file(&mut body);
         let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
-        for words in self.tools.files.prepare(&mut body) {
+        let told = match self.prepare(&mut body) {
+            Ok(told) => told,
+            Err(error) => return self.refused.push((token, error)),
+        };
+        for words in told {
             let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
             // Nobody listens: this thread ends with its next step.
             _ = self.tools.reports.send(Event::Happened(event));

@@ -361,7 +361,8 @@ fn listed(c: &ContainerSummary) -> String {
 
 fn told(d: &ContainerDetail) -> impl std::fmt::Debug {
     let times = (d.created.is_some(), d.started_at.is_some(), d.finished_at.is_some());
-    let more = (d.image.clone(), d.tty, d.network_mode.clone(), d.stop_signal.clone(), d.ips.len());
+    let more =
+        (d.image.clone(), d.tty, d.network_mode.clone(), d.stop_signal.clone(), d.ips.len(), d.networks);
     (d.name.clone(), d.state, d.exit_code, d.oom_killed, d.error.clone(), times, more)
 }
 
@@ -600,6 +601,7 @@ fn summary(c: &Value) -> ContainerSummary {
         state: DockerState::parse(&text(&c["State"])),
         status: text(&c["Status"]),
         created: c["Created"].as_i64().unwrap(),
+        ips: None,
     }
 }
 
@@ -625,6 +627,7 @@ fn detail(c: &Value) -> ContainerDetail {
         tty: c["Config"]["Tty"].as_bool().unwrap(),
         network_mode: text(&c["HostConfig"]["NetworkMode"]),
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
+        networks: c["NetworkSettings"]["Networks"].as_object().map(|all| all.len()),
         log_path: text(&c["LogPath"]),
         resources: podkeeper::runtime::Resources {
             cpu_shares: limit(&c["HostConfig"]["CpuShares"]),

@@ -4,7 +4,7 @@
 use super::*;
 use crate::cgroup::values::{Values, Version};
 
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -12,7 +12,7 @@ impl Drop for Scratch {
     }
 }
 
-fn scratch(name: &str, files: &[&str]) -> Scratch {
+pub(super) fn scratch(name: &str, files: &[&str]) -> Scratch {
     let dir = std::env::temp_dir().join(format!("podkeeper-cgroup-{name}-{}", std::process::id()));
     _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
@@ -25,11 +25,11 @@ fn scratch(name: &str, files: &[&str]) -> Scratch {
     Scratch(dir)
 }
 
-fn settings(memory: Option<i64>) -> Settings {
+pub(super) fn settings(memory: Option<i64>) -> Settings {
     Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory }
 }
 
-fn pod(uid: &str, qos: Qos, milli_cpu: i64) -> PodCgroup {
+pub(super) fn pod(uid: &str, qos: Qos, milli_cpu: i64) -> PodCgroup {
     let values = Values { cpu_shares: cpu_shares(milli_cpu), memory: Some(1 << 20), ..Values::default() };
     PodCgroup { uid: uid.to_owned(), qos, milli_cpu, values }
 }
@@ -57,15 +57,15 @@ fn version_2() {
     assert_eq!(text(&dir, "kubepods/cpu.weight"), "79");
     assert_eq!(text(&dir, "kubepods/memory.max"), "1073741824");
     assert_eq!(text(&dir, "kubepods/besteffort/cpu.weight"), "1");
-    all.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
-    all.ensure(&pod("b", Qos::Burstable, 500)).unwrap();
-    all.ensure(&pod("c", Qos::Guaranteed, 500)).unwrap();
+    all.ensure(&pod("a", Qos::Burstable, 1000)).1.unwrap();
+    all.ensure(&pod("b", Qos::Burstable, 500)).1.unwrap();
+    all.ensure(&pod("c", Qos::Guaranteed, 500)).1.unwrap();
     assert_eq!(text(&dir, "kubepods/burstable/poda/memory.max"), "1048576");
     assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.max"), "max 100000");
     assert_eq!(text(&dir, "kubepods/podc/pids.max"), "max");
     assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "59");
     // Again with other values: a resize.
-    all.ensure(&pod("a", Qos::Burstable, 2000)).unwrap();
+    all.ensure(&pod("a", Qos::Burstable, 2000)).1.unwrap();
     assert_eq!(text(&dir, "kubepods/burstable/poda/cpu.weight"), "79");
     assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "98");
     empty(&dir, "kubepods/burstable/poda");
@@ -97,7 +97,7 @@ fn version_1() {
     std::fs::create_dir_all(dir.0.join("hugetlb/kubepods/podx")).unwrap();
     std::fs::write(dir.0.join("hugetlb/kubepods/podx/hugetlb.2MB.limit_in_bytes"), "").unwrap();
     std::fs::write(dir.0.join("hugetlb/kubepods/podx/hugetlb.2MB.rsvd.limit_in_bytes"), "").unwrap();
-    all.ensure(&pod("x", Qos::Guaranteed, 1000)).unwrap();
+    all.ensure(&pod("x", Qos::Guaranteed, 1000)).1.unwrap();
     assert_eq!(text(&dir, "cpu,cpuacct/kubepods/podx/cpu.shares"), "1024");
     assert_eq!(text(&dir, "cpu/kubepods/podx/cpu.cfs_quota_us"), "-1");
     assert_eq!(text(&dir, "memory/kubepods/podx/memory.limit_in_bytes"), "1048576");
@@ -135,13 +135,13 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     };
     let (ours, theirs) = (of("/ours"), of("/theirs"));
     if !real_ones_can_be_made() {
-        assert!(ours.known().is_none(), "then there are none to sweep");
+        assert!(ours.ground().is_none(), "then there are none to sweep");
         return;
     }
-    assert!(ours.known().is_some());
-    ours.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
-    ours.ensure(&pod("b", Qos::Guaranteed, 100)).unwrap();
-    theirs.ensure(&pod("c", Qos::Burstable, 100)).unwrap();
+    assert!(ours.ground().is_some());
+    ours.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
+    ours.ensure(&pod("b", Qos::Guaranteed, 100)).1.unwrap();
+    theirs.ensure(&pod("c", Qos::Burstable, 100)).1.unwrap();
     // Who asked for them counts on them, also when the sweep was told before.
     ours.sweep(&BTreeSet::new());
     let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
@@ -169,18 +169,18 @@ fn kubepods_goes_with_the_last_pod() {
         all.decide("cgroupfs");
     }
     if !real_ones_can_be_made() {
-        assert!(ours.known().is_none() && !there());
+        assert!(ours.ground().is_none() && !there());
         return;
     }
-    assert!(ours.known().is_some() && !there(), "no pod yet");
-    ours.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
-    theirs.ensure(&pod("b", Qos::BestEffort, 0)).unwrap();
+    assert!(ours.ground().is_some() && !there(), "no pod yet");
+    ours.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
+    theirs.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
     ours.remove("a").unwrap();
     assert!(there() && tree.exists(&top.join("burstable")), "in use by another");
     theirs.remove("b").unwrap();
     assert!(!there());
     // Made anew as it was.
-    ours.ensure(&pod("a", Qos::Burstable, 1000)).unwrap();
+    ours.ensure(&pod("a", Qos::Burstable, 1000)).1.unwrap();
     let shares = |class: &str| {
         let (controller, file) = match tree.version {
             Version::V1 => ("cpu", "cpu.shares"),
@@ -199,9 +199,9 @@ fn kubepods_goes_with_the_last_pod() {
     assert!(there());
     ours.remove("a").unwrap();
     assert!(!there());
-    // What podkeeper has not made stays.
+    // What podkeeper has not made is not touched.
     tree.make(&top).unwrap();
-    ours.ensure(&pod("a", Qos::Guaranteed, 100)).unwrap();
+    ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
     ours.remove("a").unwrap();
     assert!(there());
     tree.remove(&PathBuf::from(&root)).unwrap();
@@ -215,7 +215,7 @@ fn what_cannot_be_made_is_done_without() {
         all.decide(driver);
         assert!(all.is_decided());
         assert_eq!(all.parents.get(), None);
-        all.ensure(&pod("a", Qos::Burstable, 100)).unwrap();
+        all.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
         all.remove("a").unwrap();
         all.sweep(&BTreeSet::new());
     };

@@ -150,12 +150,6 @@ fn restart_rules_table() {
     check("NotIn, matches", &pod(never, &not_in), &ended(9), start);
     check("NotIn, does not match", &pod(never, &not_in), &ended(0), "finish");
     check(
-        "action RestartAllContainers restarts this one",
-        &pod(never, &rule("RestartAllContainers", "In", "[42]")),
-        &ended(42),
-        start,
-    );
-    check(
         "unknown operator matches nothing",
         &pod(never, &rule("Restart", "Near", "[42]")),
         &ended(42),

@@ -32,6 +32,13 @@ fn sandbox_change_table() {
         "keep sandbox-0",
     );
     check(
+        "its network is gone, and the address may be another pod's",
+        &always,
+        "sandbox running no-ip lost; app running",
+        "new sandbox 1 | start app",
+    );
+    check("host network is never lost", &host, "sandbox running hostnet lost; app running", "keep sandbox-0");
+    check(
         "IP not known before it is inspected",
         &always,
         "sandbox running uninspected; app running",

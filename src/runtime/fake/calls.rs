@@ -325,6 +325,7 @@ impl State {
                 DockerState::Removing => "Removal In Progress".into(),
             },
             created: c.created.as_second(),
+            ips: (!self.dropped.contains(&Field::Ips)).then(|| c.address().into_iter().collect()),
         }
     }
 
@@ -347,7 +348,6 @@ impl State {
         let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
         let wall = |field: Field, at: Option<Now>| at.map(|at| at.wall).filter(|_| kept(field));
         let mode = &c.body.host_config.network_mode;
-        let ip = c.ip.map(|n| format!("172.17.{}.{}", n >> 8, n & 255));
         ContainerDetail {
             id: c.id.clone(),
             name: c.name.clone(),
@@ -364,7 +364,8 @@ impl State {
             stop_signal: c.body.stop_signal.clone().filter(|_| kept(Field::StopSignal)),
             tty: c.body.tty,
             network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
-            ips: ip.into_iter().filter(|_| kept(Field::Ips)).collect(),
+            ips: c.address().into_iter().filter(|_| kept(Field::Ips)).collect(),
+            networks: kept(Field::Ips).then(|| usize::from(c.is_on_a_network())),
             // No file stands behind it, so none is named: logs come through the API.
             log_path: String::new(),
             resources: c.body.host_config.resources(),

@@ -52,6 +52,19 @@ impl Container {
         mode.strip_prefix("container:")
     }
 
+    /// Its address, while it runs on a network of its own.
+    pub(super) fn address(&self) -> Option<String> {
+        self.ip.map(|n| format!("172.17.{}.{}", n >> 8, n & 255))
+    }
+
+    /// Who has joined another one's is on none; nor is who was taken off.
+    pub(super) fn is_on_a_network(&self) -> bool {
+        let mode = self.body.host_config.network_mode.as_str();
+        let own = matches!(mode, "" | "default" | "bridge");
+        let joined = Container::joined(mode).is_some();
+        !joined && !(own && self.ip.is_none() && self.state == DockerState::Running)
+    }
+
     /// Host addresses, ports and protocols it binds: only of exposed ports, and never without a network
     /// of its own, as Docker does.
     pub(super) fn ports(&self) -> Vec<(&str, &str, &str)> {
@@ -244,6 +257,13 @@ impl State {
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Container> {
         let at = self.position(key)?;
         self.containers.get_mut(at)
+    }
+
+    /// Takes a container off its network, as `docker network disconnect -f` does.
+    pub fn disconnect(&mut self, key: &str) {
+        if let Some(c) = self.get_mut(key) {
+            c.ip = None;
+        }
     }
 
     pub(super) fn position(&self, key: &str) -> Option<usize> {

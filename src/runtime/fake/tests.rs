@@ -789,6 +789,7 @@ fn k2062_fields_left_out_of_inspect() {
     (expected.created, expected.started_at, expected.stop_signal) = (None, None, None);
     (expected.image, expected.image_id, expected.network_mode) = Default::default();
     expected.ips.clear();
+    expected.networks = None;
     assert_eq!(s.inspect(&a).unwrap(), expected);
     s.state.drop_inspect_fields(&[]);
     assert_eq!(s.inspect(&a).unwrap(), full);

@@ -20,6 +20,7 @@ fn summary(name: &str, pairs: &[(&str, &str)]) -> ContainerSummary {
         state: DockerState::Running,
         status: "Up 5 minutes".into(),
         created: 1_700_000_000,
+        ips: None,
     }
 }
 
@@ -41,6 +42,7 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         tty: false,
         network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
+        networks: Some(1),
         log_path: String::new(),
         resources: Default::default(),
     }
@@ -78,7 +80,7 @@ fn what_is_mapped_is_read_back() {
         docker_name: "k8s_POD_web-n_shop_u-1_4".into(),
         key: key.clone(),
         uid: "u-1".into(),
-        role: Role::Sandbox { host_network: false, ips: vec!["172.17.0.2".into()] },
+        role: Role::Sandbox { host_network: false, ips: vec!["172.17.0.2".into()], link: Link::Up },
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
         image: "busybox:static".into(),
@@ -145,11 +147,14 @@ fn host_network_is_known_from_the_list() {
         let mut listed = summary(&name, &[]);
         listed.labels.clone_from(&body.labels);
         let role = from_summary(&listed, ROOT).unwrap().role;
-        assert_eq!(role, Role::Sandbox { host_network: expected, ips: Vec::new() });
+        assert_eq!(role, Role::Sandbox { host_network: expected, ips: Vec::new(), link: Link::Untold });
         // Whatever mode and address inspect tells: an engine may word them as it likes.
         let role = from_detail(&detail(&body.labels, &name), ROOT).unwrap().role;
-        let ips = if expected { vec![] } else { vec!["172.17.0.2".to_string()] };
-        assert_eq!(role, Role::Sandbox { host_network: expected, ips });
+        let (ips, link) = match expected {
+            true => (vec![], Link::Untold),
+            false => (vec!["172.17.0.2".to_string()], Link::Up),
+        };
+        assert_eq!(role, Role::Sandbox { host_network: expected, ips, link });
     };
     check(r#""hostNetwork":true,"#, true);
     check("", false);
@@ -157,7 +162,7 @@ fn host_network_is_known_from_the_list() {
     let mut bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_POD_p_default_u_0");
     bare.network_mode = "host".into();
     let role = from_detail(&bare, ROOT).unwrap().role;
-    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new() });
+    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Untold });
 }
 
 #[test]

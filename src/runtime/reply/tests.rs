@@ -64,6 +64,7 @@ fn an_inspect() {
         tty: true,
         network_mode: "default".into(),
         ips: vec!["172.17.0.2".into()],
+        networks: Some(1),
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
         resources: Default::default(),
     };
@@ -182,6 +183,7 @@ fn a_list() {
         state: DockerState::Running,
         status: "Up 5 minutes".into(),
         created: 7,
+        ips: None,
     };
     assert_eq!(got[0], expected);
     let states: Vec<_> = got.iter().map(|c| (c.id.as_str(), c.state)).skip(1).collect();

@@ -1,8 +1,12 @@
 //! Docker's list and events: nothing before the first list, hints to workers, and the safety net.
 
-use super::rig::{Rig, acts, key, pod};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use super::rig::{Rig, acts, container, key, pod};
 use crate::turn::{Event, RuntimeEvent};
-use crate::worker::Hint;
+use crate::worker::{Hint, Report};
 
 const SEEN: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
 
@@ -32,6 +36,26 @@ fn k94829_the_safety_net_wakes_only_workers_whose_idea_differs() {
         vec!["a/a-1/POD running", "a/a-1/app running", "a/a-1/app#1 running", "b/b-1/POD running"],
     ] {
         assert_eq!(rig.list(&differing), ["hint a All"], "{differing:?}");
+    }
+}
+
+#[test]
+fn a_sandbox_without_the_address_that_its_pod_tells_is_looked_at() {
+    let mut rig = Rig::listed();
+    let a = pod("a");
+    rig.want(&[Arc::clone(&a)]);
+    rig.seen("a", &SEEN);
+    let told = PodStatus { pod_ip: Some("10.0.0.1".to_owned()), ..PodStatus::default() };
+    rig.report("a", Report::Status { status: Arc::new(told), pod: a, terminating: false });
+    let mut list = |ips: Option<&[&str]>| {
+        let mut all = SEEN.map(container);
+        all[0].ips = ips.map(|ips| ips.iter().map(|ip| (*ip).to_owned()).collect());
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all.to_vec(), version: None }))
+    };
+    assert_eq!(list(Some(&["10.0.0.1"])), [""; 0]);
+    assert_eq!(list(None), [""; 0], "an engine that leaves it out");
+    for lost in [&[][..], &["10.0.0.2"]] {
+        assert_eq!(list(Some(lost)), ["hint a Changed(\"a-a-1-POD-0\")"]);
     }
 }
 

@@ -111,6 +111,7 @@ pub(super) fn container(words: &str) -> ContainerSummary {
         state: DockerState::parse(state),
         status: String::new(),
         created: 0,
+        ips: None,
     }
 }
 

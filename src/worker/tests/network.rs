@@ -2,10 +2,11 @@
 //! were added by hand.
 
 use super::rig::{Hurt, Rig, app, pod, pod_with, refusal, s, stop};
+use crate::runtime::fake::Field;
 use crate::runtime::map::LogLimits;
 use crate::runtime::map::ephemeral::{Ephemeral, Shares, body};
 use crate::runtime::{Call, RefusalKind, Reply};
-use crate::worker::Wish;
+use crate::worker::{Hint, Wish};
 
 fn env(rig: &Rig, container: &str) -> Vec<String> {
     rig.engine.get(&rig.id(container)).unwrap().body.env.clone()
@@ -25,6 +26,64 @@ fn a_container_that_tells_the_pods_address_is_made_when_it_is_known() {
     assert!(at("inspect POD#0") < at("create app#0"), "{calls:?}");
     let ip = rig.last_status().pod_ip.unwrap();
     assert_eq!(env(&rig, "app#0"), [format!("A={ip}")]);
+}
+
+#[test]
+fn a_sandbox_that_lost_its_network_is_made_anew() {
+    let mut rig = Rig::up(&app());
+    let sandbox = rig.id("POD#0");
+    rig.engine.disconnect(&sandbox);
+    rig.hint(Hint::Changed(sandbox));
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#1", "app#1"].map(String::from).into());
+    assert!(rig.last_status().pod_ip.is_some());
+    // The daemon after the one that saw the address.
+    let mut rig = Rig::up(&app());
+    let sandbox = rig.id("POD#0");
+    rig.engine.disconnect(&sandbox);
+    let mut rig = rig.reborn();
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#1", "app#1"].map(String::from).into());
+    // The host's cannot be lost.
+    let mut rig = Rig::up(&pod("{hostNetwork: true, containers: [{name: app}]}"));
+    let sandbox = rig.id("POD#0");
+    rig.engine.disconnect(&sandbox);
+    rig.hint(Hint::Changed(sandbox));
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0", "app#0"].map(String::from).into());
+}
+
+#[test]
+fn k2062_an_engine_that_tells_no_network_is_no_reason_for_another_sandbox() {
+    let mut rig = Rig::fresh();
+    rig.engine.drop_inspect_fields(&[Field::Ips]);
+    rig.run(&app());
+    rig.pass(s(5));
+    let sandbox = rig.id("POD#0");
+    rig.hint(Hint::Changed(sandbox));
+    rig.pass(s(60));
+    let mut rig = rig.reborn();
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0", "app#0"].map(String::from).into());
+}
+
+#[test]
+fn a_container_does_not_start_beside_a_hosts_file_that_is_wrong() {
+    let mut rig = Rig::fresh();
+    rig.disk_full = Some("/pods/uid-1/etc-hosts cannot be written: No space left on device".to_owned());
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0"].map(String::from).into());
+    assert_eq!(rig.waits("app"), format!("CreateContainerConfigError: {}", rig.disk_full.as_ref().unwrap()));
+    let line = "Failed: Error: /pods/uid-1/etc-hosts cannot be written: No space left on device";
+    assert!(rig.logged(log::Level::Warn).iter().any(|l| l.contains(line)), "{:?}", rig.log);
+    // Made once, and started once there is room.
+    rig.disk_full = None;
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(rig.take_acts().iter().filter(|call| call.starts_with("create app")).count(), 1);
 }
 
 #[test]

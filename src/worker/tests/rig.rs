@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use crate::cgroup;
 use crate::clock::{Boot, Mono, Now, Timestamp};
 use crate::network::hosts::HostsFile;
 use crate::object::Objects;
@@ -70,6 +71,10 @@ pub(super) struct Rig {
     pub(super) watched: Vec<(Mono, Watch)>,
     /// Every set of logs that was told.
     pub(super) logs: Vec<ContainerLogs>,
+    /// What becomes of a cgroup that is asked for.
+    pub(super) cgroup_answer: Result<(), String>,
+    /// Its orders are not answered.
+    pub(super) cgroup_hangs: bool,
     /// Every cgroup that was told, and each UID whose cgroup was dropped.
     pub(super) cgroups: Vec<Result<crate::cgroup::PodCgroup, String>>,
     pub(super) reports: Vec<Report>,
@@ -85,6 +90,8 @@ pub(super) struct Rig {
     pub(super) forgotten: Vec<String>,
     /// The node's addresses.
     pub(super) addresses: Vec<String>,
+    /// No hosts file can be written, for this reason.
+    pub(super) disk_full: Option<String>,
     /// Every hosts file that was asked for.
     pub(super) hosts: Vec<HostsFile>,
     /// UIDs whose files are of no more use.
@@ -209,6 +216,8 @@ impl Rig {
             ring: Ring::default(),
             watched: Vec::new(),
             logs: Vec::new(),
+            cgroup_answer: Ok(()),
+            cgroup_hangs: false,
             cgroups: Vec::new(),
             reports: Vec::new(),
             last_words: BTreeMap::new(),
@@ -217,6 +226,7 @@ impl Rig {
             busy: Ok(()),
             forgotten: Vec::new(),
             addresses: vec!["192.0.2.2".into()],
+            disk_full: None,
             hosts: Vec::new(),
             files_forgotten: Vec::new(),
             networks_asked: 0,
@@ -438,6 +448,13 @@ impl Rig {
         }
     }
 
+    fn cgroup_told(&mut self, report: cgroup::Report) {
+        if !self.cgroup_hangs {
+            self.slot.cgroup(report);
+            self.later(Duration::ZERO, Coming::Read);
+        }
+    }
+
     /// The worker's turn: as its thread does.
     pub(super) fn step(&mut self) {
         let now = self.now();
@@ -445,8 +462,13 @@ impl Rig {
         self.machine.read(inbox, &now);
         let step = self.machine.step(&now);
         self.wake = step.wake;
+        let mut unsent = BTreeSet::new();
         for output in step.out {
             match output {
+                Output::Call(token, Call::Start { .. }) if unsent.contains(&token) => {
+                    let why = self.disk_full.clone().unwrap_or_default();
+                    self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
+                }
                 Output::Call(token, call) => {
                     let words = self.words(&call);
                     match &call {
@@ -479,7 +501,8 @@ impl Rig {
                     self.machine.addresses(self.addresses.clone());
                     self.later(Duration::ZERO, Coming::Read);
                 }
-                Output::Hosts(hosts) => self.hosts.push(hosts),
+                Output::Hosts(_, hosts) if self.disk_full.is_none() => self.hosts.push(hosts),
+                Output::Hosts(token, _) => _ = unsent.insert(token),
                 Output::ForgetPod(uid) => self.files_forgotten.push(uid),
                 Output::Network => self.networks_asked += 1,
                 Output::Volumes(order) => {
@@ -493,8 +516,15 @@ impl Rig {
                     self.later(MS, Coming::Volumes(told));
                 }
                 Output::Logs(logs) => self.logs.push(logs),
-                Output::Cgroup(pod) => self.cgroups.push(Ok(*pod)),
-                Output::DropCgroup(uid) => self.cgroups.push(Err(uid)),
+                Output::Cgroup(pod) => {
+                    self.cgroups.push(Ok((*pod).clone()));
+                    let result = self.cgroup_answer.clone();
+                    self.cgroup_told(cgroup::Report::Ensured { pod, moved: None, result });
+                }
+                Output::DropCgroup(uid) => {
+                    self.cgroups.push(Err(uid.clone()));
+                    self.cgroup_told(cgroup::Report::Removed { uid, result: Ok(()) });
+                }
                 Output::Watch(watch) => self.watched.push((self.now, watch)),
                 Output::Event(event) => {
                     let level = event.weight.level();

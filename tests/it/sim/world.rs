@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use podkeeper::cgroup::{Driver, Naming, Parents};
+use podkeeper::cgroup::{self, Driver, Naming, Parents};
 use podkeeper::clock::{Boot, Mono, Now, Timestamp};
 use podkeeper::config::{Config, Endpoint};
 use podkeeper::drain::Drain;
@@ -485,7 +485,7 @@ impl World {
                     }
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
-                Output::ForgetMessage(_) | Output::Hosts(_) | Output::ForgetPod(_) | Output::Network => {}
+                Output::ForgetMessage(_) | Output::Hosts(..) | Output::ForgetPod(_) | Output::Network => {}
                 Output::AskAddresses => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
                     if let Some(worker) = worker {
@@ -497,17 +497,26 @@ impl World {
                 Output::Cgroup(pod) => {
                     self.note(|| format!("cgroup {}", pod.uid));
                     self.used_cgroups.insert(pod.uid.clone());
-                    self.cgroups.insert(pod.uid);
+                    self.cgroups.insert(pod.uid.clone());
+                    self.cgroup_told(key, cgroup::Report::Ensured { pod, moved: None, result: Ok(()) });
                 }
                 Output::DropCgroup(uid) => {
                     self.note(|| format!("cgroup {uid} is removed"));
                     self.used_cgroups.remove(&uid);
                     self.cgroups.remove(&uid);
+                    self.cgroup_told(key, cgroup::Report::Removed { uid, result: Ok(()) });
                 }
                 Output::Report(report) => self.event(Event::Worker { key: key.clone(), report }),
                 Output::Log(level, line) => self.log(level, &line),
             }
         }
+    }
+
+    fn cgroup_told(&mut self, key: &PodKey, report: cgroup::Report) {
+        if let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key)) {
+            worker.slot.cgroup(report);
+        }
+        self.later(Duration::ZERO, Job::Read { generation: self.generation, key: key.clone() });
     }
 
     /// It takes its time, and begins at once: a daemon may die in the middle.

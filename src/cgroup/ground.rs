@@ -1,0 +1,213 @@
+//! One `kubepods` and what is below it: made, filled, marked and taken away, by podkeeper or by systemd.
+//!
+//! Never here: a lock, or a memory of pods. Every operation may be slow for as long as `systemctl` may be.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::Naming;
+use super::node::Settings;
+use super::slices::Slices;
+use super::tree::Tree;
+use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
+use crate::limits;
+use crate::qos::Qos;
+use crate::runtime::resources::cpu_shares;
+
+/// All classes, the topmost first.
+const CLASSES: [Qos; 3] = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
+
+/// Who makes and removes cgroups here.
+#[derive(Debug, Clone)]
+pub(super) enum Keeper {
+    /// podkeeper and Docker, as directories.
+    Files,
+    /// systemd.
+    Slices(Slices),
+}
+
+/// Where cgroups of pods are.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub(super) tree: Tree,
+    pub(super) keeper: Keeper,
+    pub(super) naming: Naming,
+    /// `kubepods` was not there when it was asked for: systemd makes it, with the first container, for us.
+    expected: AtomicBool,
+}
+
+impl Ground {
+    pub(super) fn new(tree: Tree, keeper: Keeper, naming: Naming) -> Ground {
+        Ground { tree, keeper, naming, expected: AtomicBool::new(false) }
+    }
+
+    /// The same machine, below another root.
+    pub(super) fn at(&self, naming: Naming) -> Ground {
+        Ground::new(self.tree.clone(), self.keeper.clone(), naming)
+    }
+
+    fn classes(&self) -> [PathBuf; 2] {
+        [Qos::BestEffort, Qos::Burstable].map(|class| self.naming.class(class))
+    }
+
+    /// Makes `kubepods` and the classes, as far as they are not there.
+    ///
+    /// # Errors
+    /// The kernel's, or systemd's. Once systemd has not answered it is not asked for the rest.
+    pub(super) fn prepare(&self, settings: &Settings) -> io::Result<()> {
+        let (tree, top) = (&self.tree, self.naming.top());
+        let shares = cpu_shares(settings.milli_cpu);
+        match &self.keeper {
+            Keeper::Files => {
+                let fresh = !tree.exists(&top);
+                tree.make(&top)?;
+                if fresh {
+                    tree.mark(&top);
+                }
+                let mut files = vec![weight_file(tree.version, shares)];
+                files.extend(settings.memory.map(|memory| memory_file(tree.version, memory)));
+                if let Err(error) = tree.write(&top, &files) {
+                    log::warn!("Failed to update Node Allocatable Limits: {error}");
+                }
+                for class in self.classes() {
+                    let fresh = !tree.exists(&class);
+                    tree.make(&class)?;
+                    if fresh {
+                        tree.write(&class, &[weight_file(tree.version, cpu_shares(0))])?;
+                    }
+                }
+            }
+            Keeper::Slices(slices) => {
+                let memory = memory_property(tree.version, settings.memory);
+                let top = Naming::unit(&top);
+                match slices.set(&top, &[weight_property(tree.version, shares), memory]) {
+                    Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+                    Err(error) => log::warn!("Failed to update Node Allocatable Limits: {error}"),
+                    Ok(()) => {}
+                }
+                for class in self.classes().map(|class| Naming::unit(&class)) {
+                    if !slices.is_told(&class) {
+                        slices.set(&class, &[weight_property(tree.version, cpu_shares(0))])?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The classes are there, as far as podkeeper is to make them.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.tree.exists(&self.naming.class(Qos::BestEffort))
+    }
+
+    /// Removes `kubepods` and the classes if nothing is in them and they are a podkeeper's. Whether they are
+    /// gone.
+    pub(super) fn leave(&self) -> bool {
+        let (tree, top, classes) = (&self.tree, self.naming.top(), self.classes());
+        match &self.keeper {
+            Keeper::Files => tree.leave(&top, &classes),
+            Keeper::Slices(slices) => {
+                let top_unit = Naming::unit(&top);
+                let ours = slices.is_told(&top_unit) && tree.is_idle(&top, &classes);
+                let units = classes.iter().map(|class| Naming::unit(class)).chain([top_unit]);
+                // Docker makes a slice's cgroup in every hierarchy, systemd removes it from those it uses.
+                let gone = ours && slices.stop(&units.collect::<Vec<_>>()).is_ok();
+                if gone {
+                    tree.trim(&top, &classes);
+                }
+                gone
+            }
+        }
+    }
+
+    /// Writes what a pod's cgroup must be like.
+    ///
+    /// # Errors
+    /// The kernel's, or systemd's.
+    pub(super) fn fill(&self, pod: &PodCgroup) -> io::Result<()> {
+        let (tree, path) = (&self.tree, self.naming.pod(pod.qos, &pod.uid));
+        let files = pod.values.files(tree.version, &tree.huge_pages(&path));
+        match &self.keeper {
+            Keeper::Files => tree.write(&path, &files),
+            Keeper::Slices(slices) => {
+                slices.set(&Naming::unit(&path), &pod.values.properties(tree.version))?;
+                let rest: Vec<Entry> =
+                    files.into_iter().filter(|(controller, ..)| *controller == "hugetlb").collect();
+                tree.write(&path, &rest)
+            }
+        }
+    }
+
+    /// Tells what all burstable pods together weigh, in shares.
+    pub(super) fn weigh(&self, shares: i64) {
+        let (version, class) = (self.tree.version, self.naming.class(Qos::Burstable));
+        let told = match &self.keeper {
+            Keeper::Files => self.tree.write(&class, &[weight_file(version, shares)]),
+            Keeper::Slices(slices) => slices.set(&Naming::unit(&class), &[weight_property(version, shares)]),
+        };
+        if let Err(error) = told {
+            log::warn!("the weight of burstable pods stays: {error}");
+        }
+    }
+
+    /// Removes the cgroup of this UID, in whichever class it is, with all in it.
+    ///
+    /// # Errors
+    /// Something in it cannot be killed, or systemd does not answer.
+    pub(super) fn remove_pod(&self, uid: &str) -> io::Result<()> {
+        self.take_down(&CLASSES.map(|qos| self.naming.pod(qos, uid)))
+    }
+
+    fn take_down(&self, paths: &[PathBuf]) -> io::Result<()> {
+        let mut stopped = Ok(());
+        if let Keeper::Slices(slices) = &self.keeper {
+            let units = paths.iter().filter_map(|path| {
+                let unit = Naming::unit(path);
+                (self.tree.exists(path) || slices.is_told(&unit)).then_some(unit)
+            });
+            stopped = slices.stop(&units.collect::<Vec<_>>());
+        }
+        // Also what systemd may have left.
+        paths.iter().try_for_each(|path| self.tree.remove(path)).and(stopped)
+    }
+
+    /// UIDs, as cgroups are named, of pods with a cgroup here that bears this podkeeper's mark.
+    pub(super) fn ours(&self) -> Vec<String> {
+        let names = CLASSES.into_iter().flat_map(|qos| self.tree.ours(&self.naming.class(qos)));
+        names.filter_map(|name| self.naming.uid(&name).map(str::to_owned)).collect()
+    }
+
+    /// This `kubepods` is somebody else's: a kubelet's, which kills what it finds in it and does not know.
+    /// What podkeepers made bears a mark, or everything in it does; where nothing can be marked, nobody is
+    /// suspected.
+    pub(super) fn is_foreign(&self) -> bool {
+        let (tree, top) = (&self.tree, self.naming.top());
+        if !tree.exists(&top) {
+            self.expected.store(true, Ordering::Relaxed);
+            return false;
+        }
+        if tree.is_marked(&top) {
+            return false;
+        }
+        if matches!(self.keeper, Keeper::Slices(_)) && self.expected.load(Ordering::Relaxed) {
+            tree.mark(&top);
+            return false;
+        }
+        let (mut marked, mut others) = (0, 0);
+        for qos in CLASSES {
+            let class = self.naming.class(qos);
+            for name in tree.below(&class).into_iter().filter(|name| self.naming.uid(name).is_some()) {
+                let count = if tree.is_marked(&class.join(name)) { &mut marked } else { &mut others };
+                *count += 1;
+            }
+        }
+        if (marked > 0 && others == 0) || !tree.can_mark(&top) {
+            return false;
+        }
+        // Another podkeeper may be between making it and marking it.
+        thread::sleep(limits::CGROUP_MARK);
+        tree.exists(&top) && !tree.is_marked(&top)
+    }
+}

@@ -1,0 +1,169 @@
+//! Who else is at work on cgroups: a kubelet in the same `kubepods`, a daemon with other flags, a systemd that
+//! does not answer.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::tests::{Scratch, pod, scratch, settings};
+use super::*;
+use crate::cgroup::{Hand, Order, Report};
+
+/// A `systemctl` that does what this script says.
+fn slices(dir: &Scratch, script: &str) -> Keeper {
+    let program = dir.0.join("systemctl");
+    std::fs::write(&program, format!("#!/bin/sh\ncd {}\n{script}\n", dir.0.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    Keeper::Slices(Slices::of(dir.0.join("control"), program))
+}
+
+fn hand(all: &Cgroups) -> (Hand, Receiver<Report>) {
+    let (out, told) = channel();
+    let out = Mutex::new(out);
+    let hand = Hand::new(all, Arc::new(move |report| drop(out.lock().unwrap().send(report))));
+    (hand, told)
+}
+
+/// Far longer than the work takes, and shorter than a `systemctl` is waited for.
+const SOON: Duration = Duration::from_secs(8);
+
+#[test]
+fn a_systemctl_that_hangs_holds_up_one_pod() {
+    // At each step at which the first pod may hang: above its own slice, at it, and at what all weigh.
+    for (case, hangs) in [
+        ("top", "*set-property*kubepods.slice*"),
+        ("own", "*set-property*poda.slice*"),
+        ("weight", "*set-property*kubepods-burstable.slice*"),
+    ] {
+        let dir = scratch(&format!("hang-{case}"), &["cgroup.controllers"]);
+        let script = format!("case \"$*\" in {hangs}) mkdir hung 2>/dev/null && exec sleep 9;; esac; :");
+        let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+        all.decide_on(Ok((Driver::Systemd, slices(&dir, &script))));
+        let ((a, told_a), (b, told_b)) = (hand(&all), hand(&all));
+        a.order(Order::Ensure(Box::new(pod("a", Qos::Burstable, 100))));
+        while !dir.0.join("hung").exists() {
+            std::thread::yield_now();
+        }
+        b.order(Order::Ensure(Box::new(pod("b", Qos::Burstable, 100))));
+        let report = told_b.recv_timeout(SOON).unwrap_or_else(|_| panic!("{case}: b waits for a"));
+        assert!(matches!(report, Report::Ensured { result: Ok(()), .. }), "{case}: {report:?}");
+        b.order(Order::Remove("b".to_owned()));
+        let report = told_b.recv_timeout(SOON).unwrap_or_else(|_| panic!("{case}: b waits for a"));
+        assert_eq!(report, Report::Removed { uid: "b".to_owned(), result: Ok(()) }, "{case}");
+        assert!(told_a.try_recv().is_err(), "{case}: it hangs still");
+    }
+}
+
+#[test]
+fn a_sweep_that_hangs_holds_up_the_pod_that_it_sweeps() {
+    let all = Cgroups::new(settings(None), PathBuf::from("/none"), "/root".to_owned());
+    let claim = all.shared.claim_unused("a").unwrap();
+    assert!(all.shared.claim_unused("a").is_none());
+    drop(all.shared.claim("b"));
+    drop(claim);
+    drop(all.shared.claim("a"));
+    all.shared.lock().used.insert("a".to_owned(), None);
+    assert!(all.shared.claim_unused("a").is_none(), "a worker counts on it");
+}
+
+/// In the kernel's own file system, for marks; `None` where nobody may make cgroups.
+fn real(name: &str) -> Option<(String, Tree, impl Fn(&str) -> Cgroups)> {
+    let root = format!("podkeeper-test-{name}-{}", std::process::id());
+    let tree = Tree::open(MOUNT.into(), "/ours".to_owned());
+    let made = tree.make(&PathBuf::from(&root)).is_ok() && tree.can_mark(&PathBuf::from(&root));
+    let of = |root: &str| {
+        let settings = Settings { root: root.to_owned(), ..settings(None) };
+        let all = Cgroups::new(settings, MOUNT.into(), "/ours".to_owned());
+        all.decide("cgroupfs");
+        all
+    };
+    made.then_some((root, tree, of))
+}
+
+fn top_of(all: &Cgroups) -> String {
+    all.parents.get().unwrap().top().display().to_string()
+}
+
+#[test]
+fn a_kubepods_of_somebody_else_is_left_alone() {
+    let Some((root, tree, of)) = real("foreign") else { return };
+    // A kubelet without any pod yet.
+    tree.make(&PathBuf::from(format!("{root}/kubepods/burstable"))).unwrap();
+    let ours = of(&root);
+    assert_eq!(top_of(&ours), format!("{root}/podkeeper/kubepods"));
+    let (moved, done) = ours.ensure(&pod("a", Qos::Burstable, 100));
+    done.unwrap();
+    assert_eq!(moved, None, "said at the start");
+    assert!(tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods/burstable/poda"))));
+    // The next daemon goes to the same place.
+    assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
+    ours.remove("a").unwrap();
+    assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
+    assert!(tree.exists(&PathBuf::from(format!("{root}/kubepods/burstable"))), "not ours to remove");
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+#[test]
+fn what_an_earlier_version_made_without_a_mark_is_no_stranger() {
+    let Some((root, tree, of)) = real("earlier") else { return };
+    let pod_of_ours = PathBuf::from(format!("{root}/kubepods/poda"));
+    tree.make(&pod_of_ours).unwrap();
+    assert!(tree.mark(&pod_of_ours));
+    assert_eq!(top_of(&of(&root)), format!("{root}/kubepods"));
+    tree.make(&PathBuf::from(format!("{root}/kubepods/burstable/podb"))).unwrap();
+    assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"), "a kubelet's pod is among them");
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+#[test]
+fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
+    let Some((root, tree, of)) = real("robbed") else { return };
+    let ours = of(&root);
+    for uid in ["a", "b"] {
+        ours.ensure(&pod(uid, Qos::Guaranteed, 100)).1.unwrap();
+        // Again, as for another sandbox: nobody has touched it.
+        assert_eq!(ours.ensure(&pod(uid, Qos::Guaranteed, 100)).0, None);
+    }
+    // A kubelet kills what it does not know, and Docker makes it anew.
+    for uid in ["a", "b"] {
+        let path = PathBuf::from(format!("{root}/kubepods/pod{uid}"));
+        tree.remove(&path).unwrap();
+        tree.make(&path).unwrap();
+    }
+    let (moved, done) = ours.ensure(&pod("a", Qos::Guaranteed, 100));
+    done.unwrap();
+    let words = moved.expect("it is told");
+    assert!(words.contains(&format!("/{root}/kubepods is somebody else's")), "{words}");
+    assert_eq!(top_of(&ours), format!("{root}/podkeeper/kubepods"));
+    let (moved, done) = ours.ensure(&pod("b", Qos::Guaranteed, 100));
+    done.unwrap();
+    assert_eq!(moved, None, "told once");
+    for uid in ["a", "b"] {
+        assert!(tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods/pod{uid}"))));
+        ours.remove(uid).unwrap();
+    }
+    assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
+    tree.remove(&PathBuf::from(root)).unwrap();
+}
+
+#[test]
+fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
+    let Some((root, tree, of)) = real("flag") else { return };
+    let exists = |path: &str| tree.exists(&PathBuf::from(format!("{root}/{path}")));
+    let old = of(&format!("/{root}/old"));
+    old.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
+    old.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
+    // The next daemon, told otherwise; of `b` a container is left.
+    let new = of(&format!("/{root}/new"));
+    new.ensure(&pod("c", Qos::Guaranteed, 100)).1.unwrap();
+    new.sweep(&BTreeSet::from(["b".to_owned()]));
+    assert!(!exists("old/kubepods/burstable/poda") && exists("old/kubepods/besteffort/podb"));
+    // Its container is made anew elsewhere, and then it ends.
+    new.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
+    new.remove("b").unwrap();
+    assert!(!exists("old/kubepods/besteffort/podb") && exists("new/kubepods/podc"));
+    new.remove("c").unwrap();
+    assert!(!exists("old/kubepods") && !exists("new/kubepods"));
+    tree.remove(&PathBuf::from(root)).unwrap();
+}

@@ -1,0 +1,62 @@
+//! `RestartAllContainers` (upstream `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, KEP-5532): a container whose
+//! exit hits such a rule has the whole pod start over, in the same sandbox, init containers first. Everything is
+//! killed and removed, who triggered it last: as long as it is there, it says what is under way, to the daemon
+//! after this one too.
+
+use crate::plan::restart::{could_restart_all, exit_code, restarts_all};
+use crate::plan::{Kill, KillReason, Observed, Owned, RunState};
+use crate::pod::{ContainerKind, DesiredPod};
+
+/// What is left to do before the pod begins anew.
+#[derive(Debug, Default)]
+pub(super) struct StartOver {
+    /// What runs.
+    pub(super) kill: Vec<Kill>,
+    /// What is dead, by id.
+    pub(super) remove: Vec<String>,
+}
+
+/// The containers by whose end the pod starts over; none: it goes on as it is.
+#[must_use]
+pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> {
+    if pod.metadata.deletion_timestamp.is_some() || !could_restart_all(pod) {
+        return Vec::new();
+    }
+    let newest = |kind: ContainerKind, name: &str| {
+        observed.newest(&pod.uid, name).filter(|newest| newest.is_kind(kind))
+    };
+    let hits = pod.containers().filter_map(|(kind, container)| {
+        let ended = newest(kind, &container.name)?;
+        // How one ended that Docker is taking away nobody knows.
+        let RunState::Exited(exit) = &ended.state else { return None };
+        (!exit.cannot_run && restarts_all(container, exit.code)).then_some(ended)
+    });
+    hits.collect()
+}
+
+/// `None`: nothing has asked for it.
+pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartOver> {
+    let triggers = triggers(pod, observed);
+    if triggers.is_empty() {
+        return None;
+    }
+    let mut over = StartOver::default();
+    let all = observed.all.iter().filter(|c| c.uid == pod.uid && !c.is_kind(ContainerKind::Ephemeral));
+    let victims = all.filter(|c| c.container_name().is_some() && !triggers.iter().any(|t| t.id == c.id));
+    let mut left = false;
+    for victim in victims {
+        left = true;
+        let name = victim.container_name().unwrap_or_default().to_owned();
+        if victim.state.is_running() {
+            let message = format!("Container {name} will be restarted with all containers of its pod");
+            over.kill.push(Kill { id: victim.id.clone(), name, message, reason: KillReason::StartOver });
+        } else if victim.state == RunState::Created || exit_code(&victim.state).is_some() {
+            over.remove.push(victim.id.clone());
+        }
+    }
+    if !left {
+        over.remove.extend(triggers.iter().map(|trigger| trigger.id.clone()));
+    }
+    over.remove.sort_unstable();
+    Some(over)
+}
