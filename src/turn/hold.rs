@@ -9,6 +9,7 @@ use super::due::Due;
 use super::{Entry, Turn};
 use crate::after::{self, After, Dependency, Standing, Verdict};
 use crate::clock::{Mono, Now};
+use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 use crate::source::{Problem, Severity};
 use crate::status;
@@ -67,12 +68,7 @@ impl Turn {
     }
 
     fn run_after(&mut self, pod: Arc<DesiredPod>, after: &After, now: &Now) {
-        let held = self.entries.get(&pod.key).and_then(|e| e.held.as_ref());
-        let since = match held {
-            Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
-            _ => now.mono,
-        };
-        match after::decide(after, |dependency| self.standing(dependency), since, now.mono) {
+        match self.judge(&pod, after, now) {
             Verdict::Start => self.run(pod),
             Verdict::StartAnyway(missing) => {
                 let line = format!(
@@ -83,13 +79,33 @@ impl Turn {
                 self.log(log::Level::Warn, line);
                 self.run(pod);
             }
-            Verdict::Wait { message, until } => {
-                self.due.replace(until, Due::After(pod.key.clone()));
-                let message =
-                    format!("Waits for {message}; starts anyway after {} s.", after.timeout.as_secs());
-                self.hold(pod, Why::After(since), WAITS, &message, now);
-            }
+            Verdict::Wait { message, until } => self.wait(pod, after, &message, until, now),
         }
+    }
+
+    fn judge(&mut self, pod: &DesiredPod, after: &After, now: &Now) -> Verdict {
+        #[cfg(test)]
+        {
+            self.judged += 1;
+        }
+        let since = self.waits_since(pod, now);
+        after::decide(after, |dependency| self.standing(dependency), since, now.mono)
+    }
+
+    /// Since when it waits: for the first time now, unless this version waits already.
+    fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
+        let held = self.entries.get(&pod.key).and_then(|e| e.held.as_ref());
+        match held {
+            Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
+            _ => now.mono,
+        }
+    }
+
+    fn wait(&mut self, pod: Arc<DesiredPod>, after: &After, missing: &str, until: Mono, now: &Now) {
+        let since = self.waits_since(&pod, now);
+        self.due.replace(until, Due::After(pod.key.clone()));
+        let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
+        self.hold(pod, Why::After(since), WAITS, &message, now);
     }
 
     fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, reason: &str, message: &str, now: &Now) {
@@ -118,23 +134,55 @@ impl Turn {
             // Told of the node, once.
             Why::Drained => None,
         };
-        entry.held = Some(Held { pod, status: Arc::new(status), why });
+        let new = Held { pod: Arc::clone(&pod), status: Arc::new(status), why };
+        let old = entry.held.replace(new);
+        if let Some(old) = old {
+            self.waiting.remove(&old.pod, &self.config.node_name);
+        }
+        if matches!(why, Why::After(_)) {
+            self.waiting.add(&pod, &self.config.node_name);
+        }
+        self.cycles_due = true;
         self.changed = true;
         if let Some((level, line)) = line.filter(|_| !known) {
             self.log(level, line);
         }
     }
 
-    /// Something may be as those that wait wish it.
-    pub(super) fn release(&mut self, now: &Now) {
+    /// Something may be as those wish it that wait for these; and those that would have closed a cycle may not
+    /// any more.
+    pub(super) fn release(&mut self, changed: &[PodKey], now: &Now) {
         if !self.listed || self.draining.is_some() {
             return;
         }
-        let held = self.entries.values().filter_map(|e| e.held.as_ref());
-        let held: Vec<Arc<DesiredPod>> = held.map(|h| Arc::clone(&h.pod)).collect();
-        if !held.is_empty() {
-            self.additions(held, now);
+        let waiters = order::set(changed.iter().flat_map(|key| self.waiting.on(key)).cloned());
+        let mut ready = Vec::new();
+        for key in waiters {
+            let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+            let Some(pod) = held.map(|held| Arc::clone(&held.pod)) else { continue };
+            let Some(after) = after::of(&pod) else { continue };
+            match self.judge(&pod, &after, now) {
+                Verdict::Wait { message, until } => self.wait(pod, &after, &message, until, now),
+                Verdict::Start | Verdict::StartAnyway(_) => ready.push(pod),
+            }
         }
+        if std::mem::take(&mut self.cycles_due) {
+            let held = self.entries.values().filter_map(|e| e.held.as_ref());
+            let closed = held.filter(|h| h.why == Why::Cycle).map(|h| Arc::clone(&h.pod));
+            ready.extend(closed.collect::<Vec<_>>());
+        }
+        if !ready.is_empty() {
+            self.additions(ready, now);
+        }
+    }
+
+    /// It is not held any more.
+    pub(super) fn let_go(&mut self, key: &PodKey) {
+        let held = self.entries.get_mut(key).and_then(|entry| entry.held.take());
+        if let Some(held) = held {
+            self.waiting.remove(&held.pod, &self.config.node_name);
+        }
+        self.cycles_due = true;
     }
 
     fn standing(&self, dependency: &Dependency) -> Standing<'_> {

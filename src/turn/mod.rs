@@ -17,6 +17,7 @@ mod sources;
 pub(crate) mod tests;
 mod unmanaged;
 mod view;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use drain::Draining;
 use due::{Due, DueHeap};
 use hold::Held;
 use sizes::Postponed;
+use waiting::Waiting;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
 #[derive(Debug)]
@@ -243,6 +245,13 @@ pub struct Turn {
     listed: bool,
     docker: DockerView,
     due: DueHeap,
+    /// Held pods, by what they wait for.
+    waiting: Waiting,
+    /// Which pods are accepted has changed: a cycle of waiting may be open now.
+    cycles_due: bool,
+    /// How often a held pod was judged.
+    #[cfg(test)]
+    judged: usize,
     /// The node is drained.
     draining: Option<Draining>,
     /// Pods left alone because their manifest cannot be read, already told.
@@ -284,6 +293,10 @@ impl Turn {
                 problem: Some("not asked yet".to_owned()),
             },
             due: DueHeap::default(),
+            waiting: Waiting::default(),
+            cycles_due: false,
+            #[cfg(test)]
+            judged: 0,
             draining: None,
             told_kept: BTreeMap::new(),
             swept: false,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PodStatus;
+
 use super::admission::{self, Rejection};
 use super::hold::Why;
 use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
@@ -34,9 +36,17 @@ impl Entry {
     }
 }
 
+/// What others may wait for in a status.
+fn gist(status: &PodStatus) -> (Option<String>, bool) {
+    let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+    (status.phase.clone(), ready)
+}
+
 impl Turn {
     /// HandlePod*: changes in the order the merge gave them, removals first.
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
+        let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
+        let touched: Vec<PodKey> = touched.collect();
         for Change { op, source, pods } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
@@ -51,7 +61,7 @@ impl Turn {
                 }
             }
         }
-        self.readmit(now);
+        self.readmit(&touched, now);
     }
 
     /// What runs already is admitted first, so that it keeps its ports; then the oldest; then by name.
@@ -89,9 +99,9 @@ impl Turn {
             // Another version takes the name over in this very merge: its arrival replaces this one.
             return;
         }
+        self.let_go(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
-        entry.held = None;
         entry.postponed = None;
         entry.desired = None;
         if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
@@ -105,9 +115,9 @@ impl Turn {
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         let pod = self.with_devices(pod);
+        self.let_go(&pod.key);
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.rejected = None;
-        entry.held = None;
         entry.postponed = None;
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
@@ -137,8 +147,8 @@ impl Turn {
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message } = rejection;
+        self.let_go(&pod.key);
         let entry = self.entries.entry(pod.key.clone()).or_default();
-        entry.held = None;
         entry.postponed = None;
         let known = entry.rejected.as_ref().is_some_and(|old| {
             old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str())
@@ -158,7 +168,8 @@ impl Turn {
 
     /// Rejected pods get another chance whenever others change: on a node without a control plane nobody
     /// else would give it to them (a deliberate difference from the kubelet).
-    pub(super) fn readmit(&mut self, now: &Now) {
+    /// `changed`: those for whom others may wait.
+    pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
         // A drained node starts nothing, and what was refused may stay so.
         if !self.listed || self.draining.is_some() {
             return;
@@ -168,7 +179,7 @@ impl Turn {
         if !rejected.is_empty() {
             self.additions(rejected, now);
         }
-        self.release(now);
+        self.release(changed, now);
     }
 
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
@@ -195,26 +206,31 @@ impl Turn {
                 let old = worker.status.as_ref();
                 let since = old.and_then(|old| old.leaving).unwrap_or(now.wall);
                 let replaced = old.is_some_and(|old| old.pod.uid != pod.uid);
+                let gist = (gist(&status), terminating, pod.uid.clone());
+                let same = old.is_some_and(|old| {
+                    (self::gist(&old.status), old.leaving.is_some(), old.pod.uid.clone()) == gist
+                });
                 worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
                 // What it held before may be free now.
-                if over || replaced {
-                    self.readmit(now);
+                let changed = if same { &[][..] } else { std::slice::from_ref(key) };
+                if (over && !same) || replaced {
+                    self.readmit(changed, now);
                 } else {
-                    self.release(now);
+                    self.release(changed, now);
                 }
             }
             Report::Seen(seen) => {
                 let ran = worker.runs();
                 worker.seen = seen;
                 if ran && !worker.runs() && entry.is_over() {
-                    self.readmit(now);
+                    self.readmit(&[], now);
                 }
             }
             Report::Terminated => {
                 self.changed = true;
                 worker.status = None;
                 worker.terminated = true;
-                self.readmit(now);
+                self.readmit(std::slice::from_ref(key), now);
             }
             Report::Gone(wishes) => {
                 if entry.desired.is_none() && worker.wishes == wishes {

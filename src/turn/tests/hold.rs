@@ -148,3 +148,32 @@ fn an_edit_that_closes_a_cycle_leaves_what_runs() {
     assert_eq!(rig.shown(), "a Running, b Running");
     assert_eq!(rig.snapshot().problems.len(), 1);
 }
+
+#[test]
+fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
+    let db = pod("db");
+    let waiters: Vec<Arc<DesiredPod>> = (0..1000).map(|n| after(&format!("w{n}"), "db=ready")).collect();
+    let others: Vec<Arc<DesiredPod>> = (0..100).map(|n| pod(&format!("o{n}"))).collect();
+    let mut rig = Rig::listed();
+    let all: Vec<_> = waiters.iter().chain(&others).chain([&db]).cloned().collect();
+    rig.want(&all);
+    let begun = rig.turn.judged;
+    assert!(begun <= 2 * waiters.len(), "{begun} judgements");
+    for (n, other) in others.iter().enumerate() {
+        let phase = if n % 2 == 0 { "Running" } else { "Succeeded" };
+        assert_eq!(acts(rig.status(other, "Pending", false)), [""; 0]);
+        assert_eq!(acts(rig.status(other, phase, false)), [""; 0]);
+    }
+    assert_eq!(rig.turn.judged, begun, "they wait for none of these");
+    // One more manifest concerns nobody either.
+    rig.want(&all.iter().cloned().chain([pod("more")]).collect::<Vec<_>>());
+    assert_eq!(rig.turn.judged, begun);
+    rig.status(&db, "Pending", false);
+    let once = rig.turn.judged;
+    assert_eq!(once, begun + waiters.len());
+    rig.status(&db, "Pending", false);
+    assert_eq!(rig.turn.judged, once, "it says the same");
+    // All of them are gone, and nothing is left of them.
+    rig.want(&[]);
+    assert!(rig.turn.waiting.is_empty());
+}
