@@ -196,6 +196,8 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 
 /// How often the cgroup of a pod without containers is tried to be removed, and what is in it killed.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
+/// How long a worker waits for the pods' network before it begins without.
+pub const NETWORK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long another podkeeper may take between making a cgroup and marking it.
 pub const CGROUP_MARK: Duration = Duration::from_millis(50);
 /// Cgroups of the machine among which those are looked for that other flags had made, once for each start.

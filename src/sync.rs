@@ -33,7 +33,7 @@ use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::http::HttpSource;
 use crate::source::last_good::LastGood;
-use crate::status::writer::Writer;
+use crate::status::writer::{Restore, Writer};
 use crate::sys;
 use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
@@ -59,11 +59,12 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError(format!("{what}: {error}"))
 }
 
-/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running.
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory anew,
+/// with its lock, when somebody has removed it.
 ///
 /// # Errors
 /// A thread could not be started at the very beginning.
-pub fn run(config: Arc<Config>) -> Result<(), RunError> {
+pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let signals = signals(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
     if let Err(error) = sys::live_long() {
@@ -92,9 +93,13 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
     let pods_network = Arc::clone(&network);
     let (asked, for_cgroups, recursive) =
         (docker.clone(), cgroups.clone(), settings.recursive_mounts.clone());
+    let writer = Writer::start(&config.run_dir, &config.node_name, restore)
+        .map_err(cannot("the status thread could not be started"))?;
+    let eye = writer.eye(&config.run_dir);
     let on_connect = move || {
+        eye.look();
         recursive.store(asked.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
-        pods_network.connected();
+        PodNetwork::connected(&pods_network);
         if !for_cgroups.is_decided()
             && let Ok(Reply::Info(info)) = asked.call(&Call::Info)
         {
@@ -137,8 +142,6 @@ pub fn run(config: Arc<Config>) -> Result<(), RunError> {
             Some(started.map_err(cannot("the URL source could not be started"))?)
         }
     };
-    let writer = Writer::start(&config.run_dir, &config.node_name)
-        .map_err(cannot("the status thread could not be started"))?;
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf, absolute};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -21,6 +21,7 @@ use crate::node::Node;
 use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
+use crate::status::writer::Restore;
 use crate::worker::pulls::Pace;
 use crate::{durable, limits, logging, regular, sync, sys};
 
@@ -53,7 +54,8 @@ pub fn run(options: &Options) -> Exit {
         config.root_dir.display(),
         config.run_dir.display()
     );
-    match sync::run(Arc::new(config)) {
+    let restore = restore(config.run_dir.clone());
+    match sync::run(Arc::new(config), restore) {
         Ok(()) => Exit::Ok,
         Err(error) => fail(&error.to_string()),
     }
@@ -231,6 +233,21 @@ fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
     fs::set_permissions(&config.run_dir, fs::Permissions::from_mode(0o700))
         .map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?;
     Ok([root, run])
+}
+
+/// Makes the run directory anew, and holds its lock from then on.
+fn restore(dir: PathBuf) -> Restore {
+    let held = Mutex::new(Vec::new());
+    Box::new(move || {
+        if !dir.join(LOCK).exists() {
+            let file = lock(&dir, 0o700).map_err(|error| io::Error::other(error.to_string()))?;
+            // Nobody holds the lock of the one before any more, for it is gone.
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.clear();
+            held.push(file);
+        }
+        Ok(())
+    })
 }
 
 /// Makes `dir` and takes its lock, which lasts as long as the file.

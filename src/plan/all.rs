@@ -3,6 +3,7 @@
 //! killed and removed, who triggered it last: as long as it is there, it says what is under way, to the daemon
 //! after this one too.
 
+use crate::order;
 use crate::plan::restart::{could_restart_all, exit_code, restarts_all};
 use crate::plan::{Kill, KillReason, Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};
@@ -57,6 +58,9 @@ pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartO
     if !left {
         over.remove.extend(triggers.iter().map(|trigger| trigger.id.clone()));
     }
+    // As upstream kills them: the regular ones first.
+    let first = |id: &str| observed.get(id).is_none_or(|c| !c.is_kind(ContainerKind::Regular));
+    order::sort_by_key(&mut over.kill, |kill| (first(&kill.id), kill.id.clone()));
     over.remove.sort_unstable();
     Some(over)
 }

@@ -1,11 +1,14 @@
 //! The network of the pods (`--docker-network`): made for the first pod when it is missing, and removed after the
-//! last one if podkeeper made it. Docker itself refuses that while another container runs in it.
+//! last one if podkeeper made it. Docker itself refuses that while another container runs in it. What other flags had
+//! made goes as soon as nothing runs in it.
 //!
-//! Docker makes two networks of one name when it is asked twice at the same time, so only one at a time asks.
+//! Docker makes two networks of one name when it is asked twice at the same time, so only one thread at a time asks.
+//! Nobody waits for it without an end: a Docker that does not answer about networks holds up no pod for longer than
+//! [`limits::NETWORK_PATIENCE`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::docker::Docker;
 use super::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
@@ -13,14 +16,50 @@ use crate::limits;
 use crate::network::DockerNetwork;
 
 /// What is known of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Known {
     /// Nobody has looked since the start, or since it was removed.
+    #[default]
     No,
     /// Pods want it, and Docker did not answer, or could not make it.
     Failed,
     /// It was there when somebody looked.
     There,
+}
+
+/// What is known, and what is to be done about it.
+#[derive(Debug, Default)]
+struct State {
+    known: Known,
+    /// It is to be made, if it is not there.
+    ensure: bool,
+    /// It is to be removed, if no pod is left.
+    leave: bool,
+    /// Networks that other flags had made are to be looked for; some may be there.
+    tidy: bool,
+    former: bool,
+    /// A thread is at it.
+    runs: bool,
+}
+
+/// What the thread does next.
+#[derive(Debug, Clone, Copy)]
+enum Errand {
+    Ensure,
+    Leave,
+    Tidy,
+}
+
+impl State {
+    fn next(&mut self) -> Option<Errand> {
+        if std::mem::take(&mut self.leave) {
+            return Some(Errand::Leave);
+        }
+        if std::mem::take(&mut self.ensure) {
+            return Some(Errand::Ensure);
+        }
+        std::mem::take(&mut self.tidy).then_some(Errand::Tidy)
+    }
 }
 
 /// The network, and how to come by it.
@@ -29,81 +68,121 @@ pub struct PodNetwork {
     docker: Docker,
     wanted: Option<DockerNetwork>,
     root_dir: String,
-    asking: Mutex<Known>,
-    /// A thread is at it.
-    busy: AtomicBool,
+    state: Mutex<State>,
+    done: Condvar,
     told: AtomicBool,
-    /// Pods that have gone since the thread that removes the network looked.
-    left: AtomicU32,
 }
 
 impl PodNetwork {
     /// `wanted`: `None` for Docker's own bridge, which is always there.
     #[must_use]
     pub fn new(docker: Docker, wanted: Option<DockerNetwork>, root_dir: String) -> PodNetwork {
-        let (asking, busy, told) = (Mutex::new(Known::No), AtomicBool::new(false), AtomicBool::new(false));
-        PodNetwork { docker, wanted, root_dir, asking, busy, told, left: AtomicU32::new(0) }
+        // Whether there are networks of other flags nobody knows yet.
+        let state = Mutex::new(State { former: true, ..State::default() });
+        PodNetwork { docker, wanted, root_dir, state, done: Condvar::new(), told: AtomicBool::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes it if it is not there, unless somebody has looked. Waits for Docker, and for whoever is at it.
-    pub fn before_a_pod(&self) {
-        let Some(wanted) = &self.wanted else { return };
-        let mut known = self.lock();
-        if *known == Known::No {
-            self.ensure(wanted, &mut known);
-        }
-    }
-
-    /// Docker answers again, and perhaps for the first time: makes what pods wait for.
-    pub fn connected(&self) {
-        let Some(wanted) = &self.wanted else { return };
-        let mut known = self.lock();
-        if *known == Known::Failed {
-            self.ensure(wanted, &mut known);
-        }
-    }
-
-    fn ensure(&self, wanted: &DockerNetwork, known: &mut Known) {
-        *known = match self.look(wanted) {
-            Ok(()) => Known::There,
-            Err(error) => {
-                log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
-                Known::Failed
-            }
-        };
-    }
-
-    /// Removes it, in a thread of its own, if no pod is left and we made it.
-    pub fn after_a_pod(network: &Arc<PodNetwork>) {
-        if network.wanted.is_none() || network.left.fetch_add(1, Ordering::SeqCst) > 0 {
+    /// Sees to it that it is made if it is not there, unless somebody has looked. Waits for that, but not long: a
+    /// sandbox that starts without its network has it made, and is started again.
+    pub fn before_a_pod(network: &Arc<PodNetwork>) {
+        if network.wanted.is_none() {
             return;
         }
+        let known = {
+            let mut state = network.lock();
+            // One that is being removed just now has to be made again.
+            state.ensure |= state.known == Known::No || state.runs;
+            if state.ensure { Known::No } else { state.known }
+        };
+        if known != Known::No {
+            return;
+        }
+        PodNetwork::work(network);
+        let state = network.lock();
+        let waits = |state: &mut State| state.runs && (state.ensure || state.known == Known::No);
+        drop(network.done.wait_timeout_while(state, limits::NETWORK_PATIENCE, waits));
+    }
+
+    /// Docker answers again, and perhaps for the first time: has made what pods wait for, and looks for what other
+    /// flags had made.
+    pub fn connected(network: &Arc<PodNetwork>) {
+        let mut state = network.lock();
+        state.ensure |= state.known == Known::Failed;
+        state.tidy |= state.former;
+        drop(state);
+        PodNetwork::work(network);
+    }
+
+    /// Has it removed if no pod is left and we made it.
+    pub fn after_a_pod(network: &Arc<PodNetwork>) {
+        let mut state = network.lock();
+        state.leave |= network.wanted.is_some();
+        state.tidy |= state.former;
+        drop(state);
+        PodNetwork::work(network);
+    }
+
+    /// Has it made if it is not there.
+    pub fn ensure_soon(network: &Arc<PodNetwork>) {
+        network.lock().ensure |= network.wanted.is_some();
+        PodNetwork::work(network);
+    }
+
+    /// Does what is to be done, in a thread of its own, unless one is at it already.
+    fn work(network: &Arc<PodNetwork>) {
+        let mut state = network.lock();
+        if state.runs || !(state.ensure || state.leave || state.tidy) {
+            return;
+        }
+        state.runs = true;
+        drop(state);
         let own = Arc::clone(network);
         let body = move || {
-            loop {
-                let left = own.left.load(Ordering::SeqCst);
-                own.remove_if_unused();
-                if own.left.compare_exchange(left, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                    return;
-                }
+            while let Some(errand) = own.next() {
+                own.run(errand);
+                own.done.notify_all();
             }
         };
         let thread = std::thread::Builder::new().name("pk-network".to_owned());
-        if thread.stack_size(limits::WORKER_STACK).spawn(body).is_err() {
-            network.left.store(0, Ordering::SeqCst);
+        if let Err(error) = thread.stack_size(limits::WORKER_STACK).spawn(body) {
+            log::warn!("the network of the pods is not looked at now: no thread could be started: {error}");
+            network.lock().runs = false;
+        }
+    }
+
+    /// The next errand; without one, nobody works from here on.
+    fn next(&self) -> Option<Errand> {
+        let mut state = self.lock();
+        let errand = state.next();
+        state.runs = errand.is_some();
+        drop(state);
+        self.done.notify_all();
+        errand
+    }
+
+    fn run(&self, errand: Errand) {
+        match (errand, &self.wanted) {
+            (Errand::Ensure, Some(wanted)) => {
+                let looked = self.look(wanted);
+                let known = if looked.is_ok() { Known::There } else { Known::Failed };
+                if let Err(error) = looked {
+                    log::warn!("network {} of the pods: {error}; tried again later", wanted.name);
+                }
+                self.lock().known = known;
+            }
+            (Errand::Leave, Some(wanted)) => self.remove_if_unused(wanted),
+            (Errand::Tidy, _) => self.remove_former(),
+            (Errand::Ensure | Errand::Leave, None) => {}
         }
     }
 
     /// What fails here is tried again after the next pod.
-    fn remove_if_unused(&self) {
-        let Some(wanted) = &self.wanted else { return };
-        let mut known = self.lock();
-        let ours = vec![format!("{}={}", labels::ROOT_DIR, self.root_dir)];
-        match self.docker.call(&Call::List { labels: ours }) {
+    fn remove_if_unused(&self, wanted: &DockerNetwork) {
+        match self.docker.call(&Call::List { labels: vec![self.label()] }) {
             Ok(Reply::Containers(containers)) if containers.is_empty() => {}
             _ => return,
         }
@@ -113,29 +192,37 @@ impl PodNetwork {
         }
         match self.docker.call(&Call::NetworkRemove { name: wanted.name.clone() }) {
             Ok(_) => {
-                *known = Known::No;
+                self.lock().known = Known::No;
                 log::info!("network {} is removed: no pod is left", wanted.name);
             }
             Err(error) => log::debug!("network {} stays: {error}", wanted.name),
         }
     }
 
-    /// Makes it if it is not there, in a thread of its own, unless one is at it already.
-    pub fn ensure_soon(network: &Arc<PodNetwork>) {
-        if network.wanted.is_none() || network.busy.swap(true, Ordering::SeqCst) {
+    /// Removes networks of ours that the flags of today do not name. Docker refuses as long as a pod of an earlier
+    /// daemon runs in one; then it is tried again after the next pod.
+    fn remove_former(&self) {
+        let Ok(Reply::Networks(found)) = self.docker.call(&Call::NetworkList { labels: vec![self.label()] })
+        else {
             return;
-        }
-        let own = Arc::clone(network);
-        let body = move || {
-            if let Some(wanted) = &own.wanted {
-                own.ensure(wanted, &mut own.lock());
-            }
-            own.busy.store(false, Ordering::SeqCst);
         };
-        let thread = std::thread::Builder::new().name("pk-network".to_owned());
-        if thread.stack_size(limits::WORKER_STACK).spawn(body).is_err() {
-            network.busy.store(false, Ordering::SeqCst);
+        let named = self.wanted.as_ref().map(|wanted| wanted.name.as_str());
+        let ours = found.iter().filter(|n| n.labels.get(labels::ROOT_DIR) == Some(&self.root_dir));
+        let mut left = false;
+        for name in ours.map(|n| n.name.as_str()).filter(|name| Some(*name) != named) {
+            match self.docker.call(&Call::NetworkRemove { name: name.to_owned() }) {
+                Ok(_) => log::info!("network {name} is removed: --docker-network does not name it any more"),
+                Err(error) => {
+                    left = true;
+                    log::debug!("network {name} of an earlier --docker-network stays: {error}");
+                }
+            }
         }
+        self.lock().former = left;
+    }
+
+    fn label(&self) -> String {
+        format!("{}={}", labels::ROOT_DIR, self.root_dir)
     }
 
     fn look(&self, wanted: &DockerNetwork) -> Result<(), DockerError> {

@@ -41,6 +41,8 @@ pub enum Form {
     Images,
     /// [`Reply::Info`].
     Info,
+    /// [`Reply::Networks`].
+    Networks,
     /// [`Reply::Network`].
     Network,
     /// [`Reply::Output`].
@@ -74,6 +76,7 @@ impl Form {
             Call::ImageList => Form::Images,
             Call::Info => Form::Info,
             Call::LogTail { .. } => Form::Output,
+            Call::NetworkList { .. } => Form::Networks,
             Call::NetworkInspect { .. } => Form::Network,
         }
     }
@@ -119,6 +122,7 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
         Form::Images => Reply::Images(each(body, image).map_err(|e| bad(&e))?),
         Form::Info => Reply::Info(info(&value()?)),
+        Form::Networks => Reply::Networks(each(body, |value| Some(network(&value))).map_err(|e| bad(&e))?),
         Form::Network => Reply::Network(network(&value()?)),
     })
 }

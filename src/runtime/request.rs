@@ -137,6 +137,10 @@ impl Request {
                 format!("/images/{}/tag?repo={}&tag={}", encode_name(image), encode(repo), encode(tag)),
             ),
             Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
+            Call::NetworkList { labels } => {
+                let filters = json!({ "label": labels }).to_string();
+                Request::new("GET", format!("/networks?filters={}", encode(&filters)))
+            }
             Call::NetworkInspect { name } => Request::new("GET", format!("/networks/{}", encode(name))),
             Call::NetworkRemove { name } => Request::new("DELETE", format!("/networks/{}", encode(name))),
             Call::NetworkCreate { body } => Request::new("POST", "/networks/create").json(body),

@@ -139,6 +139,11 @@ pub enum Call {
         /// The body.
         body: NetworkBody,
     },
+    /// `GET /networks`.
+    NetworkList {
+        /// All of these (`key` or `key=value`).
+        labels: Vec<String>,
+    },
     /// `DELETE /networks/{name}`; refused while containers run in it.
     NetworkRemove {
         /// Name or id.
@@ -177,6 +182,8 @@ pub enum Reply {
     Images(Vec<ImageDetail>),
     /// Answer to [`Call::Info`].
     Info(Info),
+    /// Answer to [`Call::NetworkList`].
+    Networks(Vec<NetworkDetail>),
     /// Answer to [`Call::NetworkInspect`].
     Network(NetworkDetail),
     /// Answer to [`Call::LogTail`]: framed, or raw for a container with a terminal.

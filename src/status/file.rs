@@ -210,7 +210,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::status) mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
@@ -221,7 +221,7 @@ mod tests {
 
     const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);
 
-    fn snapshot() -> Snapshot {
+    pub(in crate::status) fn snapshot() -> Snapshot {
         let pod = DesiredPod {
             written: None,
             shape: None,

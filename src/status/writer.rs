@@ -2,7 +2,7 @@
 //! the event file when there are events. What is published in a burst is written once; what only counts
 //! on is written now and then (`limits::EVENTS_REPEATED`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -23,6 +23,8 @@ struct Shared {
 struct Slot {
     latest: Option<Snapshot>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
+    /// The directory is gone, with all that was written.
+    lost: bool,
     closed: bool,
 }
 
@@ -31,19 +33,45 @@ pub struct Writer {
     shared: Arc<Shared>,
 }
 
+/// Makes the run directory anew, with all that has to be in it beside what is written here.
+pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
+
+/// Notices that what was written has been taken away.
+pub struct Eye {
+    shared: Arc<Shared>,
+    path: PathBuf,
+}
+
+impl Eye {
+    /// Looks, and has it written again where it is missing. Wakes nobody otherwise.
+    pub fn look(&self) {
+        if self.path.exists() {
+            return;
+        }
+        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).lost = true;
+        self.shared.wake.notify_one();
+    }
+}
+
 impl Writer {
     /// Starts the thread, which writes into this directory what it is told of this node.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(run_dir: &Path, node: &str) -> io::Result<Writer> {
+    pub fn start(run_dir: &Path, node: &str, restore: Restore) -> io::Result<Writer> {
         let shared = Arc::new(Shared::default());
         let (theirs, run_dir, node) = (Arc::clone(&shared), run_dir.to_owned(), node.to_owned());
         thread::Builder::new()
             .name("pk-status".to_owned())
             .stack_size(limits::WORKER_STACK)
-            .spawn(move || serve(&theirs, &run_dir, &node))?;
+            .spawn(move || serve(&theirs, &run_dir, &node, &restore))?;
         Ok(Writer { shared })
+    }
+
+    /// An eye on what is written into this directory.
+    #[must_use]
+    pub fn eye(&self, run_dir: &Path) -> Eye {
+        Eye { shared: Arc::clone(&self.shared), path: run_dir.join(file::NAME) }
     }
 
     /// Replaces what waits to be written; never blocks on the writing.
@@ -73,6 +101,8 @@ impl Drop for Writer {
 enum Work {
     Status(Box<Snapshot>),
     Events(Vec<Arc<Kept>>),
+    /// Everything once more.
+    Again,
 }
 
 /// How long events that changed so wait after the last time they were written.
@@ -90,6 +120,9 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
         if slot.closed {
             return None;
         }
+        if std::mem::take(&mut slot.lost) {
+            return Some(Work::Again);
+        }
         if let Some(snapshot) = slot.latest.take() {
             return Some(Work::Status(Box::new(snapshot)));
         }
@@ -103,24 +136,36 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
     }
 }
 
-fn serve(shared: &Shared, run_dir: &Path, node: &str) {
+fn serve(shared: &Shared, run_dir: &Path, node: &str, restore: &Restore) {
+    // The directory may be taken away under us at any time.
+    let write = |name: &str, bytes: &[u8]| match file::write_atomically(run_dir, name, bytes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            restore()?;
+            log::warn!("the run directory {} was gone and is made anew", run_dir.display());
+            file::write_atomically(run_dir, name, bytes)
+        }
+        done => done,
+    };
     let mut written: Vec<u8> = Vec::new();
+    let mut kept: Vec<Arc<Kept>> = Vec::new();
     let mut events_written = None;
     let mut complained = false;
     while let Some(work) = next(shared, events_written) {
         let result = match work {
             Work::Status(snapshot) => {
                 let bytes = file::render(&snapshot, std::process::id(), env!("CARGO_PKG_VERSION"));
-                if bytes == written {
-                    Ok(())
-                } else {
-                    file::write_atomically(run_dir, file::NAME, &bytes).map(|()| written = bytes)
-                }
+                if bytes == written { Ok(()) } else { write(file::NAME, &bytes).map(|()| written = bytes) }
             }
             Work::Events(events) => {
                 events_written = Some(Instant::now());
-                file::write_atomically(run_dir, object::NAME, &object::render(node, &events))
+                kept = events;
+                write(object::NAME, &object::render(node, &kept))
             }
+            Work::Again if written.is_empty() => Ok(()),
+            Work::Again => write(file::NAME, &written).and_then(|()| match kept.is_empty() {
+                true => Ok(()),
+                false => write(object::NAME, &object::render(node, &kept)),
+            }),
         };
         match result {
             Ok(()) => complained = false,
@@ -132,5 +177,43 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str) {
             }
         }
         thread::sleep(limits::STATUS_COALESCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until(what: &str, done: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn what_is_taken_away_is_written_again() {
+        let root = crate::cli::scratch("writer");
+        let dir = root.join("run");
+        let made = dir.clone();
+        let restore: Restore = Box::new(move || std::fs::create_dir_all(&made));
+        restore().unwrap();
+        let writer = Writer::start(&dir, "node", restore).unwrap();
+        let eye = writer.eye(&dir);
+        writer.publish(file::tests::snapshot());
+        let path = dir.join(file::NAME);
+        until("it is written", || path.exists());
+        let first = std::fs::read(&path).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        // Nothing changes, and nobody publishes anything.
+        eye.look();
+        until("it is written again", || path.exists());
+        assert_eq!(std::fs::read(&path).unwrap(), first);
+        // Only the file.
+        std::fs::remove_file(&path).unwrap();
+        eye.look();
+        until("it is written again", || path.exists());
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -237,7 +237,7 @@ impl Drop for Body {
 
 impl Body {
     fn run(mut self) {
-        self.tools.network.before_a_pod();
+        PodNetwork::before_a_pod(&self.tools.network);
         loop {
             let mut inbox = self.mailbox.take();
             if inbox.closed {

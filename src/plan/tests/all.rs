@@ -56,7 +56,7 @@ fn all_containers_are_killed_and_removed_and_the_trigger_last() {
     check(
         "who could not run has not exited",
         &two,
-        "sandbox running; app running; watch cannot-run",
+        "sandbox running; app running; watch cannot-run 42",
         "keep sandbox-0",
     );
 }

@@ -54,9 +54,10 @@ impl State {
             Call::Resize { id, .. } => self.running(id).map(|_| Reply::Done),
             Call::ExecCreate { id, body } => self.exec_create(id, body, now),
             Call::ExecInspect { .. } | Call::ExecResize { .. } => self.exec_call(call),
-            Call::NetworkInspect { .. } | Call::NetworkCreate { .. } | Call::NetworkRemove { .. } => {
-                self.network_call(call)
-            }
+            Call::NetworkList { .. }
+            | Call::NetworkInspect { .. }
+            | Call::NetworkCreate { .. }
+            | Call::NetworkRemove { .. } => self.network_call(call),
             Call::ImageInspect { .. }
             | Call::ImageList
             | Call::ImageTag { .. }

@@ -8,6 +8,14 @@ impl State {
     /// A network call.
     pub(super) fn network_call(&mut self, call: &Call) -> Answer {
         match call {
+            Call::NetworkList { labels } => {
+                let has = |n: &&NetworkDetail, label: &String| match label.split_once('=') {
+                    Some((key, value)) => n.labels.get(key).is_some_and(|v| v == value),
+                    None => n.labels.contains_key(label),
+                };
+                let found = self.networks.iter().filter(|n| labels.iter().all(|label| has(n, label)));
+                Ok(Reply::Networks(found.cloned().collect()))
+            }
             Call::NetworkInspect { name } => {
                 let found = self.networks.iter().find(|n| n.name == *name);
                 found.map(|n| Reply::Network(n.clone())).ok_or_else(|| not_found(name))

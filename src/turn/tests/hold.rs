@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rig::{Rig, acts, pod, with_port};
+use super::rig::{Rig, acts, config, pod, with_port};
 use crate::clock::Mono;
 use crate::pod::DesiredPod;
 use crate::turn::Event;
@@ -154,7 +154,10 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     let db = pod("db");
     let waiters: Vec<Arc<DesiredPod>> = (0..1000).map(|n| after(&format!("w{n}"), "db=ready")).collect();
     let others: Vec<Arc<DesiredPod>> = (0..100).map(|n| pod(&format!("o{n}"))).collect();
-    let mut rig = Rig::listed();
+    let mut config = config();
+    config.node.max_pods = 5000;
+    let mut rig = Rig::with(config);
+    rig.list(&[]);
     let all: Vec<_> = waiters.iter().chain(&others).chain([&db]).cloned().collect();
     rig.want(&all);
     let begun = rig.turn.judged;
