@@ -61,8 +61,8 @@ impl Container {
     pub(super) fn is_on_a_network(&self) -> bool {
         let mode = self.body.host_config.network_mode.as_str();
         let own = matches!(mode, "" | "default" | "bridge");
-        let joined = Container::joined(mode).is_some();
-        !joined && !(own && self.ip.is_none() && self.state == DockerState::Running)
+        let cut = own && self.ip.is_none() && self.state == DockerState::Running;
+        Container::joined(mode).is_none() && !cut
     }
 
     /// Host addresses, ports and protocols it binds: only of exposed ports, and never without a network

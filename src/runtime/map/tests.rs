@@ -199,6 +199,7 @@ fn no_label_of_an_image_is_read() {
                 state: DockerState::Running,
                 status: "Up".into(),
                 created: 0,
+                ips: None,
             };
             observe::from_summary(&summary, &config().root_dir).unwrap()
         };

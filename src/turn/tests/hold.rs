@@ -155,7 +155,7 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     let waiters: Vec<Arc<DesiredPod>> = (0..1000).map(|n| after(&format!("w{n}"), "db=ready")).collect();
     let others: Vec<Arc<DesiredPod>> = (0..100).map(|n| pod(&format!("o{n}"))).collect();
     let mut config = config();
-    config.node.max_pods = 5000;
+    Arc::make_mut(&mut config.node).max_pods = 5000;
     let mut rig = Rig::with(config);
     rig.list(&[]);
     let all: Vec<_> = waiters.iter().chain(&others).chain([&db]).cloned().collect();
