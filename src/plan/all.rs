@@ -30,7 +30,7 @@ pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> 
         let ended = newest(kind, &container.name)?;
         // How one ended that Docker is taking away nobody knows.
         let RunState::Exited(exit) = &ended.state else { return None };
-        (!exit.cannot_run && restarts_all(container, exit.code)).then_some(ended)
+        restarts_all(container, exit.code).then_some(ended)
     });
     hits.collect()
 }

@@ -152,7 +152,7 @@ fn an_edit_that_closes_a_cycle_leaves_what_runs() {
 #[test]
 fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     let db = pod("db");
-    let waiters: Vec<Arc<DesiredPod>> = (0..1000).map(|n| after(&format!("w{n}"), "db=ready")).collect();
+    let waiters: Vec<Arc<DesiredPod>> = (0..800).map(|n| after(&format!("w{n}"), "db=ready")).collect();
     let others: Vec<Arc<DesiredPod>> = (0..100).map(|n| pod(&format!("o{n}"))).collect();
     let mut config = config();
     Arc::make_mut(&mut config.node).max_pods = 5000;
