@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::path::{Path, Report, forbidden, invalid, too_long};
 use super::super::unknown::unknown_annotation;
-use super::{accepted, accepted_if_set, names};
+use super::{accepted, accepted_if_set, history, names, not_negative};
 use crate::after;
 use crate::devices::{DEVICE, DOMAIN};
 
@@ -21,6 +21,19 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     accepted_if_set(meta.name.as_deref(), names::subdomain, &path.field("name"), report);
     accepted_if_set(meta.namespace.as_deref(), names::label, &path.field("namespace"), report);
     accepted_if_set(meta.uid.as_deref(), names::uid, &path.field("uid"), report);
+    if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
+        // Something comes behind a trailing dash. Upstream (`maskTrailingDash`) also hides what stands before it.
+        let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
+            let mut rest: String = rest.to_owned();
+            rest.pop();
+            rest + "a"
+        });
+        if let Err(detail) = names::subdomain(masked.as_deref().unwrap_or(prefix)) {
+            report.error(&path.field("generateName"), invalid(prefix, detail));
+        }
+    }
+    not_negative(meta.generation, &path.field("generation"), report);
+    history::check(meta, path, report);
     if let Some(labels) = &meta.labels {
         self::labels(labels, &path.field("labels"), report);
     }

@@ -2,8 +2,10 @@
 //! It judges what was decoded and defaulted; it changes nothing and knows no podkeeper limits: those are
 //! `support.rs`'.
 
+mod affinity;
 mod containers;
 mod env;
+mod history;
 mod lifecycle;
 mod metadata;
 mod names;
@@ -14,6 +16,7 @@ mod probes;
 mod resources;
 mod scheduling;
 mod security;
+mod selector;
 mod sources;
 mod volumes;
 
@@ -34,6 +37,7 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     network::check(spec, &path, report);
     security::check_pod(spec, &path, report);
     resources::check_pod(spec, &path, report);
+    resources::check_overhead(spec, &path, report);
     volumes::check_all(&path, report);
     sources::check_all(spec, &path, report);
 }
@@ -47,6 +51,13 @@ pub(crate) fn object_metadata(meta: &ObjectMeta, report: &mut Report<'_>) {
 /// The text is one of `values`; absent or empty is fine.
 fn one_of(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !v.is_empty() && !values.contains(v)) {
+        report.error(path, unsupported(value, values));
+    }
+}
+
+/// The text, if there is one, is one of `values`: fields that are pointers upstream, where empty is a value.
+fn chosen(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
+    if let Some(value) = value.filter(|v| !values.contains(v)) {
         report.error(path, unsupported(value, values));
     }
 }

@@ -16,18 +16,8 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     let Some(resources) = &container.resources else { return };
     let path = path.field("resources");
     lists(resources, &path, report);
-    let has = |name: &str| {
-        let lists = resources.limits.iter().chain(&resources.requests);
-        lists.into_iter().any(|list| list.contains_key(name))
-    };
-    let huge = resources
-        .limits
-        .iter()
-        .chain(&resources.requests)
-        .flatten()
-        .any(|(name, _)| name.starts_with(HUGE_PAGES));
-    if huge && !has("cpu") && !has("memory") && spec.resources.is_none() {
-        report.error(&path, forbidden("HugePages require cpu or memory"));
+    if spec.resources.is_none() {
+        huge_pages_alone(resources, &path, report);
     }
     let limits_path = path.field("limits");
     for (name, pod) in spec.resources.iter().flat_map(|r| r.limits.iter().flatten()) {
@@ -39,11 +29,30 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     }
 }
 
+/// What a pod costs beside its containers: judged like limits.
+pub(super) fn check_overhead(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
+    let path = path.field("overhead");
+    for (name, quantity) in spec.overhead.iter().flatten() {
+        one(name, quantity, &path.key(name), report);
+    }
+    let resources = ResourceRequirements { limits: spec.overhead.clone(), ..Default::default() };
+    huge_pages_alone(&resources, &path, report);
+}
+
+fn huge_pages_alone(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<'_>) {
+    let mut names = resources.limits.iter().chain(&resources.requests).flat_map(|list| list.keys());
+    let huge = names.clone().any(|name| name.starts_with(HUGE_PAGES));
+    if huge && !names.any(|name| matches!(name.as_str(), "cpu" | "memory")) {
+        report.error(path, forbidden("HugePages require cpu or memory"));
+    }
+}
+
 /// The pod's own requests and limits.
 pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let Some(resources) = &spec.resources else { return };
     let path = path.field("resources");
     lists(resources, &path, report);
+    huge_pages_alone(resources, &path, report);
     for (list, word) in [(&resources.limits, "limits"), (&resources.requests, "requests")] {
         let path = path.field(word);
         for (name, quantity) in list.iter().flatten() {
@@ -80,7 +89,7 @@ fn lists(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<
             continue;
         }
         one(name, request, &path, report);
-        let whole = name.contains('/') || name.starts_with(HUGE_PAGES);
+        let whole = is_extended(name) || name.starts_with(HUGE_PAGES);
         let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else {
             if whole {
                 report.error(&path, required("Limit must be set for non overcommitable resources"));
@@ -138,16 +147,39 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
         Ok(_) if quantity.0.starts_with('-') && compare(&quantity.0, "0").is_some_and(|o| o.is_lt()) => {
             report.error(path, invalid(&quantity.0, "must be greater than or equal to 0"));
         }
-        Ok(value) if name.contains('/') && quantity::milli(&quantity.0) != Ok(value.saturating_mul(1000)) => {
+        Ok(value) if is_extended(name) && quantity::milli(&quantity.0) != Ok(value.saturating_mul(1000)) => {
             report.error(path, invalid(&quantity.0, "must be an integer"));
         }
-        Ok(_) => {}
+        Ok(value) => {
+            if let Some(size) = name.strip_prefix(HUGE_PAGES).filter(|_| !is_multiple(value, name, quantity))
+            {
+                let detail = format!("{} is not positive integer multiple of {HUGE_PAGES}{size}", quantity.0);
+                report.error(path, invalid(&quantity.0, &detail));
+            }
+        }
     }
+}
+
+/// Not one of Kubernetes' own (`IsExtendedResourceName`).
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
+}
+
+/// Whole pages of the size that is in the name.
+fn is_multiple(value: i64, name: &str, quantity: &Quantity) -> bool {
+    let text = name.strip_prefix(HUGE_PAGES).unwrap_or_default();
+    let (Ok(size), Ok(thousandths)) = (quantity::value(text), quantity::milli(text)) else { return false };
+    // Past the largest number of thousandths nothing is left to be exact about.
+    let whole = |milli: i64| milli == i64::MAX || milli % 1000 == 0;
+    let exact = whole(thousandths) && quantity::milli(&quantity.0).is_ok_and(whole);
+    size > 0 && exact && value.checked_rem(size) == Some(0)
 }
 
 /// By thousandths; by whole units when those do not fit.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
-    if let (Ok(a), Ok(b)) = (quantity::milli(a), quantity::milli(b)) {
+    if let (Ok(a), Ok(b)) = (quantity::milli(a), quantity::milli(b))
+        && a.max(b) < i64::MAX
+    {
         return Some(a.cmp(&b));
     }
     match (quantity::value(a), quantity::value(b)) {

@@ -1,10 +1,9 @@
-//! What a scheduler would read: selectors, tolerations, priority. Affinity and topology spread are not
-//! judged: nothing here uses them.
+//! What a scheduler would read: selectors, tolerations, priority, groups.
 
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 
-use super::super::path::{Path, Report, invalid, required, unsupported};
-use super::{accepted_if_set, metadata, names, one_of};
+use super::super::path::{Path, Report, invalid, invalid_plain, required, unsupported};
+use super::{accepted, accepted_if_set, affinity, chosen, metadata, names, one_of};
 
 pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(selector) = &spec.node_selector {
@@ -14,8 +13,17 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     for (i, each) in spec.tolerations.iter().flatten().enumerate() {
         toleration(each, &list.index(i), report);
     }
+    affinity::check(spec, path, report);
     let policies = ["Never", "PreemptLowerPriority"];
-    one_of(spec.preemption_policy.as_deref(), &policies, &path.field("preemptionPolicy"), report);
+    chosen(spec.preemption_policy.as_deref(), &policies, &path.field("preemptionPolicy"), report);
+    if let Some(group) = &spec.scheduling_group {
+        let path = path.field("schedulingGroup");
+        let path = path.field("podGroupName");
+        match group.pod_group_name.as_deref() {
+            Some(name) => accepted(name, names::subdomain, &path, report),
+            None => report.error(&path, invalid_plain("null", "must specify one of: `podGroupName`")),
+        }
+    }
 }
 
 fn toleration(toleration: &Toleration, path: &Path<'_>, report: &mut Report<'_>) {
