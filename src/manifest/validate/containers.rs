@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, too_many, unsupported};
-use super::{env, lifecycle, names, needed, one_of, ports, probes, resources, security, volumes};
+use super::{chosen, env, lifecycle, names, needed, one_of, ports, probes, resources, security, volumes};
 
 /// Most restart rules of a container, and most exit codes of a rule (spec/03 section 2).
 const RULES: usize = 20;
@@ -95,7 +95,7 @@ fn init_only(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
 
 fn restart(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
     let policy = container.restart_policy.as_deref();
-    one_of(policy, &["Always", "Never", "OnFailure"], &path.field("restartPolicy"), report);
+    chosen(policy, &["Always", "Never", "OnFailure"], &path.field("restartPolicy"), report);
     let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
     if rules.is_empty() {
         return;
@@ -123,10 +123,10 @@ fn restart(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
         if !operators.contains(&codes.operator.as_str()) {
             report.error(&path.field("operator"), unsupported(&codes.operator, &operators));
         }
-        match codes.values.as_deref().unwrap_or_default().len() {
-            0 => report.error(&path.field("values"), invalid("[]", "must have at least one value")),
-            many if many > EXIT_CODES => report.error(&path.field("values"), too_many(many, EXIT_CODES)),
-            _ => {}
+        // None at all is fine upstream: no code is in the empty set.
+        let many = codes.values.as_deref().unwrap_or_default().len();
+        if many > EXIT_CODES {
+            report.error(&path.field("values"), too_many(many, EXIT_CODES));
         }
     }
 }

@@ -23,6 +23,9 @@ const FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
+/// Where a value may come from.
+const SOURCES: &[&str] = &["configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"];
+
 pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("env");
     for (i, each) in container.env.iter().flatten().enumerate() {
@@ -64,7 +67,7 @@ fn value_from(env: &EnvVar, path: &Path<'_>, report: &mut Report<'_>) {
     let Some(from) = &env.value_from else { return };
     let path = path.field("valueFrom");
     let written = report.written(&path).map(Node::entries).unwrap_or_default();
-    match written.iter().filter(|e| !e.value.is_null()).count() {
+    match written.iter().filter(|e| !e.value.is_null() && SOURCES.contains(&e.key.as_str())).count() {
         0 => {
             let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef`, or `fileKeyRef`";
             report.error(&path, invalid("", detail));
@@ -117,7 +120,7 @@ pub(super) fn field_ref(
     }
 }
 
-/// `validateContainerResourceFieldSelector`, without what only a volume needs.
+/// `validateContainerResourceFieldSelector`, but for the container that only a volume must name.
 pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>, report: &mut Report<'_>) {
     let name = field.resource.as_str();
     let resource = name.strip_prefix("limits.").or_else(|| name.strip_prefix("requests."));
@@ -128,6 +131,9 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
         report.error(&path.field("resource"), unsupported(name, RESOURCES));
     }
     let Some(divisor) = field.divisor.as_ref().map(|q| q.0.as_str()) else { return };
+    if let Err(e) = quantity::value(divisor) {
+        return report.error(&path.field("divisor"), invalid(divisor, &e.to_string()));
+    }
     let (allowed, what) = match resource {
         Some("cpu") => (CPU_DIVISORS, "cpu"),
         Some("memory") => (DIVISORS, "memory"),
@@ -135,7 +141,8 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
         Some(_) if huge => (DIVISORS, "hugepages"),
         _ => return,
     };
-    if !matches!(quantity::milli(divisor), Ok(0)) && !allowed.contains(&divisor) {
+    let zero = quantity::milli(divisor) == Ok(0);
+    if !zero && !allowed.iter().any(|allowed| quantity::same(allowed, divisor)) {
         let list = allowed.join(", ").replace("1m, 1", "1m and 1");
         let detail = format!("only divisor's values {list} are supported with the {what} resource");
         report.error(&path.field("divisor"), invalid(name, &detail));

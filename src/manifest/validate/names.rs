@@ -43,6 +43,13 @@ pub(super) fn subdomain(text: &str) -> Verdict {
     ok(text.split('.').all(|part| shaped(part, lower, b"-")), SUBDOMAIN)
 }
 
+/// Subdomain of a resolver's search list: a part may begin with one `_` and hold more.
+pub(super) fn search(text: &str) -> Verdict {
+    ok(text.len() <= 253, MOST_253)?;
+    let part = |part: &str| shaped(part.strip_prefix('_').unwrap_or(part), lower, b"-_");
+    ok(text.split('.').all(part), SUBDOMAIN)
+}
+
 /// Key of a label: an optional `prefix/` and a name.
 pub(super) fn qualified(text: &str) -> Verdict {
     let (prefix, name) = match text.split_once('/') {
@@ -91,10 +98,13 @@ pub(super) fn port_name(text: &str) -> Verdict {
 
 /// IPv4 or IPv6 address.
 pub(super) fn ip(text: &str) -> Verdict {
-    ok(
-        text.parse::<std::net::IpAddr>().is_ok(),
-        "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-    )
+    match text.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
+            Err("must not be an IPv4-mapped IPv6 address")
+        }
+        Ok(_) => Ok(()),
+        Err(_) => Err("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+    }
 }
 
 /// Name of an HTTP header.
@@ -142,7 +152,8 @@ mod tests {
             (label_value, vec!["", "A", "a_b.c"], vec!["-", "a b", &long]),
             (env_name, vec!["A", "a b", "1"], vec!["a=b", "\u{e9}", "a\n"]),
             (port_name, vec!["http", "a-1"], vec!["", "1", "a--b", "-a", "a-", "HTTP", "sixteen-letters-"]),
-            (ip, vec!["1.2.3.4", "::1"], vec!["", "1.2.3", "01.2.3.4", "host"]),
+            (search, vec!["a.b", "_tcp.a", "a_b.c"], vec!["", "a..b", "__a", "a_", "_", "A"]),
+            (ip, vec!["1.2.3.4", "::1"], vec!["", "1.2.3", "01.2.3.4", "::ffff:1.2.3.4", "host"]),
             (header, vec!["X-A"], vec!["X_A", "X A"]),
             (uid, vec!["abc", "1-2"], vec!["", "a_b", "a/b", "-"]),
             (sysctl, vec!["net.core.somaxconn", "net/ipv4/x_y"], vec!["", "a..b", "A"]),

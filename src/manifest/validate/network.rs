@@ -67,9 +67,11 @@ fn dns(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
         report.error(&field, invalid("", detail));
     }
     for (i, search) in searches.iter().enumerate() {
-        // One trailing dot and underscores are fine for a resolver.
-        let plain = search.strip_suffix('.').unwrap_or(search).replace('_', "-");
-        if let Err(detail) = names::subdomain(&plain) {
+        // The root alone, one trailing dot and underscores are fine for a resolver.
+        if search == "." {
+            continue;
+        }
+        if let Err(detail) = names::search(search.strip_suffix('.').unwrap_or(search)) {
             report.error(&field.index(i), invalid(search, detail));
         }
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::super::path::{Path, Report, forbidden, invalid_plain, unsupported};
-use super::{accepted_if_set, between, names, needed, not_negative, one_of};
+use super::{accepted, accepted_if_set, between, names, needed, one_of};
 
 pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     one_of(
@@ -12,14 +12,14 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
         &path.field("restartPolicy"),
         report,
     );
-    not_negative(spec.termination_grace_period_seconds, &path.field("terminationGracePeriodSeconds"), report);
     let deadline = path.field("activeDeadlineSeconds");
     between(spec.active_deadline_seconds, 1, i32::MAX.into(), &deadline, report);
-    accepted_if_set(spec.node_name.as_deref(), names::subdomain, &path.field("nodeName"), report);
     let account = path.field("serviceAccountName");
     accepted_if_set(spec.service_account_name.as_deref(), names::subdomain, &account, report);
     let runtime = path.field("runtimeClassName");
-    accepted_if_set(spec.runtime_class_name.as_deref(), names::subdomain, &runtime, report);
+    if let Some(name) = spec.runtime_class_name.as_deref() {
+        accepted(name, names::subdomain, &runtime, report);
+    }
     if spec.share_process_namespace == Some(true) && spec.host_pid == Some(true) {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         report.error(&path.field("shareProcessNamespace"), invalid_plain(true, detail));
@@ -53,12 +53,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
             report.warning(&path, "nobody can set this condition here, so the pod is never ready");
         }
     }
-    let secrets = path.field("imagePullSecrets");
-    for (i, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
-        if secret.name.is_empty() {
-            needed("", names::subdomain, &secrets.index(i).field("name"), report);
-        }
-    }
+    // An empty `imagePullSecrets` item names nothing and is passed over, as upstream.
     let class = path.field("priorityClassName");
     accepted_if_set(spec.priority_class_name.as_deref(), names::subdomain, &class, report);
 }

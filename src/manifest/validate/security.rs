@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSpec, SeccompProfile};
 
 use super::super::path::{Path, Report, duplicate, invalid_plain, required, unsupported};
-use super::{between, names, needed, one_of};
+use super::{between, chosen, names, needed};
 
 /// Largest user or group id.
 const ID_MAX: i64 = i32::MAX as i64;
@@ -23,10 +23,13 @@ pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
         between(Some(*group), 0, ID_MAX, &groups.index(i), report);
     }
     let policies = ["Always", "OnRootMismatch"];
-    one_of(context.fs_group_change_policy.as_deref(), &policies, &path.field("fsGroupChangePolicy"), report);
+    chosen(context.fs_group_change_policy.as_deref(), &policies, &path.field("fsGroupChangePolicy"), report);
     let policies = ["Merge", "Strict"];
     let policy = path.field("supplementalGroupsPolicy");
-    one_of(context.supplemental_groups_policy.as_deref(), &policies, &policy, report);
+    chosen(context.supplemental_groups_policy.as_deref(), &policies, &policy, report);
+    // The other one, `MountOption`, is for volumes of drivers.
+    let change = path.field("seLinuxChangePolicy");
+    chosen(context.se_linux_change_policy.as_deref(), &["Recursive"], &change, report);
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
     let sysctls = path.field("sysctls");
@@ -46,7 +49,7 @@ pub(super) fn check_container(container: &Container, path: &Path<'_>, report: &m
     let path = path.field("securityContext");
     between(context.run_as_user, 0, ID_MAX, &path.field("runAsUser"), report);
     between(context.run_as_group, 0, ID_MAX, &path.field("runAsGroup"), report);
-    one_of(context.proc_mount.as_deref(), &["Default", "Unmasked"], &path.field("procMount"), report);
+    chosen(context.proc_mount.as_deref(), &["Default", "Unmasked"], &path.field("procMount"), report);
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
     if context.allow_privilege_escalation == Some(false) {

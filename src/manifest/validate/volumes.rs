@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::super::node::Node;
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
-use super::super::quantity;
-use super::{names, needed, one_of};
+use super::super::{quantity, support};
+use super::{chosen, names, needed, one_of};
 
 use crate::order;
 
@@ -22,7 +22,10 @@ pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
         if !name.is_empty() && !seen.insert(name) {
             report.error(&path.field("name"), duplicate(name));
         }
-        let sources = volume.entries().iter().filter(|e| e.key != "name" && !e.value.is_null());
+        // A key that the API does not have is no source; it is warned of elsewhere.
+        let known = |key: &str| support::row(&format!("spec.volumes[*].{key}")).is_some();
+        let sources =
+            volume.entries().iter().filter(|e| e.key != "name" && !e.value.is_null() && known(&e.key));
         for (k, source) in sources.enumerate() {
             let path = path.field(&source.key);
             if k > 0 {
@@ -141,10 +144,10 @@ pub(super) fn check_mounts(
         }
         let kinds = ["Bidirectional", "HostToContainer", "None"];
         let propagation = mount.mount_propagation.as_deref();
-        one_of(propagation, &kinds, &path.field("mountPropagation"), report);
+        chosen(propagation, &kinds, &path.field("mountPropagation"), report);
         let recursive = mount.recursive_read_only.as_deref();
         let at = path.field("recursiveReadOnly");
-        one_of(recursive, &["Disabled", "Enabled", "IfPossible"], &at, report);
+        chosen(recursive, &["Disabled", "Enabled", "IfPossible"], &at, report);
         if matches!(recursive, Some("Enabled" | "IfPossible")) {
             if mount.read_only != Some(true) {
                 report.error(&at, forbidden("may only be specified when readOnly is true"));
