@@ -25,6 +25,8 @@ pub(crate) mod yaml;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod verdicts;
 
 use std::sync::Arc;
 
@@ -200,6 +202,8 @@ impl<'n> File<'n> {
         }
         let Some(version) = self.word(node, "apiVersion", implied.map(|i| i.0)) else { return };
         let Some(kind) = self.word(node, "kind", implied.map(|i| i.1)) else { return };
+        // `/v1` is version v1 of the group without a name.
+        let version = version.strip_prefix('/').unwrap_or(version);
         match (version, kind) {
             ("v1", "Pod") => self.pod(node),
             ("v1", "PodList") => self.list(node, Some(("v1", "Pod"))),
@@ -235,7 +239,10 @@ impl<'n> File<'n> {
 
     /// `apiVersion` or `kind`. Reports a missing one.
     fn word(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
-        match node.get(key).filter(|n| !n.is_null()) {
+        // Upstream reads these two words, and only these, in whatever case their keys are written.
+        let any_case = || node.entries().iter().find(|entry| entry.key.eq_ignore_ascii_case(key));
+        let written = node.get(key).or_else(|| any_case().map(|entry| &entry.value));
+        match written.filter(|n| !n.is_null()) {
             Some(value) => {
                 let word = value.as_str().filter(|word| !word.is_empty());
                 if word.is_none() {
@@ -359,6 +366,12 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     // What does not fit its type is left out, so that it does not hide what else is wrong.
     let mut metadata: ObjectMeta = types::field("metadata", report);
     let mut spec: PodSpec = types::field("spec", report);
+    let status = Path::ROOT;
+    let status = status.field("status");
+    let is_status = |node: &Node| matches!(node.data, node::Data::Map(_) | node::Data::Null);
+    if report.written(&status).is_some_and(|node| !is_status(node)) {
+        report.misfit(&status, "must be a map (PodStatus)");
+    }
     let fits = report.is_good();
     if rules == Rules::OfSyntax {
         report.forgive();
@@ -388,7 +401,8 @@ fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>
         let typed = match entry.key.as_str() {
             "metadata" => serde_json::to_value(metadata),
             "spec" => serde_json::to_value(spec),
-            "apiVersion" | "kind" | "status" => continue,
+            "status" => continue,
+            key if key.eq_ignore_ascii_case("apiVersion") || key.eq_ignore_ascii_case("kind") => continue,
             key => {
                 if !entry.value.is_null() {
                     unknown::unknown(key, &path, report);

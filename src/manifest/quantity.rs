@@ -1,27 +1,20 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `1e3`) as whole numbers, exactly. No floating point here, and
-//! nothing that wraps: what does not fit an `i64` is an error.
+//! nothing that wraps.
 //!
 //! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. Like there, a fraction that
-//! is left is rounded away from zero: `0.1` of a byte is one byte. Unlike there, a value past the largest
-//! one is refused, not cut down to it: a limit that silently became another one helps nobody.
+//! is left is rounded away from zero: `0.1` of a byte is one byte; what does not fit 63 bits is cut down to
+//! the largest number that does; and spaces around a quantity mean nothing. Unlike there, a suffix without a
+//! number (`Gi`) is no quantity: a limit that is none helps nobody.
 
 use std::fmt;
 
-/// Why a text is not a quantity.
+/// A text that does not read as number and suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuantityError {
-    /// It does not read as number and suffix.
-    Syntax,
-    /// It does, and the value asked for does not fit 63 bits.
-    TooLarge,
-}
+pub struct QuantityError;
 
 impl fmt::Display for QuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            QuantityError::Syntax => "must be a number with an optional suffix: m, k, M, G, Ki, Mi, Gi, e3 …",
-            QuantityError::TooLarge => "is too large",
-        })
+        f.write_str("must be a number with an optional suffix: m, k, M, G, Ki, Mi, Gi, e3 …")
     }
 }
 
@@ -32,7 +25,7 @@ impl std::error::Error for QuantityError {}
 /// # Errors
 /// See [`QuantityError`].
 pub fn milli(text: &str) -> Result<i64, QuantityError> {
-    parse(text)?.scaled(3)
+    parse(text).map(|quantity| quantity.scaled(3))
 }
 
 /// The value in whole units, rounded away from zero (`Value()`): bytes of a `memory` quantity.
@@ -40,7 +33,22 @@ pub fn milli(text: &str) -> Result<i64, QuantityError> {
 /// # Errors
 /// See [`QuantityError`].
 pub fn value(text: &str) -> Result<i64, QuantityError> {
-    parse(text)?.scaled(0)
+    parse(text).map(|quantity| quantity.scaled(0))
+}
+
+/// The two are the same quantity, and of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
+#[must_use]
+pub fn same(a: &str, b: &str) -> bool {
+    let kind = |text: &str| {
+        let suffix = trim(text).trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+        (suffix.ends_with('i'), suffix.len() > 1 && suffix.starts_with(['e', 'E']))
+    };
+    (value(a), milli(a)) == (value(b), milli(b)) && value(a).is_ok() && kind(a) == kind(b)
+}
+
+/// Without spaces around it. Not without what JSON writes with a backslash: upstream reads JSON's own text.
+fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() && !c.is_control())
 }
 
 /// `sign digits.fraction x 10^exponent x 2^binary`, still in the text's own digits.
@@ -55,6 +63,7 @@ struct Parsed<'a> {
 }
 
 fn parse(text: &str) -> Result<Parsed<'_>, QuantityError> {
+    let text = trim(text);
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -65,9 +74,9 @@ fn parse(text: &str) -> Result<Parsed<'_>, QuantityError> {
         None => ("", rest),
     };
     if whole.is_empty() && fraction.is_empty() {
-        return Err(QuantityError::Syntax);
+        return Err(QuantityError);
     }
-    let (exponent, binary) = parse_suffix(suffix).ok_or(QuantityError::Syntax)?;
+    let (exponent, binary) = parse_suffix(suffix).ok_or(QuantityError)?;
     Ok(Parsed { negative, whole, fraction, exponent, binary })
 }
 
@@ -103,15 +112,21 @@ fn parse_suffix(suffix: &str) -> Option<(i32, u32)> {
 }
 
 impl Parsed<'_> {
-    /// The value times `10^extra`, rounded away from zero.
+    /// The value times `10^extra`, rounded away from zero, at most [`i64::MAX`] away from it.
+    fn scaled(&self, extra: i32) -> i64 {
+        let magnitude = self.magnitude(extra).unwrap_or(i64::MAX);
+        if self.negative { -magnitude } else { magnitude }
+    }
+
+    /// Without its sign; `None` when it does not fit.
     ///
     /// The decimal point is moved over the digits instead of multiplying, so that no quantity that fits
     /// is lost to an intermediate that does not. Work is bounded by the text's length: runs of padding
     /// zeros stop as soon as they cannot change the result.
-    fn scaled(&self, extra: i32) -> Result<i64, QuantityError> {
+    fn magnitude(&self, extra: i32) -> Option<i64> {
         let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|b| u128::from(b - b'0'));
         if digits().all(|d| d == 0) {
-            return Ok(0);
+            return Some(0);
         }
         let count = self.whole.len() + self.fraction.len();
         let point = i64::try_from(self.whole.len()).unwrap_or(i64::MAX);
@@ -128,7 +143,7 @@ impl Parsed<'_> {
                 whole = shift_in(whole, 0)?;
             }
         }
-        let whole = whole.checked_mul(unit).ok_or(QuantityError::TooLarge)?;
+        let whole = whole.checked_mul(unit)?;
 
         // Fraction x 2^binary from its last digit on: `carry` becomes the whole part, `rest` says that
         // something below it was left.
@@ -147,15 +162,14 @@ impl Parsed<'_> {
             carry /= 10;
         }
         let magnitude = whole.checked_add(carry).and_then(|sum| sum.checked_add(u128::from(rest)));
-        let magnitude = magnitude.and_then(|m| i64::try_from(m).ok()).ok_or(QuantityError::TooLarge)?;
-        Ok(if self.negative { -magnitude } else { magnitude })
+        magnitude.and_then(|m| i64::try_from(m).ok())
     }
 }
 
 /// `number x 10 + digit`, while it can still end below 2^63.
-fn shift_in(number: u128, digit: u128) -> Result<u128, QuantityError> {
+fn shift_in(number: u128, digit: u128) -> Option<u128> {
     let number = number * 10 + digit;
-    if number > i64::MAX.unsigned_abs().into() { Err(QuantityError::TooLarge) } else { Ok(number) }
+    if number > i64::MAX.unsigned_abs().into() { None } else { Some(number) }
 }
 
 #[cfg(test)]
@@ -163,7 +177,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use QuantityError::{Syntax, TooLarge};
 
     #[test]
     fn values() {
@@ -194,19 +207,40 @@ mod tests {
         check("1E3", Ok(1000), Ok(1_000_000));
         check("1e+3", Ok(1000), Ok(1_000_000));
         check("12e-1", Ok(2), Ok(1200));
-        check("1E", Ok(1_000_000_000_000_000_000), Err(TooLarge));
-        check("1Ei", Ok(1_152_921_504_606_846_976), Err(TooLarge));
-        check("7Ei", Ok(8_070_450_532_247_928_832), Err(TooLarge));
-        check("8Ei", Err(TooLarge), Err(TooLarge));
-        check("9223372036854775807", Ok(i64::MAX), Err(TooLarge));
-        check("9223372036854775807.1", Err(TooLarge), Err(TooLarge));
-        check("9223372036854775808", Err(TooLarge), Err(TooLarge));
-        check("1e2147483647", Err(TooLarge), Err(TooLarge));
+        check("1E", Ok(1_000_000_000_000_000_000), Ok(i64::MAX));
+        check("1Ei", Ok(1_152_921_504_606_846_976), Ok(i64::MAX));
+        check("7Ei", Ok(8_070_450_532_247_928_832), Ok(i64::MAX));
+        check("8Ei", Ok(i64::MAX), Ok(i64::MAX));
+        check("9223372036854775807", Ok(i64::MAX), Ok(i64::MAX));
+        check("9223372036854775807.1", Ok(i64::MAX), Ok(i64::MAX));
+        check("9223372036854775808", Ok(i64::MAX), Ok(i64::MAX));
+        check("1e2147483647", Ok(i64::MAX), Ok(i64::MAX));
+        check("-1e30", Ok(-i64::MAX), Ok(-i64::MAX));
+        check(" 1 ", Ok(1), Ok(1000));
+        check("\u{a0}1Mi", Ok(1_048_576), Ok(1_048_576_000));
         check("1e-2147483647", Ok(1), Ok(1));
         check("0e2147483647", Ok(0), Ok(0));
         check("0.00000000000000000000000000000000000000000001Ei", Ok(1), Ok(1));
         check("00000000000000000000000000000000000000000000002", Ok(2), Ok(2000));
         check("0.125000000000000000000000000000000000000000000Ki", Ok(128), Ok(128_000));
+    }
+
+    #[test]
+    fn the_same_quantity_in_other_words() {
+        for (a, b, expected) in [
+            ("1", "1000m", true),
+            ("1", "1.0", true),
+            ("1k", "1000", true),
+            ("1Mi", "1024Ki", true),
+            ("1Ki", "1024", false),
+            ("1k", "1e3", false),
+            ("1m", "1000u", true),
+            ("1E", "1000P", true),
+            ("1", "2", false),
+            ("x", "x", false),
+        ] {
+            assert_eq!(same(a, b), expected, "{a} {b}");
+        }
     }
 
     #[test]
@@ -218,8 +252,8 @@ mod tests {
             "+",
             "m",
             "Ki",
-            "1 ",
-            " 1",
+            "1\n",
+            "1 1",
             "1i",
             "1K",
             "1mi",
@@ -238,8 +272,8 @@ mod tests {
             "Inf",
             "NaN",
         ] {
-            assert_eq!((text, value(text)), (text, Err(Syntax)));
-            assert_eq!((text, milli(text)), (text, Err(Syntax)));
+            assert_eq!((text, value(text)), (text, Err(QuantityError)));
+            assert_eq!((text, milli(text)), (text, Err(QuantityError)));
         }
     }
 

@@ -16,6 +16,12 @@ pub(crate) fn resolve(text: &str) -> Data {
     }
 }
 
+/// It is one of YAML's numbers that JSON cannot write (`.inf`, `.nan`).
+pub(crate) fn is_not_finite(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
+}
+
 /// The number a scalar stands for, if it looks like one.
 pub(crate) fn number(text: &str) -> Option<Number> {
     let first = text.bytes().next()?;
@@ -51,8 +57,9 @@ fn integer(text: &str) -> Option<Number> {
 }
 
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`; a whole number becomes an integer, as it does
-/// on its way through Go's JSON.
+/// on its way through Go's JSON. Underscores are dropped.
 fn float(text: &str) -> Option<Number> {
+    let text = &text.replace('_', "");
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -108,6 +115,8 @@ mod tests {
             ("-9223372036854775808", json!(i64::MIN)),
             ("1e3", json!(1000)),
             ("1.5", json!(1.5)),
+            ("1e3_", json!(1000)),
+            ("1_0.5", json!(10.5)),
             (".5", json!(0.5)),
             ("1.", json!(1)),
             (".", json!(".")),

@@ -365,6 +365,8 @@ fn asks(node: &Node, row: &Row) -> bool {
         Data::Null => false,
         Data::String(text) if text.is_empty() => false,
         Data::List(items) if items.is_empty() => false,
+        // A kind of volume is asked for by its name alone.
+        Data::Map(_) if row.field.starts_with("spec.volumes[*].") => true,
         Data::Map(entries) => entries.iter().any(|e| !e.value.is_null()),
         _ => {
             let text = node.to_value().to_string();

@@ -19,10 +19,9 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     if let Ok(typed) = serde_json::from_value(node.to_value()) {
         return typed;
     }
-    let good = report.is_good();
     let fits = |value: Value| serde_json::from_value::<T>(value).map(drop).map_err(|e| e.to_string());
     let rest = fitting(node, &path, &fits, report).and_then(|rest| serde_json::from_value(rest).ok());
-    if rest.is_none() || (good && report.is_good()) {
+    if rest.is_none() {
         // Parts fit and the whole does not: no type of the API is like that.
         report.misfit(&path, "does not fit its type");
     }
@@ -36,6 +35,12 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
     let Err(message) = fits(node.to_value()) else { return Some(node.to_value()) };
     if report.is_full_of_errors() {
         return None;
+    }
+    if node.is_null()
+        && let Some(value) = zero(fits)
+    {
+        report.warning(path, format!("is null, and read as {value}"));
+        return Some(value);
     }
     // When not even an empty one fits, the whole is of the wrong kind and its parts are not to blame.
     let empty = match &node.data {
@@ -63,6 +68,13 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
     let items = node.items().iter().enumerate();
     let items = items.filter_map(|(i, item)| fitting(item, &path.index(i), &only, report).or_else(stand_in));
     Some(Value::Array(items.collect()))
+}
+
+/// What Go reads a null as that is an item or a value: zero, the empty text, an empty object. A quantity
+/// takes texts and numbers, and is zero.
+fn zero(fits: Fits<'_>) -> Option<Value> {
+    let empty = [Value::from(0), Value::from(""), Value::Object(Map::new()), Value::Array(Vec::new())];
+    empty.into_iter().find(|value| fits(value.clone()).is_ok())
 }
 
 /// serde's message in an operator's words.

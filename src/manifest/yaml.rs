@@ -316,11 +316,13 @@ fn core_tag(tag: &Tag) -> Option<&str> {
 
 fn scalar_data(at: Place, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Data> {
     let Some(tag) = tag else {
-        return Ok(if style == ScalarStyle::Plain {
-            scalar::resolve(text)
-        } else {
-            Data::String(text.to_owned())
-        });
+        return match style {
+            ScalarStyle::Plain if scalar::is_not_finite(text) => {
+                wrong(at, "a number that is infinite or none at all; a text that looks so needs quotes")
+            }
+            ScalarStyle::Plain => Ok(scalar::resolve(text)),
+            _ => Ok(Data::String(text.to_owned())),
+        };
     };
     let data = scalar::resolve(text);
     match (core_tag(tag), data) {
