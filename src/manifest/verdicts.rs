@@ -1,0 +1,51 @@
+//! What the kubelet said of a thousand odd pods, and what podkeeper says. They agree, but for what is
+//! different on purpose.
+
+use super::*;
+
+/// Begin or end of the errors about what podkeeper refuses on purpose and the kubelet takes.
+const ON_PURPOSE: &[&str] = &[
+    "not supported by this version of podkeeper",
+    "static pods may not reference",
+    "remove the manifest to delete the pod",
+    // It becomes a part of names that are taken apart again.
+    "metadata.uid: ",
+    // Its place would be wherever the daemon stands.
+    "must be an absolute path",
+    // What refers to a local object becomes a part of a path.
+    "configMap.name: ",
+    "secretName: ",
+    "secret.name: ",
+    "claimName: ",
+];
+
+/// The kubelet wants a user namespace for an unmasked `/proc`, which Docker cannot give to a pod.
+const TAKEN_ON_PURPOSE: &str = r#""procMount":"Unmasked""#;
+
+#[test]
+fn pods_are_judged_as_the_kubelet_judges_them() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/kubelet-verdicts.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let context = Context { node_name: "node", source: Source::File, path: "/m/pod.yaml" };
+    let mut wrong = Vec::new();
+    let mut judged = 0;
+    for line in lines {
+        let (kubelet, manifest) = line.split_once(' ').unwrap();
+        let decoded = decode(manifest.as_bytes(), &context);
+        let errors = decoded.problems.iter().filter(|p| p.severity == Severity::Error);
+        let errors: Vec<String> = errors.map(ToString::to_string).collect();
+        let on_purpose = |error: &String| ON_PURPOSE.iter().any(|known| error.contains(known));
+        let agrees = match kubelet {
+            "accept" | "refers" => errors.iter().all(on_purpose),
+            "refuse" => !errors.is_empty() || manifest.contains(TAKEN_ON_PURPOSE),
+            other => panic!("{other}: no verdict"),
+        };
+        if !agrees {
+            wrong.push(format!("kubelet: {kubelet}, podkeeper: {errors:?}\n  {manifest}"));
+        }
+        judged += 1;
+    }
+    assert!(judged > 1000, "{judged}");
+    assert!(wrong.is_empty(), "{} of {judged}:\n{}", wrong.len(), wrong.join("\n"));
+}
