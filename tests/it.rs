@@ -5,6 +5,9 @@
 #[path = "it/after.rs"]
 mod after;
 #[cfg(test)]
+#[path = "it/away.rs"]
+mod away;
+#[cfg(test)]
 #[path = "it/cli.rs"]
 mod cli;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::exit::Exit;
 use super::flags::{FLAGS, Flag, Takes};
+use super::verbs::Verb;
 use crate::manifest::support::{Row, Support, table};
 
 const PAGE: &str = "man/podkeeper.8";
@@ -50,6 +51,28 @@ fn every_flag_is_in_the_man_page_with_its_default() {
             assert!(said, "--{}: \"{default}\" is not in {PAGE}", flag.name);
         }
     }
+}
+
+/// Those of `run` alone need not say so, nor what `check` takes of them, which its own entry says; and what all
+/// commands know that look at pods says nothing.
+#[test]
+fn every_flag_names_the_commands_that_know_it() {
+    let page = page(PAGE);
+    let look_at_pods = [Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
+    let mut wrong = Vec::new();
+    for flag in FLAGS.iter().filter(|flag| flag.name != "config") {
+        let entry = entry(&page, flag);
+        let lines = entry.lines().skip(1).filter(|line| line.contains("Cm "));
+        let named: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        let knows = |verb: &Verb| match verb {
+            Verb::Run => false,
+            Verb::Check => !flag.verbs.contains(&Verb::Run),
+            _ => flag.verbs != look_at_pods,
+        };
+        let missing = flag.verbs.iter().filter(|verb| knows(verb) && !named.contains(&verb.word()));
+        wrong.extend(missing.map(|verb| format!("--{}: {}", flag.name, verb.word())));
+    }
+    assert!(wrong.is_empty(), "not in {PAGE}:\n{}", wrong.join("\n"));
 }
 
 #[test]
