@@ -47,4 +47,5 @@ pub mod sysctl;
 pub mod termination;
 pub mod turn;
 pub mod volumes;
+pub mod wait;
 pub mod worker;

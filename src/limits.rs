@@ -59,6 +59,11 @@ pub const RECONNECT_MAX: Duration = Duration::from_millis(500);
 /// list before.
 pub const UNREAD_LIST: Duration = Duration::from_secs(2);
 
+// --- Waiting -------------------------------------------------------------------------------------
+
+/// A wait no longer than this has a relative time-out; after a stop of the process it is late by that much.
+pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
+
 // --- Manifests and sources -----------------------------------------------------------------------
 
 /// Largest manifest file in bytes.

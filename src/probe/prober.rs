@@ -11,10 +11,10 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 use super::attempt::{Attempt, Kit, Question};
 use super::outcome::{self, Outcome};
@@ -26,6 +26,7 @@ use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;
+use crate::wait;
 
 /// What a pod's worker is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -391,9 +392,8 @@ impl Body {
         let asked = self.asking.iter().flat_map(|a| a.attempt.fds());
         let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
         fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
-        let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));
         // An interrupted wait is a wake-up like any other.
-        _ = poll(&mut fds, timeout.as_ref());
+        _ = wait::until(fds, until);
     }
 }
 
@@ -443,12 +443,6 @@ fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str)
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
-}
-
-/// Rounded up, so that a wait never ends just before its time.
-fn to_timespec(wait: Duration) -> Timespec {
-    let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
-    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -180,12 +180,10 @@ pub fn poll_write<'a>(fd: BorrowedFd<'a>, wake: Option<BorrowedFd<'a>>, until: O
 
 fn poll_set<'a>(mut set: Vec<PollFd<'a>>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
     set.extend(wake.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    let left = until.map(|at| at.saturating_duration_since(Instant::now()));
-    // More than the kernel can count is no limit at all.
-    let timespec = left.and_then(|d| Timespec::try_from(d).ok());
-    match rustix::event::poll(&mut set, timespec.as_ref()) {
-        Ok(0) => Polled::TimedOut,
-        Ok(_) if wake.is_some() && set.last().is_some_and(|fd| !fd.revents().is_empty()) => Polled::Woken,
-        _ => Polled::Ready,
+    let Ok(there) = crate::wait::until(set, until) else { return Polled::Ready };
+    if wake.is_some() && there.last().is_some_and(|flags| !flags.is_empty()) {
+        return Polled::Woken;
     }
+    let nothing = there.iter().all(|flags| flags.is_empty());
+    if nothing && until.is_some_and(|at| at <= Instant::now()) { Polled::TimedOut } else { Polled::Ready }
 }

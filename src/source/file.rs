@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inotify::Inotify;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -26,6 +26,7 @@ use crate::source::last_good::replay::replay;
 use crate::source::running::Running;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
+use crate::wait;
 
 /// Takes what the source says; `false` when nobody listens any more, and then the thread ends. It may
 /// wait while the receiver is busy, but must return once the receiver is gone.
@@ -192,19 +193,12 @@ impl Actor {
 
     /// Waits for the handle, for events, or for the time to pass.
     fn sleep(&self, time: Duration) -> Woken {
-        let timeout = Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
         let mut fds = vec![PollFd::new(&self.wait, PollFlags::IN)];
         fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(e) => {
-                // Out of kernel memory: the clock alone has to do for a while.
-                log::error!("waiting for file changes failed: {e}; looking again in a moment");
-                thread::sleep(time.min(limits::SCAN_RETRY_MIN));
-            }
+        if let Err(e) = wait::until(fds, Instant::now().checked_add(time)) {
+            // Out of kernel memory: the clock alone has to do for a while.
+            log::error!("waiting for file changes failed: {e}; looking again in a moment");
+            thread::sleep(time.min(limits::SCAN_RETRY_MIN));
         }
         let mut asked = false;
         let mut bytes = [0_u8; 64];

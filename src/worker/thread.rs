@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crossbeam_channel::Sender;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 use super::gate::{Gate, Permit};
 use super::machine::Machine;
@@ -431,14 +430,7 @@ impl Body {
             let flags = if c.pending.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             Some(PollFd::from_borrowed_fd(fd, flags))
         }));
-        let timeout = until.map(|at| to_timespec(at.saturating_duration_since(Instant::now())));
         // An interrupted wait is a wake-up like any other: everything is looked at again.
-        _ = poll(&mut fds, timeout.as_ref());
+        _ = crate::wait::until(fds, until);
     }
-}
-
-/// Rounded up, so that a wait never ends just before its time.
-fn to_timespec(wait: Duration) -> Timespec {
-    let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
-    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
 }

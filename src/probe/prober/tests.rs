@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use super::*;
 use crate::clock::Mono;
