@@ -38,10 +38,37 @@ pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     }
 }
 
+/// What is there of its standard error. Something that it left running (`mount.nfs` starts `rpc.statd`) may hold
+/// the other end open for ever, so nothing is waited for.
 fn last_words(child: &mut Child) -> String {
     let mut bytes = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
+    if let Some(stderr) = child.stderr.take()
+        && rustix::io::ioctl_fionbio(&stderr, true).is_ok()
+    {
+        // It ends with the error that nothing more is there: what came before that counts.
         _ = stderr.take(limits::HELPER_WORDS).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> Result<(), String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command, PATIENCE)
+    }
+
+    #[test]
+    fn what_a_program_left_running_holds_nobody_up() {
+        let begun = Instant::now();
+        let why = shell("sleep 30 & echo $! >&2; exit 1").unwrap_err();
+        assert!(begun.elapsed() < PATIENCE);
+        let pid = why.strip_prefix("sh failed: exit status: 1: ").unwrap();
+        shell(&format!("kill {pid}")).unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 //! may be lost, doubled or late (docker-archive/classicswarm#2309). Following them up is not done here.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ pub enum EventNext {
     Event(DockerEvent),
     /// An event that was too long to be read: nobody knows of which container.
     Unread,
-    /// The time was up, or the wake-up came, first.
+    /// The time was up, or the wake-up came, first; or what came was of no interest.
     Idle,
     /// The stream is over, for this reason: connect again, and list.
     End(String),
@@ -86,18 +87,24 @@ impl EventStream {
 
     /// The next event. Everything that is wrong with the stream ends it.
     pub fn next(&mut self, wait: &Wait<'_>) -> EventNext {
+        let until = wait.until();
+        let mut looked = false;
         loop {
             match self.lines.next(false) {
-                // An event without an id says nothing.
                 Ok(Some(Line::TooLong)) => return EventNext::Unread,
-                Ok(Some(Line::Json(value))) => match event(value) {
-                    Some(event) => return EventNext::Event(event),
-                    None => continue,
-                },
+                // An event without an id says nothing, and its reader may have something else to do.
+                Ok(Some(Line::Json(value))) => {
+                    return event(value).map_or(EventNext::Idle, EventNext::Event);
+                }
                 Ok(None) if self.ended => return EventNext::End("Docker ended the event stream".to_owned()),
+                // A line that is too long may have no end at all.
+                Ok(None) if looked && until.is_some_and(|at| at <= Instant::now()) => {
+                    return EventNext::Idle;
+                }
                 Ok(None) => {}
                 Err(why) => return EventNext::End(format!("{}: {why}", self.body.what())),
             }
+            looked = true;
             match self.body.read(self.lines.space(), wait) {
                 Ok(Read::Bytes) => {}
                 Ok(Read::End) => self.ended = true,
@@ -149,6 +156,7 @@ mod tests {
             stream.next(&wait),
             EventNext::Event(DockerEvent { action: EventAction::Other, ..expected })
         );
+        assert_eq!(stream.next(&wait), EventNext::Idle, "one that says nothing holds nobody up");
         let EventNext::Event(event) = stream.next(&wait) else { panic!("no event") };
         assert_eq!((event.id.as_str(), event.action, event.time_nano), ("cd", EventAction::Die, 0));
         assert_eq!(stream.next(&Wait::at_most(Duration::ZERO)), EventNext::Idle);
