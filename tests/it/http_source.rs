@@ -2,7 +2,9 @@
 //! becomes.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -208,8 +210,9 @@ fn what_is_no_usable_answer_fails_and_changes_nothing() {
     check(ok("", " \n\t"), "the server's answer is empty");
     check(ok("Content-Type: text/HTML; charset=utf-8\r\n", POD_A), "a web page (HTML)");
     check(ok("", "\n <!DOCTYPE html><html></html>"), "a web page (HTML)");
-    check(ok("Content-Encoding: gzip\r\n", "\u{1f}"), "an encoded (compressed) answer");
-    check(raw(&format!("Content-Length: 5000000\r\n\r\n{POD_A}")), "larger than 1000 bytes");
+    for coding in ["gzip", "GZIP", "identity, gzip"] {
+        check(ok(&format!("Content-Encoding: {coding}\r\n"), gzip_bomb()), "an encoded (compressed) answer");
+    }
     check(ok("", "#".repeat(1001)), "larger than 1000 bytes");
     check(raw(&format!("Content-Length: 999\r\n\r\n{POD_A}")), "ended before the answer was whole");
     check(
@@ -229,6 +232,56 @@ fn what_is_no_usable_answer_fails_and_changes_nothing() {
     // A chunked answer is as good as one with a length.
     server.send(raw(&format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{POD_B}\r\n0\r\n\r\n", POD_B.len())));
     assert_eq!(rig.poll(), "full b");
+}
+
+/// A megabyte of blanks in less than a thousand bytes.
+fn gzip_bomb() -> Vec<u8> {
+    let mut gzip =
+        Command::new("gzip").args(["-9", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // What comes out fits the pipe.
+    gzip.stdin.take().unwrap().write_all(&[b' '; 900_000]).unwrap();
+    let packed = gzip.wait_with_output().unwrap().stdout;
+    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < 1000, "{}", packed.len());
+    packed
+}
+
+/// However an answer of 100 MB says how long it is, no more of it is taken than the buffers between both sides
+/// hold.
+#[test]
+fn an_answer_of_100_megabytes_is_given_up_at_once() {
+    const WHOLE: usize = 100_000_000;
+    let server = Server::start();
+    server.send(ok("", POD_A));
+    let rig = Rig::start(Settings { max_bytes: 1000, ..settings(&server.url()) });
+    assert_eq!(rig.next(), "full a");
+    let (tell, sent) = unbounded();
+    for framing in [format!("Content-Length: {WHOLE}"), "Transfer-Encoding: chunked".to_owned()] {
+        let tell = tell.clone();
+        server.answer(move |_, pipe| {
+            write!(pipe, "HTTP/1.1 200 OK\r\n{framing}\r\n\r\n")?;
+            let chunked = framing.starts_with("Transfer");
+            let piece = vec![b'#'; 0x1_0000];
+            let mut count = 0;
+            while count < WHOLE {
+                let head = if chunked { "10000\r\n" } else { "" };
+                let tail = if chunked { "\r\n" } else { "" };
+                let whole = [head.as_bytes(), &piece, tail.as_bytes()].concat();
+                if pipe.write_all(&whole).is_err() {
+                    break;
+                }
+                count += piece.len();
+            }
+            tell.send(count).unwrap();
+            Ok(())
+        });
+        let told = rig.poll();
+        assert!(told.starts_with("failed ") && told.contains("larger than 1000 bytes"), "{told}");
+        let count = sent.recv_timeout(PATIENCE).unwrap();
+        assert!(count < WHOLE / 5, "{count} bytes were taken");
+        // A failure that lasts is told once.
+        server.send(ok("", POD_A));
+        assert_eq!(rig.poll(), "same");
+    }
 }
 
 /// Answers with a few bytes changed, cut out or put in, by a seed.
