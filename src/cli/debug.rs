@@ -2,11 +2,12 @@
 //! It is made here, with labels by which the daemon takes it over: shown in the status, never started again,
 //! stopped and removed with its pod.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 
 use super::engine::{self, Broken};
 use super::exit::Exit;
@@ -15,16 +16,20 @@ use super::{fail, images, options, pods, say, target, terminal, value};
 use crate::config::Endpoint;
 use crate::limits;
 use crate::network::files;
-use crate::pod::PodKey;
+use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::policy::Told;
 use crate::runtime::client::Client;
 use crate::runtime::docker::Docker;
 use crate::runtime::map::LogLimits;
-use crate::runtime::map::ephemeral::{self, Ephemeral, Shares};
+use crate::runtime::map::ephemeral::{self, Ephemeral, Place};
+use crate::runtime::map::security::{self, User};
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{
     Call, ContainerSummary, CreateBody, DockerError, DockerState, RefusalKind, Reply, labels, names,
 };
+use crate::sys;
+use crate::worker::needs;
 
 /// Letters of a name that is made up: none that could spell a word.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -54,34 +59,38 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     if options.tty && !tty {
         say("Unable to use a TTY - input is not a terminal or the right kind of file");
     }
-    let image = options.image.as_deref().unwrap_or_default();
     let added = container_name(options, pod)?;
     let target = options.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
     if let Some(name) = &options.target {
         say(&format!("Targeting container {name:?}: its processes are seen, whatever they may do."));
     }
-    let wanted = Ephemeral {
-        name: &added,
-        image,
-        command,
-        stdin: options.stdin,
-        tty,
-        target: target.as_deref(),
-        shares: shares(pod.spec.as_ref()),
-        hosts: hosts(&sandbox, &uid),
+    let container = Container {
+        name: added,
+        image: options.image.clone(),
+        command: Some(command.to_vec()).filter(|words| !words.is_empty()),
+        stdin: Some(options.stdin),
+        tty: Some(tty),
+        security_context: options.profile.security_context(),
+        ..Container::default()
     };
-    let body = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
-    let name = names::container(&key, &uid, &added, 0);
-    let id = match create(&docker, &name, &body) {
-        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
-            if images::pull(&docker_options, &[image.to_owned()]) != Exit::Ok {
-                return Err(format!("image {image:?} cannot be had"));
-            }
-            create(&docker, &name, &body)
-        }
-        other => other,
-    }
-    .map_err(|error| error.to_string())?;
+    let whole = with_it(pod, &sandbox.labels, &container, options.target.as_deref());
+    judge(&whole, status.file.policies.get(whole.source.as_str()))?;
+    let user = whom(&docker, &docker_options, &whole, &container)?;
+    let wanted = Ephemeral {
+        pod: &whole,
+        container: &container,
+        user,
+        target: target.as_deref(),
+        hosts: hosts(&sandbox, &uid),
+        place: place(&docker, &sandbox)?,
+        node_memory: sys::total_memory(),
+        oom_floor: sys::oom_floor(),
+    };
+    let mut body = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
+    let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
+    needs::complete(&mut body, Path::new(root_dir)).map_err(|error| error.to_string())?;
+    let name = names::container(&key, &uid, &container.name, 0);
+    let id = create(&docker, &name, &body).map_err(|error| error.to_string())?;
     begin(&docker, &id, options.stdin, tty).map_err(|broken| match broken {
         Broken::Docker(error) => error.to_string(),
         Broken::Output(error) => format!("cannot write: {error}"),
@@ -164,12 +173,86 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
-fn shares(spec: Option<&PodSpec>) -> Shares {
-    let is = |field: fn(&PodSpec) -> Option<bool>| spec.and_then(field).unwrap_or(false);
-    Shares {
-        host_network: is(|spec| spec.host_network),
-        host_pid: is(|spec| spec.host_pid),
-        processes: is(|spec| spec.share_process_namespace),
+/// The cgroup of the pod, and other bounds that its sandbox knows of.
+fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
+    match docker.call(&Call::Inspect { id: sandbox.id.clone() }).map_err(|error| error.to_string())? {
+        Reply::Container(detail) => {
+            Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit })
+        }
+        _ => Err("inspect: an answer of another kind".to_owned()),
+    }
+}
+
+/// The pod with the container in it.
+fn with_it(
+    pod: &Pod,
+    labels: &BTreeMap<String, String>,
+    container: &Container,
+    target: Option<&str>,
+) -> DesiredPod {
+    let (key, uid) = identity(pod);
+    let mut spec = pod.spec.clone().unwrap_or_default();
+    spec.ephemeral_containers.get_or_insert_default().push(ephemeral::as_written(container, target));
+    let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+    DesiredPod {
+        key,
+        uid,
+        written: None,
+        shape: None,
+        source: Source::parse(&label(labels::SOURCE)).unwrap_or(Source::File),
+        origin: Origin { path: label(labels::ORIGIN), document: 0 },
+        metadata: pod.metadata.clone(),
+        spec,
+        status: PodStatus::default(),
+    }
+}
+
+/// Whether a pod of its source may have such a container.
+fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
+    let source = pod.source;
+    let Some(policy) = policy else {
+        return Err(format!(
+            "the daemon does not tell what pods of source {source} may do: nothing is added"
+        ));
+    };
+    let refusals = policy.refusals(source, &pod.metadata, &pod.spec).map_err(|why| {
+        format!("what pods of source {source} may do is not understood (another version?): {why}")
+    })?;
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = refusals.iter().map(|r| format!("{}: {}", r.reason, r.message)).collect();
+    Err(format!(
+        "nothing is added, for pods of source {source} may not have it: {}; see --profile",
+        all.join("; ")
+    ))
+}
+
+/// As whom it runs, by the pod, its own context and its image, which is pulled when it is missing.
+fn whom(
+    docker: &Docker,
+    options: &Options,
+    pod: &DesiredPod,
+    container: &Container,
+) -> Result<Option<String>, String> {
+    let image = container.image.clone().unwrap_or_default();
+    let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
+    let found = match inspect() {
+        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
+            if images::pull(options, std::slice::from_ref(&image)) != Exit::Ok {
+                return Err(format!("image {image:?} cannot be had"));
+            }
+            inspect()
+        }
+        other => other,
+    };
+    let Reply::Image(detail) = found.map_err(|error| error.to_string())? else {
+        return Err("image inspect: an answer of another kind".to_owned());
+    };
+    match security::user(pod, container, Some(&detail.user)) {
+        User::Is(user) => Ok(user),
+        User::Refused(why) => Err(why),
+        User::AsksImage => Err(format!("image {image:?} does not tell its user")),
     }
 }
 
@@ -207,6 +290,7 @@ fn made_up(mut random: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::profile::Profile;
 
     #[test]
     fn names() {
@@ -227,9 +311,33 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shares_what_its_spec_says() {
-        let spec: PodSpec = serde_json::from_str(r#"{"containers": [], "hostPID": true}"#).unwrap();
-        assert_eq!(shares(Some(&spec)), Shares { host_pid: true, ..Shares::default() });
-        assert_eq!(shares(None), Shares::default());
+    fn the_pods_policy_judges_what_is_added() {
+        let pod = r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "x"}]}}"#;
+        let pod: &Pod = &serde_json::from_str(pod).unwrap();
+        let labels: BTreeMap<String, String> = [(labels::SOURCE.to_owned(), "http".to_owned())].into();
+        let added = |profile: &str, level: &str| {
+            let container = Container {
+                name: "look".into(),
+                image: Some("busybox".into()),
+                security_context: Profile::parse(profile).unwrap().security_context(),
+                ..Container::default()
+            };
+            let policy = Told { pod_security: Some(level.to_owned()), ..Told::default() };
+            let whole = with_it(pod, &labels, &container, Some("app"));
+            assert_eq!(whole.source, Source::Http);
+            judge(&whole, Some(&policy)).map_err(|why| {
+                assert!(why.contains("\"look\""), "{why}");
+            })
+        };
+        for (profile, baseline) in [
+            ("legacy", true),
+            ("general", false),
+            ("baseline", true),
+            ("netadmin", false),
+            ("sysadmin", false),
+        ] {
+            assert_eq!(added(profile, "baseline").is_ok(), baseline, "{profile}");
+        }
+        assert!(judge(&with_it(pod, &labels, &Container::default(), None), None).is_err());
     }
 }

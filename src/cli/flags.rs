@@ -126,6 +126,7 @@ pub enum Id {
     Tty,
     Image,
     Target,
+    Profile,
     Recursive,
 }
 
@@ -346,6 +347,8 @@ pub const FLAGS: &[Flag] = &[
          "Image of the container that is added"),
     flag(Id::Target, ("target", None), Value("CONTAINER"), "", (Section::Pods, &[Verb::Debug]),
          "Container of the pod whose processes the added one sees"),
+    flag(Id::Profile, ("profile", None), Value("PROFILE"), "general", (Section::Pods, &[Verb::Debug]),
+         "What it may do: legacy, general, baseline, restricted, netadmin or sysadmin"),
     flag(Id::Recursive, ("recursive", None), Switch, "false", (Section::Pods, &[Verb::Explain]),
          "Show the fields below the fields as well"),
 ];

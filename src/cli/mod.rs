@@ -24,6 +24,7 @@ mod man;
 pub mod options;
 pub mod parse;
 mod pods;
+mod profile;
 mod rules;
 mod run;
 mod sources;

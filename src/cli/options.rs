@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::flags::{self, Id};
 use super::parse::strip_kind;
+use super::profile::Profile;
 use super::value;
 use crate::config::Endpoint;
 use crate::limits;
@@ -111,6 +112,7 @@ pub struct Options {
     pub tty: bool,
     pub image: Option<String>,
     pub target: Option<String>,
+    pub profile: Profile,
     pub recursive: bool,
 }
 
@@ -182,6 +184,7 @@ impl Options {
             tty: false,
             image: None,
             target: None,
+            profile: Profile::General,
             recursive: false,
         };
         for flag in flags::FLAGS.iter().filter(|f| !f.default.is_empty()) {
@@ -324,6 +327,7 @@ impl Options {
             Id::Tty => o.tty = switch()?,
             Id::Image => o.image = word()?,
             Id::Target => o.target = word()?,
+            Id::Profile => o.profile = Profile::parse(utf8()?)?,
             Id::Recursive => o.recursive = switch()?,
         }
         Ok(())

@@ -93,7 +93,8 @@ impl Verb {
             Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
             Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
             Verb::Debug => {
-                "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [-c NAME] [-- COMMAND [ARGUMENT...]]"
+                "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [--profile PROFILE] [-c NAME] \
+                 [-- COMMAND [ARGUMENT...]]"
             }
             Verb::Explain => "explain [--recursive] FIELD",
             Verb::Pull => "pull [FLAG...] IMAGE...",

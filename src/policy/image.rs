@@ -3,6 +3,8 @@
 //! Names are compared by their parts, never as text, so that `registry.example.com.evil.io` has nothing to
 //! do with `registry.example.com`. What is no reference, or might be an image's ID, is allowed by nothing.
 
+use std::fmt;
+
 /// A normalised reference: `busybox` is `library/busybox` of `docker.io`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reference<'a> {
@@ -113,6 +115,24 @@ enum Which {
     Below(String),
     /// This repository, with this tag, or this digest, or any.
     Repository { path: String, tag: Option<String>, digest: Option<String> },
+}
+
+impl fmt::Display for AllowedImage {
+    /// Reads back as the same entry.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let domain = &self.domain;
+        match &self.which {
+            Which::Below(path) if path.is_empty() => write!(f, "{domain}/"),
+            Which::Below(path) => write!(f, "{domain}/{path}/"),
+            Which::Repository { path, tag, digest } => {
+                write!(f, "{domain}/{path}")?;
+                if let Some(tag) = tag {
+                    write!(f, ":{tag}")?;
+                }
+                digest.as_ref().map_or(Ok(()), |digest| write!(f, "@{digest}"))
+            }
+        }
+    }
 }
 
 impl AllowedImage {

@@ -11,6 +11,7 @@ mod image;
 mod level;
 mod restricted;
 mod standards;
+mod told;
 mod view;
 
 #[cfg(test)]
@@ -20,3 +21,4 @@ pub use allow::{AllowedPath, Policy, Refusal};
 pub use image::AllowedImage;
 pub use level::{Level, LevelVersion, Version, parse_sources};
 pub use standards::{Violation, evaluate, message};
+pub use told::Told;

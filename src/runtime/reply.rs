@@ -248,6 +248,8 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         networks: networks(&value),
         log_path: text(&value, "/LogPath"),
         resources: resources(&value),
+        cgroup_parent: text(&value, "/HostConfig/CgroupParent"),
+        pids_limit: value.pointer("/HostConfig/PidsLimit").and_then(Value::as_i64).filter(|n| *n > 0),
         labels: labels(value.pointer_mut("/Config/Labels")),
     })
 }

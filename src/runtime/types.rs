@@ -385,6 +385,10 @@ pub struct ContainerDetail {
     pub log_path: String,
     /// `HostConfig`'s, as far as they are set.
     pub resources: Resources,
+    /// `HostConfig.CgroupParent`; empty for Docker's own.
+    pub cgroup_parent: String,
+    /// `HostConfig.PidsLimit`; `None` for no limit.
+    pub pids_limit: Option<i64>,
 }
 
 /// What an image inspect or list tells.

@@ -18,6 +18,7 @@ use crate::durable;
 use crate::json::through_value;
 use crate::limits;
 use crate::order;
+use crate::policy;
 use crate::regular;
 use crate::source::Problem;
 
@@ -45,6 +46,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
         docker: &snapshot.docker,
         drain: snapshot.drain.as_ref(),
         sources: &snapshot.sources,
+        policies: &snapshot.policies,
         problems: &snapshot.problems,
         origins: order::map(snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string()))),
         pods: snapshot.pods.iter().map(PodOut::new).collect(),
@@ -65,6 +67,7 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<&'a DrainView>,
     sources: &'a [SourceView],
+    policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
     origins: BTreeMap<String, String>,
     pods: Vec<PodOut<'a>>,
@@ -240,6 +243,7 @@ pub(in crate::status) mod tests {
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
             drain: None,
             sources: vec![],
+            policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],
             problems: vec![Problem {
                 severity: Severity::Warning,

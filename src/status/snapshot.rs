@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::pod::DesiredPod;
+use crate::policy;
 use crate::source::Problem;
 
 /// One moment of the node, as the sync loop publishes it.
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub drain: Option<DrainView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
+    /// What pods of each of them may do, by its word.
+    pub policies: BTreeMap<String, policy::Told>,
     /// By identity.
     pub pods: Vec<PodView>,
     /// Everything wrong with what the sources hold.
@@ -126,6 +129,9 @@ pub struct StatusFile {
     pub drain: Option<DrainView>,
     /// Sources.
     pub sources: Vec<SourceView>,
+    /// What pods of each of them may do, by its word.
+    #[serde(default)]
+    pub policies: BTreeMap<String, policy::Told>,
     /// Problems.
     pub problems: Vec<Problem>,
     /// Where each pod is written: `namespace/name` (with the node's suffix) to file path or URL.

@@ -1,5 +1,6 @@
 //! What the loop shows of itself: one immutable snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{SourceState, Turn};
@@ -7,6 +8,7 @@ use crate::clock::Now;
 use crate::order;
 use crate::plan::{Observed, Probes};
 use crate::pod::{DesiredPod, Source};
+use crate::policy;
 use crate::source::{Problem, Refused, Severity};
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting};
@@ -52,6 +54,7 @@ impl Turn {
             docker: self.docker.clone(),
             drain: self.drain_view(),
             sources: self.source_views(&problems),
+            policies: self.policies(),
             pods,
             problems,
         }
@@ -97,6 +100,13 @@ impl Turn {
             let status = Arc::new(status::rejected(pod, reason, message, wall));
             PodView { pod: Arc::clone(pod), status, leaving: None, stale: false }
         })
+    }
+
+    /// What pods of each source may do.
+    fn policies(&self) -> BTreeMap<String, policy::Told> {
+        let config = &self.config;
+        let told = |source| policy::Told::of(&config.policy, source, config.allow_privileged);
+        order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
     }
 
     fn source_views(&self, problems: &[Problem]) -> Vec<SourceView> {

@@ -19,7 +19,7 @@ const SECCOMP: &str = "seccomp";
 ///
 /// # Errors
 /// A refusal that looks like Docker's, with the kubelet's words where it has some.
-pub(super) fn complete(body: &mut CreateBody, root_dir: &Path) -> Result<(), DockerError> {
+pub fn complete(body: &mut CreateBody, root_dir: &Path) -> Result<(), DockerError> {
     for device in &body.host_config.devices {
         look_at_device(&device.path_on_host).map_err(Refusal::not_sent)?;
     }

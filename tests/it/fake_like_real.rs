@@ -636,6 +636,8 @@ fn detail(c: &Value) -> ContainerDetail {
             memory: limit(&c["HostConfig"]["Memory"]),
             memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
         },
+        cgroup_parent: text(&c["HostConfig"]["CgroupParent"]),
+        pids_limit: limit(&c["HostConfig"]["PidsLimit"]),
     }
 }
 

@@ -242,6 +242,14 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     assert!(node.inside("web", "look", "cat /proc/1/cmdline").contains("echo started"));
     assert_eq!(node.inside("web", "look", "hostname"), node.full("web"));
     assert!(node.says(&["describe", "pod", "web"]).contains("Ephemeral Containers:\n  look:"));
+    // It may look into the target's files, and is bounded as the pod is.
+    assert!(node.inside("web", "look", "ls /proc/1/root/bin").contains("busybox"));
+    let status = node.pod("web").and_then(|p| p.status?.ephemeral_container_statuses).unwrap();
+    let id = status[0].container_id.clone().unwrap().replace("docker://", "");
+    let (own, theirs) = (node.inspect(&id), node.inspect(&app.id));
+    for field in ["CgroupParent", "OomScoreAdj", "CpuShares"] {
+        assert_eq!(own["HostConfig"][field], theirs["HostConfig"][field], "{field}");
+    }
     let taken = debug(&["-c", "app"]);
     assert!(String::from_utf8_lossy(&taken.stderr).contains("is in pod"), "{taken:?}");
     // Attached to, it ends with its input.
@@ -262,6 +270,44 @@ fn debug_adds_a_container_that_goes_with_its_pod() {
     node.wait_until("it is not shown any more", || node.pod("web").is_none());
     let gone = debug(&[]);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("not found"), "{gone:?}");
+}
+
+/// It is the pod's, so it may do what the pod may do, as whom the pod runs.
+#[test]
+fn debug_keeps_to_the_policy_and_to_the_pods_identity() {
+    let node = Node::with(Options::flags(&["--pod-security=restricted", "--allowed-images=busybox"]));
+    let pod = Pod::new("web")
+        .set(
+            "/spec/securityContext",
+            json!({"runAsNonRoot": true, "runAsUser": 1234, "supplementalGroups": [77],
+                   "seccompProfile": {"type": "RuntimeDefault"}}),
+        )
+        .set(
+            "/spec/containers/0/securityContext",
+            json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}),
+        );
+    node.write("web.yaml", pod.text());
+    node.wait_running("web", "app");
+    let debug = |more: &[&str]| {
+        let output = node.podkeeper(&[&["debug", "web"], more, &["--", "sleep", "1000"]].concat());
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let busybox = ["--image", "busybox:static"];
+    for profile in ["general", "baseline", "netadmin", "sysadmin"] {
+        let (done, told) = debug(&[&busybox[..], &["--profile", profile]].concat());
+        assert!(!done && told.contains("PodSecurity: violates PodSecurity \"restricted:latest\""), "{told}");
+    }
+    let (done, told) = debug(&["--image", "alpine", "--profile", "restricted"]);
+    assert!(!done && told.contains("ImageNotAllowed: container \"debugger-"), "{told}");
+    assert!(node.of("web").iter().all(|c| c.container == "app" || c.is_sandbox()), "nothing was added");
+    let (done, told) = debug(&[&busybox[..], &["--profile", "restricted", "-c", "look"]].concat());
+    assert!(done, "{told}");
+    node.wait_running("web", "look");
+    let identity =
+        node.inside("web", "look", "id -u; id -G; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status");
+    let words: Vec<&str> = identity.split_whitespace().collect();
+    let expected = ["1234", "0", "77", "CapBnd:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"];
+    assert_eq!(words, expected);
 }
 
 /// The in-memory engine answers network calls as the real one does.

@@ -370,6 +370,8 @@ impl State {
             // No file stands behind it, so none is named: logs come through the API.
             log_path: String::new(),
             resources: c.body.host_config.resources(),
+            cgroup_parent: c.body.host_config.cgroup_parent.clone(),
+            pids_limit: c.body.host_config.pids_limit,
         }
     }
 }

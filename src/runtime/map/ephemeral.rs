@@ -3,40 +3,55 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
+
 use crate::order;
-use crate::pod::ContainerKind;
-use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels};
+use crate::pod::{ContainerKind, DesiredPod};
+use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels, resources};
 
 /// What is to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Ephemeral<'a> {
-    /// Its name in the pod.
-    pub name: &'a str,
-    /// Image.
-    pub image: &'a str,
-    /// Command; the image's when empty.
-    pub command: &'a [String],
-    /// Standard input is open.
-    pub stdin: bool,
-    /// With a terminal.
-    pub tty: bool,
+    /// The pod that it is added to.
+    pub pod: &'a DesiredPod,
+    /// The container: name, image, command, streams and security context count.
+    pub container: &'a Container,
+    /// As whom it runs: Docker's `User`, found out by [`super::security::user`].
+    pub user: Option<String>,
     /// Docker id of the container whose processes it sees.
     pub target: Option<&'a str>,
-    /// Host network, host processes, shared processes, as the pod has them.
-    pub shares: Shares,
     /// The pod's hosts file on the node, if it has one.
     pub hosts: Option<String>,
+    /// Where its sandbox is.
+    pub place: Place,
+    /// Memory of the node, bytes.
+    pub node_memory: i64,
+    /// Lowest `oom_score_adj` that may be asked for.
+    pub oom_floor: i32,
 }
 
-/// What of the pod's namespaces a container without a target has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shares {
-    /// `hostNetwork`.
-    pub host_network: bool,
-    /// `hostPID`.
-    pub host_pid: bool,
-    /// `shareProcessNamespace`.
-    pub processes: bool,
+/// What bounds a pod's containers, told by its sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The pod's cgroup; empty where pods have none.
+    pub cgroup_parent: String,
+    /// Most processes, where each container has what the pod should have.
+    pub pids_limit: Option<i64>,
+}
+
+/// The same container as the API has it, for what judges whole pods.
+#[must_use]
+pub fn as_written(container: &Container, target: Option<&str>) -> EphemeralContainer {
+    EphemeralContainer {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        command: container.command.clone(),
+        stdin: container.stdin,
+        tty: container.tty,
+        security_context: container.security_context.clone(),
+        target_container_name: target.map(str::to_owned),
+        ..EphemeralContainer::default()
+    }
 }
 
 /// Labels of the sandbox that all containers of its pod carry.
@@ -58,71 +73,93 @@ pub fn body(
     sandbox_labels: &BTreeMap<String, String>,
     logs: LogConfig,
 ) -> CreateBody {
+    let Ephemeral { pod, container, .. } = *wanted;
     let joined = format!("container:{sandbox}");
     let pid_mode = match wanted.target {
         Some(target) => format!("container:{target}"),
-        None if wanted.shares.host_pid => "host".to_owned(),
-        None if wanted.shares.processes => joined.clone(),
-        None => String::new(),
+        None => super::pid_mode(pod, &joined),
     };
     let of_pod = OF_POD.iter().filter_map(|key| Some(((*key).to_owned(), sandbox_labels.get(*key)?.clone())));
     let mut all = order::map(of_pod);
     super::put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
     super::put(&mut all, labels::SANDBOX_ID, sandbox);
-    super::put(&mut all, labels::CONTAINER_NAME, wanted.name);
+    super::put(&mut all, labels::CONTAINER_NAME, &*container.name);
     super::put(&mut all, labels::KIND, format!("{}.0", super::kind_word(ContainerKind::Ephemeral)));
     super::put(&mut all, labels::RESTART_COUNT, "0");
     super::seal(&mut all);
     let hosts =
         wanted.hosts.clone().map(|source| Mount::bind(source, crate::network::hosts::TARGET.to_owned()));
-    CreateBody {
-        image: wanted.image.to_owned(),
-        entrypoint: Some(wanted.command.to_vec()).filter(|words| !words.is_empty()),
-        open_stdin: wanted.stdin,
-        stdin_once: wanted.stdin,
-        tty: wanted.tty,
+    let mut body = CreateBody {
+        image: super::image(container).to_owned(),
+        entrypoint: container.command.clone().filter(|words| !words.is_empty()),
+        open_stdin: super::flag(container.stdin),
+        stdin_once: super::flag(container.stdin),
+        tty: super::flag(container.tty),
         labels: all,
         healthcheck: Some(super::no_healthcheck()),
         host_config: HostConfig {
-            uts_mode: if wanted.shares.host_network { "host".into() } else { String::new() },
+            uts_mode: if pod.host_network() { "host".into() } else { String::new() },
             pid_mode,
             ipc_mode: joined.clone(),
             network_mode: joined,
+            privileged: super::privileged(container),
+            cgroup_parent: wanted.place.cgroup_parent.clone(),
+            pids_limit: wanted.place.pids_limit,
             log_config: Some(logs),
             mounts: hosts.into_iter().collect(),
             ..HostConfig::default()
         },
         ..CreateBody::default()
-    }
+    };
+    let host = &mut body.host_config;
+    resources::apply(host, pod, ContainerKind::Ephemeral, container, wanted.node_memory, wanted.oom_floor);
+    super::security::apply(&mut body, pod, container);
+    body.user = wanted.user.clone();
+    body
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::runtime::map::LogLimits;
+    use crate::runtime::map::tests::pod;
 
-    #[test]
-    fn it_joins_the_sandbox_and_carries_the_pods_labels() {
+    const HOST: &str = r#"{"hostPID": true, "containers": [{"name": "app", "image": "x"}]}"#;
+
+    fn of(spec: &str) -> DesiredPod {
+        pod(&format!(r#"{{"metadata": {{"name": "web"}}, "spec": {spec}}}"#))
+    }
+
+    fn made(pod: &DesiredPod, container: serde_json::Value, target: Option<&str>) -> serde_json::Value {
         let of_sandbox =
             [(labels::POD_UID, "u"), (labels::ROOT_DIR, "/r"), (labels::SANDBOX_ATTEMPT, "3"), ("x", "y")];
         let of_sandbox = of_sandbox.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let command = ["sh".to_owned()];
-        let mut wanted = Ephemeral {
-            name: "debugger",
-            image: "busybox",
-            command: &command,
-            stdin: true,
-            tty: false,
-            target: None,
-            shares: Shares { processes: true, ..Shares::default() },
+        let container: Container = serde_json::from_value(container).unwrap();
+        let wanted = Ephemeral {
+            pod,
+            container: &container,
+            user: Some("1000".to_owned()),
+            target,
             hosts: Some("/r/pods/u/etc-hosts".to_owned()),
+            place: Place { cgroup_parent: "/kubepods/besteffort/podu".to_owned(), pids_limit: Some(100) },
+            node_memory: 1 << 30,
+            oom_floor: -1000,
         };
         let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-        let mut made = body(&wanted, "s", &of_sandbox, logs.clone());
+        let mut made = body(&wanted, "s", &of_sandbox, logs);
         assert!(labels::OURS.iter().all(|key| made.labels.contains_key(*key)), "none is the image's");
         made.labels.retain(|_, value| !value.is_empty());
+        serde_json::to_value(made).unwrap()
+    }
+
+    #[test]
+    fn it_joins_the_sandbox_and_carries_the_pods_labels() {
+        let own = serde_json::json!({
+            "name": "debugger", "image": "busybox", "command": ["sh"], "stdin": true,
+        });
+        let shared = of(r#"{"shareProcessNamespace": true, "containers": [{"name": "app", "image": "x"}]}"#);
         let expected = serde_json::json!({
-            "Image": "busybox", "Entrypoint": ["sh"], "OpenStdin": true, "StdinOnce": true,
+            "Image": "busybox", "Entrypoint": ["sh"], "OpenStdin": true, "StdinOnce": true, "User": "1000",
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": {
                 "io.kubernetes.container.name": "debugger", "io.kubernetes.docker.type": "container",
@@ -131,19 +168,37 @@ mod tests {
             },
             "HostConfig": {
                 "NetworkMode": "container:s", "IpcMode": "container:s", "PidMode": "container:s",
+                "CgroupParent": "/kubepods/besteffort/podu", "PidsLimit": 100, "OomScoreAdj": 1000,
+                "CpuShares": 2,
                 "RestartPolicy": {"Name": "no"}, "LogConfig": {"Type": "json-file", "Config": {}},
                 "Mounts": [{"Type": "bind", "Source": "/r/pods/u/etc-hosts", "Target": "/etc/hosts"}],
             },
         });
-        assert_eq!(serde_json::to_value(made).unwrap(), expected);
+        assert_eq!(made(&shared, own.clone(), None), expected);
         let pid_mode =
-            |wanted: &Ephemeral<'_>| body(wanted, "s", &of_sandbox, logs.clone()).host_config.pid_mode;
-        wanted.shares.host_pid = true;
-        assert_eq!(pid_mode(&wanted), "host");
-        wanted.target = Some("t");
-        assert_eq!(pid_mode(&wanted), "container:t");
-        wanted.target = None;
-        wanted.shares = Shares::default();
-        assert_eq!(pid_mode(&wanted), "");
+            |spec: &str, target| made(&of(spec), own.clone(), target)["HostConfig"]["PidMode"].clone();
+        assert_eq!(pid_mode(HOST, None), "host");
+        assert_eq!(pid_mode(HOST, Some("t")), "container:t");
+        assert_eq!(
+            pid_mode(r#"{"containers": [{"name": "app", "image": "x"}]}"#, None),
+            serde_json::Value::Null
+        );
+    }
+
+    #[test]
+    fn it_has_the_pods_identity_and_its_own_security_context() {
+        let pod =
+            of(r#"{"securityContext": {"seccompProfile": {"type": "Unconfined"}, "supplementalGroups": [7]},
+                       "containers": [{"name": "app", "image": "x"}]}"#);
+        let with = |context: serde_json::Value| {
+            made(&pod, serde_json::json!({"name": "d", "image": "x", "securityContext": context}), None)
+                ["HostConfig"]
+                .clone()
+        };
+        let host = with(serde_json::json!({"capabilities": {"add": ["SYS_PTRACE"]}}));
+        assert_eq!(host["SecurityOpt"], serde_json::json!(["seccomp=unconfined"]));
+        assert_eq!(host["GroupAdd"], serde_json::json!(["7"]));
+        assert_eq!(host["CapAdd"], serde_json::json!(["SYS_PTRACE"]));
+        assert_eq!(with(serde_json::json!({"privileged": true}))["Privileged"], true);
     }
 }

@@ -45,6 +45,8 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         networks: Some(1),
         log_path: String::new(),
         resources: Default::default(),
+        cgroup_parent: String::new(),
+        pids_limit: None,
     }
 }
 

@@ -67,6 +67,8 @@ fn an_inspect() {
         networks: Some(1),
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
         resources: Default::default(),
+        cgroup_parent: String::new(),
+        pids_limit: None,
     };
     assert_eq!(detail(&inspect()), expected);
 }

@@ -4,7 +4,7 @@
 use super::rig::{Hurt, Rig, app, pod, pod_with, refusal, s, stop};
 use crate::runtime::fake::Field;
 use crate::runtime::map::LogLimits;
-use crate::runtime::map::ephemeral::{Ephemeral, Shares, body};
+use crate::runtime::map::ephemeral::{Ephemeral, Place, body};
 use crate::runtime::{Call, RefusalKind, Reply};
 use crate::worker::{Hint, Wish};
 
@@ -174,15 +174,20 @@ fn a_name_that_is_too_long_is_told_once() {
 /// What `podkeeper debug` does.
 fn debug(rig: &mut Rig, name: &str) -> String {
     let sandbox = rig.engine.get(&rig.id("POD#0")).unwrap().clone();
+    let container = k8s_openapi::api::core::v1::Container {
+        name: name.to_owned(),
+        image: Some("busybox".to_owned()),
+        ..Default::default()
+    };
     let wanted = Ephemeral {
-        name,
-        image: "busybox",
-        command: &[],
-        stdin: false,
-        tty: false,
+        pod: &app(),
+        container: &container,
+        user: None,
         target: None,
-        shares: Shares::default(),
         hosts: None,
+        place: Place::default(),
+        node_memory: 1 << 30,
+        oom_floor: -1000,
     };
     let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
     let body = Box::new(body(&wanted, &sandbox.id, &sandbox.body.labels, logs));

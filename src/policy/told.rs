@@ -1,0 +1,112 @@
+//! What the daemon tells of a source's policy, so that a container that `podkeeper debug` adds is judged as the
+//! daemon would judge it. Words that are read as those of the flags are; what no added container can break is
+//! not told.
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+use super::{AllowedImage, LevelVersion, Policy, Refusal};
+use crate::pod::Source;
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// `--pod-security`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_security: Option<String>,
+    /// `--allowed-images`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_images: Option<Vec<String>>,
+    /// `--require-image-digest`.
+    #[serde(default)]
+    pub require_image_digest: bool,
+    /// `--allow-privileged`.
+    #[serde(default)]
+    pub allow_privileged: bool,
+}
+
+impl Told {
+    /// What holds for pods of this source.
+    #[must_use]
+    pub fn of(policy: &Policy, source: Source, allow_privileged: bool) -> Told {
+        let images = policy.allowed_images.as_ref();
+        Told {
+            pod_security: policy.pod_security.get(&source).map(LevelVersion::to_string),
+            allowed_images: images.map(|all| all.iter().map(AllowedImage::to_string).collect()),
+            require_image_digest: policy.require_image_digest,
+            allow_privileged,
+        }
+    }
+
+    /// Everything that stands against a pod of the source. Its host paths were judged when it came.
+    ///
+    /// # Errors
+    /// A word that this program does not know: the daemon is of another version.
+    pub fn refusals(
+        &self,
+        source: Source,
+        metadata: &ObjectMeta,
+        spec: &PodSpec,
+    ) -> Result<Vec<Refusal>, String> {
+        let mut policy = Policy { require_image_digest: self.require_image_digest, ..Policy::default() };
+        if let Some(level) = &self.pod_security {
+            policy.pod_security.insert(source, LevelVersion::parse(level)?);
+        }
+        if let Some(images) = &self.allowed_images {
+            policy.allowed_images =
+                Some(images.iter().map(|text| AllowedImage::parse(text)).collect::<Result<_, _>>()?);
+        }
+        let mut refusals = policy.refusals(source, metadata, spec);
+        let mut added = spec.ephemeral_containers.iter().flatten();
+        let privileged = |c: &&k8s_openapi::api::core::v1::EphemeralContainer| {
+            c.security_context.as_ref().and_then(|s| s.privileged) == Some(true)
+        };
+        if let Some(container) = added.find(privileged).filter(|_| !self.allow_privileged) {
+            let message =
+                format!("ephemeral container {:?} is privileged (--allow-privileged)", container.name);
+            refusals.push(Refusal { reason: "Forbidden".to_owned(), message });
+        }
+        Ok(refusals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_judges_as_the_policy_does() {
+        let images = ["busybox", "ghcr.io/team/", "quay.io", "alpine:3", "a/b@sha256:"];
+        let digest = "0".repeat(64);
+        let images = images.map(|text| text.replace("sha256:", &format!("sha256:{digest}")));
+        let policy = Policy {
+            pod_security: [(Source::File, LevelVersion::parse("restricted:v1.30").unwrap())].into(),
+            allowed_images: Some(images.iter().map(|text| AllowedImage::parse(text).unwrap()).collect()),
+            require_image_digest: true,
+            ..Policy::default()
+        };
+        let told = Told::of(&policy, Source::File, false);
+        let told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+        let again =
+            told.allowed_images.as_ref().unwrap().iter().map(|text| AllowedImage::parse(text).unwrap());
+        assert_eq!(again.collect::<Vec<_>>(), policy.allowed_images.clone().unwrap());
+        let spec: PodSpec = serde_json::from_value(serde_json::json!({
+            "containers": [{"name": "a", "image": "busybox"}],
+            "ephemeralContainers": [
+                {"name": "d", "image": "evil", "securityContext": {"privileged": true}},
+            ],
+        }))
+        .unwrap();
+        let metadata = ObjectMeta::default();
+        let mut expected = policy.refusals(Source::File, &metadata, &spec);
+        assert_eq!(expected.len(), 3, "{expected:?}");
+        let message = "ephemeral container \"d\" is privileged (--allow-privileged)".to_owned();
+        expected.push(Refusal { reason: "Forbidden".into(), message });
+        assert_eq!(told.refusals(Source::File, &metadata, &spec), Ok(expected));
+        let of_http = Told::of(&policy, Source::Http, true);
+        assert_eq!(of_http.pod_security, None);
+        assert_eq!(of_http.refusals(Source::Http, &metadata, &spec).unwrap().len(), 2, "images alone");
+    }
+}
