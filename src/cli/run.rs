@@ -20,7 +20,7 @@ use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
 use crate::runtime::map::LogLimits;
 use crate::source::http;
-use crate::source::signature::Verifier;
+use crate::source::signature::{GROUP, Verifier};
 use crate::status::writer::Restore;
 use crate::worker::pulls::Pace;
 use crate::{durable, limits, logging, regular, sync, sys};
@@ -79,6 +79,9 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     node_labels.extend(options.node_labels.clone());
+    let verifier = verifier(&options.verify_keys)
+        .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
+        .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     Ok(Config {
         node_name,
         node_labels,
@@ -86,8 +89,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         run_dir: full(&options.run_dir)?,
         docker: options.docker.clone(),
         manifest_path: options.manifest_path.as_deref().map(full).transpose()?,
-        verifier: verifier(&options.verify_keys)
-            .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?,
+        verifier,
         last_good_key_file: options.last_good_key_file.as_deref().map(full).transpose()?,
         file_check_frequency: options.file_check_frequency,
         manifest_url: manifest_url(options, &full)?,
@@ -129,8 +131,8 @@ fn network(options: &Options) -> Result<NetworkConfig, String> {
 }
 
 /// The keys that manifests must be signed with; `None` when no key file is given.
-pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Arc<Verifier>>, String> {
-    if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(|v| Some(Arc::new(v))) }
+pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
+    if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(Some) }
 }
 
 /// One, unless pulls are not serialized; a limit of two or more alone says that they are not (spec/14).

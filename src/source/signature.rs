@@ -1,9 +1,10 @@
 //! Detached signatures of manifests, in minisign's format: who may say what runs here.
 //!
-//! A signature is bound to content alone. It does not say for which node, path or time that content is
-//! meant: whoever holds an old manifest with its signature can put both back, under any name. (minisign's
-//! trusted comment often has a time and a file name; they are not compared, because what a pod is called is
-//! in the signed content itself, and builds sign under other names than nodes use.)
+//! A signature is bound to content, and to the nodes that its trusted comment names with `node:` or `group:`,
+//! if it names any. It does not say for which path or time that content is meant: whoever holds an old manifest
+//! with its signature can put both back, under any name. (minisign's trusted comment often has a time and a file
+//! name; they are not compared, because what a pod is called is in the signed content itself, and builds sign
+//! under other names than nodes use.)
 //!
 //! Never here: looking at content that is not verified.
 
@@ -19,6 +20,8 @@ use crate::regular;
 
 /// Ending of a signature's file name or URL, behind a dot.
 pub const SUFFIX: &str = "minisig";
+/// Label of the node with the name of the group that it belongs to.
+pub const GROUP: &str = "podkeeper.dev/group";
 /// What a comment begins with, in files of keys.
 const COMMENT: &str = "untrusted comment:";
 
@@ -26,6 +29,17 @@ const COMMENT: &str = "untrusted comment:";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verifier {
     keys: Vec<(PublicKey, String)>,
+    /// Who this is; nobody in particular takes only what is for everybody.
+    node: Bound,
+}
+
+/// What a signature may be bound to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Bound {
+    /// Lower-case node name.
+    node: Option<String>,
+    /// Value of the label [`GROUP`].
+    group: Option<String>,
 }
 
 /// Why content is refused.
@@ -39,6 +53,8 @@ pub enum Refusal {
     OtherKey(String, String),
     /// Signed by this key, but not this content.
     Mismatch(String),
+    /// Signed for others; whom the trusted comment names.
+    OtherNode(String),
 }
 
 impl fmt::Display for Refusal {
@@ -51,6 +67,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Mismatch(id) => {
                 write!(f, "its signature with key {id} does not match: one of the two was changed")
+            }
+            Refusal::OtherNode(named) => {
+                write!(f, "is signed for other nodes: its trusted comment names {named}")
             }
         }
     }
@@ -74,8 +93,14 @@ impl Verifier {
         match keys.len() {
             0 => Err("holds no minisign public key".to_owned()),
             n if n > limits::VERIFY_KEYS => Err(format!("more than {} keys", limits::VERIFY_KEYS)),
-            _ => Ok(Verifier { keys }),
+            _ => Ok(Verifier { keys, node: Bound::default() }),
         }
+    }
+
+    /// The verifier of this node: lower-case name, and group.
+    #[must_use]
+    pub fn of_node(self, name: &str, group: Option<&str>) -> Verifier {
+        Verifier { node: Bound { node: Some(name.to_owned()), group: group.map(str::to_owned) }, ..self }
     }
 
     /// Reads key files: all of their keys are trusted.
@@ -90,11 +115,12 @@ impl Verifier {
             let text = text.map_err(|e| wrong(format!("cannot be read: {e}")))?;
             keys.extend(Verifier::parse(&text).map_err(wrong)?.keys);
         }
-        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys }) }
+        let node = Bound::default();
+        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys, node }) }
     }
 
-    /// Whether one of the keys signed exactly this content. Both of minisign's forms are taken, and the
-    /// trusted comment must be signed, too.
+    /// Whether one of the keys signed exactly this content, for this node. Both of minisign's forms are taken,
+    /// and the trusted comment must be signed, too.
     ///
     /// # Errors
     /// Why the content is refused.
@@ -109,7 +135,7 @@ impl Verifier {
         let mut ours = false;
         for (key, _) in &self.keys {
             match key.verify(content, &signature, true) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.node.admits(signature.trusted_comment()),
                 Err(Error::UnexpectedKeyId) => {}
                 Err(_) => ours = true,
             }
@@ -119,6 +145,28 @@ impl Verifier {
         }
         let trusted: Vec<&str> = self.keys.iter().map(|(_, id)| id.as_str()).collect();
         Err(Refusal::OtherKey(id, trusted.join(", ")))
+    }
+}
+
+impl Bound {
+    /// A signed comment that names nodes or groups names this one. Words are `node:a,b` and `group:x,y`, between
+    /// spaces or tabs; others mean nothing here.
+    fn admits(&self, comment: &str) -> Result<(), Refusal> {
+        let mut named = Vec::new();
+        for word in comment.split_whitespace() {
+            let (kind, names, own) = match word.split_once(':') {
+                Some(("node", names)) => ("node", names, &self.node),
+                Some(("group", names)) => ("group", names, &self.group),
+                _ => continue,
+            };
+            for name in names.split(',') {
+                if own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                    return Ok(());
+                }
+                named.push(format!("{kind} {name}"));
+            }
+        }
+        if named.is_empty() { Ok(()) } else { Err(Refusal::OtherNode(named.join(", "))) }
     }
 }
 

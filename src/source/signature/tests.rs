@@ -155,3 +155,62 @@ fn base64(bytes: &[u8]) -> String {
     }
     text
 }
+
+/// A key of this test alone: the text of its key file, and signatures of content with a trusted comment.
+struct Signer(ring::signature::Ed25519KeyPair);
+
+impl Signer {
+    fn new() -> Signer {
+        Signer(ring::signature::Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap())
+    }
+
+    fn verifier(&self) -> Verifier {
+        use ring::signature::KeyPair as _;
+        let key = [b"Ed12345678", self.0.public_key().as_ref()].concat();
+        Verifier::parse(&base64(&key)).unwrap()
+    }
+
+    fn sign(&self, content: &[u8], comment: &str) -> Vec<u8> {
+        let of_content = self.0.sign(content);
+        let global = self.0.sign(&[of_content.as_ref(), comment.as_bytes()].concat());
+        let signature = base64(&[b"Ed12345678", of_content.as_ref()].concat());
+        let global = base64(global.as_ref());
+        format!("untrusted comment: x\n{signature}\ntrusted comment: {comment}\n{global}\n").into()
+    }
+}
+
+#[test]
+fn a_signature_for_other_nodes_is_refused() {
+    let signer = Signer::new();
+    let verifier = signer.verifier().of_node("edge-1", Some("harbour"));
+    let check = |comment: &str, expected: &str| {
+        let said = match verifier.verify(b"pod", Some(&signer.sign(b"pod", comment))) {
+            Ok(()) => String::new(),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{comment}");
+    };
+    for good in [
+        "",
+        "timestamp:1\tfile:web.yaml",
+        "node:edge-1",
+        "node:edge-0,edge-1 file:x",
+        "timestamp:1\tnode:EDGE-1",
+        "group:harbour",
+        "node:edge-9 group:harbour",
+        "for node edge-9",
+    ] {
+        check(good, "");
+    }
+    check("node:edge-2", "is signed for other nodes: its trusted comment names node edge-2");
+    check(
+        "timestamp:1\tnode:edge-2,edge-3\tgroup:hill",
+        "is signed for other nodes: its trusted comment names node edge-2, node edge-3, group hill",
+    );
+    check("node:", "is signed for other nodes: its trusted comment names node ");
+    // Nobody in particular is no node that is named, and a comment that was changed is no comment.
+    let bound = signer.sign(b"pod", "node:edge-2");
+    assert!(signer.verifier().verify(b"pod", Some(&bound)).is_err());
+    let forged = String::from_utf8(bound).unwrap().replace("edge-2", "edge-1");
+    assert!(matches!(verifier.verify(b"pod", Some(forged.as_bytes())), Err(Refusal::Mismatch(_))));
+}
