@@ -108,6 +108,8 @@ impl Body {
             match self.take(into)? {
                 _ if into.len() > before => return Ok(Read::Bytes),
                 Taken::End => return Ok(Read::End),
+                // The connection stays open behind an answer that has ended.
+                Taken::Some if self.parser.is_done() => continue,
                 // Framing without content is no reason to forget the time or the wake-up.
                 Taken::Some | Taken::Nothing => {}
             }
