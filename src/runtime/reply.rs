@@ -37,8 +37,6 @@ pub enum Form {
     Exec,
     /// [`Reply::Image`].
     Image,
-    /// [`Reply::Images`].
-    Images,
     /// [`Reply::Info`].
     Info,
     /// [`Reply::Networks`].
@@ -64,16 +62,14 @@ impl Form {
             | Call::Resize { .. }
             | Call::ExecResize { .. }
             | Call::NetworkCreate { .. }
-            | Call::NetworkRemove { .. }
-            | Call::ImageTag { .. } => Form::Done,
-            Call::Version | Call::ImageRemove { .. } | Call::ImageHistory { .. } => Form::Json,
+            | Call::NetworkRemove { .. } => Form::Done,
+            Call::Version => Form::Json,
             Call::List { .. } => Form::Containers,
             Call::Inspect { .. } => Form::Container,
             Call::Create { .. } => Form::Created,
             Call::ExecCreate { .. } => Form::ExecCreated,
             Call::ExecInspect { .. } => Form::Exec,
             Call::ImageInspect { .. } => Form::Image,
-            Call::ImageList => Form::Images,
             Call::Info => Form::Info,
             Call::LogTail { .. } => Form::Output,
             Call::NetworkList { .. } => Form::Networks,
@@ -120,7 +116,6 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
             Reply::Exec(ExecDetail { running, exit_code: value.get("ExitCode").and_then(Value::as_i64) })
         }
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
-        Form::Images => Reply::Images(each(body, image).map_err(|e| bad(&e))?),
         Form::Info => Reply::Info(info(&value()?)),
         Form::Networks => Reply::Networks(each(body, |value| Some(network(&value))).map_err(|e| bad(&e))?),
         Form::Network => Reply::Network(network(&value()?)),

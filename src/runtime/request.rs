@@ -131,12 +131,6 @@ impl Request {
             Call::ImageInspect { image } => {
                 Request::new("GET", format!("/images/{}/json", encode_name(image)))
             }
-            Call::ImageList => Request::new("GET", "/images/json"),
-            Call::ImageTag { image, repo, tag } => Request::new(
-                "POST",
-                format!("/images/{}/tag?repo={}&tag={}", encode_name(image), encode(repo), encode(tag)),
-            ),
-            Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
             Call::NetworkList { labels } => {
                 let filters = json!({ "label": labels }).to_string();
                 Request::new("GET", format!("/networks?filters={}", encode(&filters)))
@@ -144,9 +138,6 @@ impl Request {
             Call::NetworkInspect { name } => Request::new("GET", format!("/networks/{}", encode(name))),
             Call::NetworkRemove { name } => Request::new("DELETE", format!("/networks/{}", encode(name))),
             Call::NetworkCreate { body } => Request::new("POST", "/networks/create").json(body),
-            Call::ImageHistory { image } => {
-                Request::new("GET", format!("/images/{}/history", encode_name(image)))
-            }
         }
     }
 

@@ -108,27 +108,6 @@ pub enum Call {
         /// Reference or id.
         image: String,
     },
-    /// `GET /images/json`.
-    ImageList,
-    /// `POST /images/{name}/tag`.
-    ImageTag {
-        /// Reference or id.
-        image: String,
-        /// New repository.
-        repo: String,
-        /// New tag.
-        tag: String,
-    },
-    /// `DELETE /images/{name}`.
-    ImageRemove {
-        /// Reference or id.
-        image: String,
-    },
-    /// `GET /images/{name}/history`.
-    ImageHistory {
-        /// Reference or id.
-        image: String,
-    },
     /// `GET /networks/{name}`.
     NetworkInspect {
         /// Name or id.
@@ -178,8 +157,6 @@ pub enum Reply {
     Exec(ExecDetail),
     /// Answer to [`Call::ImageInspect`].
     Image(ImageDetail),
-    /// Answer to [`Call::ImageList`].
-    Images(Vec<ImageDetail>),
     /// Answer to [`Call::Info`].
     Info(Info),
     /// Answer to [`Call::NetworkList`].
@@ -188,7 +165,7 @@ pub enum Reply {
     Network(NetworkDetail),
     /// Answer to [`Call::LogTail`]: framed, or raw for a container with a terminal.
     Output(Vec<u8>),
-    /// Answers that are only shown: version, history, what an image removal untagged.
+    /// An answer that is only shown: the version.
     Json(serde_json::Value),
 }
 
@@ -391,7 +368,7 @@ pub struct ContainerDetail {
     pub pids_limit: Option<i64>,
 }
 
-/// What an image inspect or list tells.
+/// What an image inspect tells.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageDetail {
     /// `sha256:…`.
@@ -402,9 +379,9 @@ pub struct ImageDetail {
     pub digests: Vec<String>,
     /// Bytes.
     pub size: i64,
-    /// `Config.User` (inspect only).
+    /// `Config.User`.
     pub user: String,
-    /// `Config.StopSignal` (inspect only).
+    /// `Config.StopSignal`.
     pub stop_signal: Option<String>,
 }
 

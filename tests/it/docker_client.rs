@@ -2,8 +2,6 @@
 //! `busybox:static`; every object has a name of its own and is removed by its guard.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,12 +11,15 @@ use podkeeper::runtime::connection::Wait;
 use podkeeper::runtime::docker::Docker;
 use podkeeper::runtime::event_stream::{EventAction, EventNext};
 use podkeeper::runtime::frames::StreamKind;
+use podkeeper::runtime::pull::Patience;
 use podkeeper::runtime::request::{AttachOptions, LogOptions};
 use podkeeper::runtime::stream::{Output, OutputStream};
 use podkeeper::runtime::{
     Call, ContainerDetail, CreateBody, DockerError, DockerState, Empty, ExecBody, HostConfig, PortBinding,
     RefusalKind, Reply,
 };
+
+use super::harness::{ask_docker, tag_image, untag_image};
 
 const SOCKET: &str = "/var/run/docker.sock";
 const IMAGE: &str = "busybox:static";
@@ -398,17 +399,14 @@ struct Tags(Vec<String>);
 impl Drop for Tags {
     fn drop(&mut self) {
         for tag in &self.0 {
-            let _ = docker().call(&Call::ImageRemove { image: tag.clone() });
+            untag_image(tag);
         }
     }
 }
 
-/// The archive of an image. HTTP/1.0, so that the body ends with the connection.
+/// The archive of an image.
 fn save(image: &str) -> Vec<u8> {
-    let mut stream = UnixStream::connect(SOCKET).unwrap();
-    write!(stream, "GET /images/{image}/get HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
-    let mut all = Vec::new();
-    stream.read_to_end(&mut all).unwrap();
+    let mut all = ask_docker("GET", &format!("/images/{image}/get"));
     assert!(all.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&all[..200.min(all.len())]));
     let head = all.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
     all.split_off(head + 4)
@@ -420,25 +418,13 @@ fn images() {
     let repo = unique();
     let name = format!("{repo}:one");
     let _tags = Tags(vec![name.clone()]);
-    let tag = Call::ImageTag { image: IMAGE.to_owned(), repo: repo.clone(), tag: "one".to_owned() };
-    assert_eq!(docker.call(&tag), Ok(Reply::Done));
+    tag_image(IMAGE, &repo, "one");
     let inspect = Call::ImageInspect { image: name.clone() };
     let Ok(Reply::Image(image)) = docker.call(&inspect) else { panic!("no image") };
     assert!(image.tags.contains(&name) && image.id.starts_with("sha256:") && image.size > 0, "{image:?}");
-    let Ok(Reply::Images(list)) = docker.call(&Call::ImageList) else { panic!("no list") };
-    assert!(list.iter().any(|i| i.id == image.id && i.tags.contains(&name)));
-    let Ok(Reply::Json(history)) = docker.call(&Call::ImageHistory { image: name.clone() }) else {
-        panic!("no history")
-    };
-    assert!(history.as_array().is_some_and(|layers| !layers.is_empty()), "{history}");
-
     let archive = save(&name);
-    let Ok(Reply::Json(removed)) = docker.call(&Call::ImageRemove { image: name.clone() }) else {
-        panic!("not removed")
-    };
-    assert_eq!(removed[0]["Untagged"], name);
+    assert!(untag_image(&name));
     assert_eq!(refusal(docker.call(&inspect)), RefusalKind::NoSuchImage);
-    assert_eq!(refusal(docker.call(&Call::ImageRemove { image: name.clone() })), RefusalKind::NoSuchImage);
 
     assert_eq!(docker.load(&mut archive.as_slice(), &patient()), Ok(vec![name.clone()]));
     let Ok(Reply::Image(again)) = docker.call(&inspect) else { panic!("no image") };
@@ -449,7 +435,7 @@ fn images() {
 
 #[test]
 fn a_pull_from_nowhere_is_refused() {
-    let result = docker().pull("localhost:1/none:1", None, &patient(), &mut |_| {});
+    let result = docker().pull("localhost:1/none:1", None, &Patience::of(patient()), &mut |_| {});
     let Err(DockerError::Refused(refusal)) = &result else { panic!("{result:?}") };
     assert!(refusal.message.contains("connection refused"), "{refusal:?}");
 }

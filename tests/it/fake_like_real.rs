@@ -53,9 +53,6 @@ enum Step {
     Exec(&'static str, &'static [&'static str]),
     ExecInspect(&'static str),
     Image(&'static str),
-    /// Tags it as `other`.
-    Tag(&'static str),
-    Untag(&'static str),
 }
 
 fn body(cmd: &[&str]) -> Box<CreateBody> {
@@ -78,10 +75,7 @@ fn port(ip: &str) -> Box<CreateBody> {
 }
 
 fn script() -> Vec<Step> {
-    use Step::{
-        Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Log, Remove, Rename, Run, Start, Tag,
-        Untag,
-    };
+    use Step::{Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Log, Remove, Rename, Run, Start};
     let sleep: &[&str] = &["sleep", "1000"];
     let joins = |net: &str, ipc: &str, pid: &str| {
         with(sleep, |b| {
@@ -223,12 +217,6 @@ fn script() -> Vec<Step> {
         // Images.
         Image("nope"),
         Image(IMAGE),
-        Tag("nope"),
-        Tag(IMAGE),
-        Image("other"),
-        Untag("other"),
-        Untag("other"),
-        Image("other"),
         Create(LAST, body(sleep)),
     ]
 }
@@ -295,11 +283,6 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             }
             Step::ExecInspect(name) => (format!("exec inspect {name}"), Call::ExecInspect { id: id(name) }),
             Step::Image(name) => (format!("image {name}"), Call::ImageInspect { image: image(name) }),
-            Step::Tag(name) => {
-                let repo = format!("{prefix}image");
-                (format!("tag {name}"), Call::ImageTag { image: image(name), repo, tag: "1".into() })
-            }
-            Step::Untag(name) => (format!("untag {name}"), Call::ImageRemove { image: image(name) }),
             Step::KillPair(name, other) => {
                 ends = Some(id(other));
                 (format!("kill {name}"), Call::Kill { id: id(name), signal: "SIGKILL".into() })
@@ -546,10 +529,6 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
         }
         Call::ExecInspect { id } => ("GET", format!("/exec/{id}/json"), None),
         Call::ImageInspect { image } => ("GET", format!("/images/{image}/json"), None),
-        Call::ImageTag { image, repo, tag } => {
-            ("POST", format!("/images/{image}/tag?repo={repo}&tag={tag}"), None)
-        }
-        Call::ImageRemove { image } => ("DELETE", format!("/images/{image}"), None),
         other => panic!("not in the script: {other:?}"),
     };
     let (status, text) = http(method, &path, body);
@@ -572,7 +551,6 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
             exit_code: value["ExitCode"].as_i64(),
         }),
         Call::ImageInspect { .. } => Reply::Image(podkeeper::runtime::ImageDetail::default()),
-        Call::ImageRemove { .. } => Reply::Json(value),
         Call::LogTail { .. } => Reply::Output(text.into_bytes()),
         _ => Reply::Done,
     })

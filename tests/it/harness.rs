@@ -557,3 +557,24 @@ pub fn docker_get(socket: &Path, path: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
+
+/// Asks Docker for what podkeeper never does: the answer, with its head.
+pub fn ask_docker(method: &str, target: &str) -> Vec<u8> {
+    let mut stream = UnixStream::connect(SOCKET).unwrap();
+    // HTTP/1.0, so that the body ends with the connection.
+    write!(stream, "{method} {target} HTTP/1.0\r\nHost: docker\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    all
+}
+
+/// Gives an image another name.
+pub fn tag_image(image: &str, repository: &str, tag: &str) {
+    let answer = ask_docker("POST", &format!("/images/{image}/tag?repo={repository}&tag={tag}"));
+    assert!(answer.starts_with(b"HTTP/1.0 201"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// Takes the name of an image away, and the image with its last one; whether it was there.
+pub fn untag_image(image: &str) -> bool {
+    ask_docker("DELETE", &format!("/images/{image}")).starts_with(b"HTTP/1.0 200")
+}

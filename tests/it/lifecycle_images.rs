@@ -1,6 +1,6 @@
 //! Images: pull policies, and registries that do not answer.
 
-use super::harness::Node;
+use super::harness::{Node, tag_image, untag_image};
 use super::pods::{IMAGE, Pod};
 
 /// A registry that nobody runs: the port is reserved.
@@ -49,17 +49,13 @@ fn an_image_that_cannot_be_pulled_is_told_and_backed_off() {
 fn k4441_always_starts_the_local_copy_when_the_registry_cannot_be_asked() {
     let node = Node::start();
     let tag = format!("127.0.0.1:1/podkeeper-it-{}", std::process::id());
-    node.docker(&podkeeper::runtime::Call::ImageTag {
-        image: IMAGE.to_owned(),
-        repo: tag.clone(),
-        tag: "1".to_owned(),
-    });
+    tag_image(IMAGE, &tag, "1");
     node.write("web.yaml", with_image("Always", &format!("{tag}:1")));
     node.wait_phase("web", "Running");
     assert!(node.log().contains(&tag), "the log does not tell that the registry was not asked");
     node.remove("web.yaml");
     node.wait_until("nothing is left", || node.containers().is_empty());
-    node.docker(&podkeeper::runtime::Call::ImageRemove { image: format!("{tag}:1") });
+    assert!(untag_image(&format!("{tag}:1")));
 }
 
 #[test]

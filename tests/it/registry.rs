@@ -17,7 +17,7 @@ use podkeeper::runtime::sandbox_image::tar::{Entry, archive};
 use podkeeper::runtime::{Call, fake::Rng};
 use serde_json::{Value, json};
 
-use super::harness::{PATIENCE, SOCKET};
+use super::harness::{PATIENCE, SOCKET, untag_image};
 use super::pods::free_port;
 use super::private_engine::image_archive;
 
@@ -326,8 +326,7 @@ impl Cleanup {
 
 /// Takes an image out of Docker, if it is there.
 pub fn forget(image: &str) {
-    let docker = Docker::Engine(Client::new(std::path::Path::new(SOCKET)));
-    let _ = docker.call(&Call::ImageRemove { image: image.to_owned() });
+    untag_image(image);
 }
 
 /// Docker has this image.

@@ -80,7 +80,7 @@ impl Rig {
     }
 
     fn lose(&self, image: &str) {
-        self.fake.perform(&Call::ImageRemove { image: image.into() }).unwrap();
+        self.fake.with(|state| state.remove_image(image));
     }
 }
 

@@ -11,6 +11,10 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// Waited for in full.
 const SHORT: Duration = Duration::from_millis(60);
 
+fn list() -> Call {
+    Call::List { labels: vec![] }
+}
+
 fn start() -> Call {
     Call::Start { id: "ab".into() }
 }
@@ -226,7 +230,7 @@ fn connections_are_used_again() {
     ]);
     let client = Client::with_deadline(server.path(), PATIENT);
     for _ in 0..4 {
-        assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+        assert_eq!(client.begin(&list()).wait(), Ok(Reply::Containers(vec![])));
     }
     assert_eq!(client.pool().idle.len(), 1);
     drop(client);
@@ -255,12 +259,12 @@ fn a_stale_connection_is_noticed_before_use() {
         }),
     ]);
     let client = Client::with_deadline(server.path(), PATIENT);
-    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert_eq!(client.begin(&list()).wait(), Ok(Reply::Containers(vec![])));
     assert!(gone.recv().is_err(), "the server hung up");
-    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert_eq!(client.begin(&list()).wait(), Ok(Reply::Containers(vec![])));
     assert_eq!(
         server.requests(),
-        ["GET /_ping", "GET /v1.41/images/json", "GET /_ping", "GET /v1.45/images/json"]
+        ["GET /_ping", "GET /v1.41/containers/json?all=1", "GET /_ping", "GET /v1.45/containers/json?all=1"]
     );
 }
 
@@ -275,13 +279,13 @@ fn k40443_no_request_is_sent_twice() {
         read_request(&s);
     })]);
     let client = Client::with_deadline(server.path(), PATIENT);
-    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
+    assert_eq!(client.begin(&list()).wait(), Ok(Reply::Containers(vec![])));
     let create = Call::Create { name: "x".into(), body: Box::new(CreateBody::default()) };
     assert!(matches!(client.begin(&create).wait(), Err(DockerError::Lost(_))));
     assert_eq!(client.known_version(), None);
     assert_eq!(
         server.requests(),
-        ["GET /_ping", "GET /v1.41/images/json", "POST /v1.41/containers/create?name=x"]
+        ["GET /_ping", "GET /v1.41/containers/json?all=1", "POST /v1.41/containers/create?name=x"]
     );
 }
 
@@ -440,7 +444,10 @@ fn a_refused_version_is_asked_for_again() {
     })]);
     let client = Client::with_deadline(server.path(), PATIENT);
     client.remember((1, 41));
-    assert!(matches!(client.begin(&Call::ImageList).wait(), Err(DockerError::Version(_))));
-    assert_eq!(client.begin(&Call::ImageList).wait(), Ok(Reply::Images(vec![])));
-    assert_eq!(server.requests(), ["GET /v1.41/images/json", "GET /_ping", "GET /v1.44/images/json"]);
+    assert!(matches!(client.begin(&list()).wait(), Err(DockerError::Version(_))));
+    assert_eq!(client.begin(&list()).wait(), Ok(Reply::Containers(vec![])));
+    assert_eq!(
+        server.requests(),
+        ["GET /v1.41/containers/json?all=1", "GET /_ping", "GET /v1.44/containers/json?all=1"]
+    );
 }

@@ -58,11 +58,7 @@ impl State {
             | Call::NetworkInspect { .. }
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => self.network_call(call),
-            Call::ImageInspect { .. }
-            | Call::ImageList
-            | Call::ImageTag { .. }
-            | Call::ImageRemove { .. }
-            | Call::ImageHistory { .. } => self.image_call(call),
+            Call::ImageInspect { image } => self.image_inspect(image),
         }
     }
 

@@ -1,11 +1,10 @@
 //! Images of the in-memory engine: present or not, never more than names. Pure.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::state::{State, no};
 use crate::clock::Now;
-use crate::runtime::{Call, DockerError, DockerState, ImageDetail, RefusalKind as Kind, Reply};
+use crate::runtime::{DockerError, ImageDetail, RefusalKind as Kind, Reply};
 
 /// One image.
 #[derive(Debug, Clone)]
@@ -16,6 +15,8 @@ pub struct Image {
     /// It names an entrypoint or a command.
     pub(super) command: bool,
     pub(super) stop_signal: Option<String>,
+    /// `Config.User`.
+    pub(super) user: String,
 }
 
 /// What a pull of an image will do. Without a script it works, at once, unless the repository's name
@@ -50,7 +51,8 @@ impl State {
         let id = format!("sha256:{}", self.new_id());
         let full = full_reference(reference);
         let (tags, digests) = if full.contains('@') { (vec![], vec![full]) } else { (vec![full], vec![]) };
-        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None });
+        let user = String::new();
+        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None, user });
         id
     }
 
@@ -118,72 +120,31 @@ impl State {
         no(Kind::NoSuchImage, 404, format!("{before}No such image: {}", full_reference(reference)))
     }
 
-    pub(super) fn image_call(&mut self, call: &Call) -> Result<Reply, DockerError> {
-        match call {
-            Call::ImageInspect { image } => match self.image(image) {
-                Some(found) => Ok(Reply::Image(detail(found))),
-                None => Err(self.no_image(&format!("no such image: {image}: "), image)),
-            },
-            Call::ImageTag { image, repo, tag } => {
-                let id = self.image(image).ok_or_else(|| self.no_image("", image))?.id.clone();
-                let full =
-                    full_reference(&if tag.is_empty() { repo.clone() } else { format!("{repo}:{tag}") });
-                for i in &mut self.images {
-                    i.tags.retain(|t| *t != full);
-                    if i.id == id {
-                        i.tags.push(full.clone());
-                    }
-                }
-                Ok(Reply::Done)
-            }
-            Call::ImageRemove { image } => self.remove_image(image),
-            Call::ImageHistory { image } => {
-                let found = self.image(image).ok_or_else(|| self.no_image("", image))?;
-                Ok(Reply::Json(serde_json::json!([{ "Id": found.id, "Tags": found.tags, "CreatedBy": "" }])))
-            }
-            _ => Ok(Reply::Images(self.images.iter().rev().map(detail).collect())),
+    pub(super) fn image_inspect(&self, image: &str) -> Result<Reply, DockerError> {
+        match self.image(image) {
+            Some(found) => Ok(Reply::Image(detail(found))),
+            None => Err(self.no_image(&format!("no such image: {image}: "), image)),
         }
     }
 
-    fn remove_image(&mut self, reference: &str) -> Result<Reply, DockerError> {
-        let found = self.image(reference).ok_or_else(|| self.no_image("", reference))?;
-        let (id, names) = (found.id.clone(), found.tags.len() + found.digests.len());
-        let short = |id: &str| id.chars().take(12).collect::<String>();
+    /// Takes an image away behind podkeeper's back; what is made of it stays.
+    pub fn remove_image(&mut self, reference: &str) {
+        let id = self.image(reference).map(|image| image.id.clone());
+        self.images.retain(|image| Some(&image.id) != id.as_ref());
+    }
+
+    /// Puts another image under this name, which runs as `user`; gives its id. The one before stays without
+    /// a name.
+    pub fn replace_image(&mut self, reference: &str, user: &str) -> String {
         let full = full_reference(reference);
-        let by_name = found.tags.contains(&full) || found.digests.contains(&full);
-        if let Some(user) =
-            self.containers.iter().find(|c| c.image_id == id).filter(|_| !by_name || names == 1)
-        {
-            let (image, user_id) = (short(id.get(7..).unwrap_or(&id)), short(&user.id));
-            let why = match (by_name, user.state == DockerState::Running) {
-                (true, _) => format!(
-                    "unable to remove repository reference {reference:?} (must force) - container {user_id} \
-                     is using its referenced image {image}"
-                ),
-                (false, true) => format!(
-                    "unable to delete {image} (cannot be forced) - image is being used by running container \
-                     {user_id}"
-                ),
-                (false, false) => format!(
-                    "unable to delete {image} (must be forced) - image is being used by stopped container \
-                     {user_id}"
-                ),
-            };
-            return Err(no(Kind::Conflict, 409, format!("conflict: {why}")));
+        for image in &mut self.images {
+            image.tags.retain(|tag| *tag != full);
         }
-        let mut done = Vec::new();
-        if by_name {
-            for i in self.images.iter_mut().filter(|i| i.id == id) {
-                i.tags.retain(|t| *t != full);
-                i.digests.retain(|d| *d != full);
-            }
-            done.push(BTreeMap::from([("Untagged", full)]));
+        let id = self.add_image(reference, true);
+        for image in self.images.iter_mut().filter(|image| image.id == id) {
+            image.user = user.to_owned();
         }
-        if !by_name || names == 1 {
-            self.images.retain(|i| i.id != id);
-            done.push(BTreeMap::from([("Deleted", id)]));
-        }
-        Ok(Reply::Json(serde_json::json!(done)))
+        id
     }
 }
 
@@ -193,7 +154,7 @@ fn detail(image: &Image) -> ImageDetail {
         tags: image.tags.clone(),
         digests: image.digests.clone(),
         size: 1 << 20,
-        user: String::new(),
+        user: image.user.clone(),
         stop_signal: image.stop_signal.clone(),
     }
 }

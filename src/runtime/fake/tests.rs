@@ -456,30 +456,13 @@ fn images() {
     let Ok(Reply::Image(box1)) = call(&mut s, "docker.io/library/busybox:1") else { panic!() };
     assert_eq!(call(&mut s, &box1.id), Ok(Reply::Image(box1.clone())));
     assert_eq!(call(&mut s, &box1.id[7..19]), Ok(Reply::Image(box1.clone())));
-    let tag = Call::ImageTag { image: "busybox:1".into(), repo: "mine".into(), tag: String::new() };
-    assert_eq!(s.call(tag), Ok(Reply::Done));
-    let Ok(Reply::Images(all)) = s.call(Call::ImageList) else { panic!() };
-    assert_eq!(
-        all.iter().map(|i| i.tags.join(" ")).collect::<Vec<_>>(),
-        ["pause:1", "busybox:1 mine:latest"]
-    );
-    let remove = |s: &mut Sim, image: &str| s.call(Call::ImageRemove { image: image.into() });
-    let a = s.up("a1", body("x"));
-    assert_eq!(remove(&mut s, "mine"), Ok(Reply::Json(serde_json::json!([{"Untagged": "mine:latest"}]))));
-    let (image, user) = (&box1.id[7..19], &a[..12]);
-    let text = format!(
-        "conflict: unable to remove repository reference \"busybox:1\" (must force) - container {user} is \
-         using its referenced image {image}"
-    );
-    refused(remove(&mut s, "busybox:1"), 409, RefusalKind::Conflict, &text);
-    let text = format!(
-        "conflict: unable to delete {image} (cannot be forced) - image is being used by running container {user}"
-    );
-    refused(remove(&mut s, &box1.id), 409, RefusalKind::Conflict, &text);
-    s.remove(&a, true).unwrap();
-    let gone = serde_json::json!([{"Untagged": "busybox:1"}, {"Deleted": box1.id}]);
-    assert_eq!(remove(&mut s, "busybox:1"), Ok(Reply::Json(gone)));
-    refused(remove(&mut s, "busybox:1"), 404, RefusalKind::NoSuchImage, "No such image: busybox:1");
+    let other = s.state.replace_image("busybox:1", "7");
+    let Ok(Reply::Image(now)) = call(&mut s, "busybox:1") else { panic!() };
+    assert_eq!((now.id.as_str(), now.user.as_str()), (other.as_str(), "7"));
+    assert!(call(&mut s, &box1.id).is_ok(), "the one before has lost its name only");
+    s.state.remove_image("busybox:1");
+    let nope = "no such image: busybox:1: No such image: busybox:1";
+    refused(call(&mut s, "busybox:1"), 404, RefusalKind::NoSuchImage, nope);
 }
 
 #[test]

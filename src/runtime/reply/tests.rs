@@ -222,10 +222,10 @@ fn images() {
         stop_signal: Some("SIGINT".into()),
     };
     assert_eq!(read(Form::Image, &inspect), Ok(Reply::Image(expected)));
-    let list = json!([{ "Id": "sha256:2", "RepoTags": null, "RepoDigests": ["a@sha256:3"], "Config": null }]);
+    let bare = json!({ "Id": "sha256:2", "RepoTags": null, "RepoDigests": ["a@sha256:3"], "Config": null });
     let expected =
         ImageDetail { id: "sha256:2".into(), digests: vec!["a@sha256:3".into()], ..Default::default() };
-    assert_eq!(read(Form::Images, &list), Ok(Reply::Images(vec![expected])));
+    assert_eq!(read(Form::Image, &bare), Ok(Reply::Image(expected)));
     assert!(matches!(read(Form::Image, &json!({})), Err(DockerError::BadAnswer(_))));
 }
 

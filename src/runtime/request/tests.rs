@@ -59,10 +59,7 @@ fn every_request() -> Vec<Request> {
         Call::ExecInspect { id: id() },
         Call::ExecResize { id: id(), rows: 24, columns: 80 },
         Call::ImageInspect { image: "reg.example:5000/team/app@sha256:00ff".into() },
-        Call::ImageList,
-        Call::ImageTag { image: "a/b:c".into(), repo: "reg:5000/x/y".into(), tag: "v 1".into() },
-        Call::ImageRemove { image: "a/b:c".into() },
-        Call::ImageHistory { image: "a b?c".into() },
+        Call::ImageInspect { image: "a b?c".into() },
     ];
     let logs = LogOptions { follow: false, tail: None, since: None, timestamps: false };
     let all_logs =
@@ -118,7 +115,7 @@ proptest::proptest! {
         let calls = [
             Call::Inspect { id: text.clone() },
             Call::Kill { id: text.clone(), signal: text.clone() },
-            Call::ImageTag { image: text.clone(), repo: text.clone(), tag: text.clone() },
+            Call::ImageInspect { image: text.clone() },
             Call::List { labels: vec![text.clone()] },
         ];
         let mut requests: Vec<Request> = calls.iter().map(Request::call).collect();

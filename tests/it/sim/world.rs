@@ -300,6 +300,7 @@ impl World {
             allocatable: podkeeper::allocatable::Allocatable::default(),
             cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
             recursive_mounts: Arc::default(),
+            grants: Arc::default(),
             pod_pids: None,
         });
         let mut config = config();
