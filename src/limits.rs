@@ -30,6 +30,25 @@ pub const LOAD_CHUNK: usize = 32 * 1024;
 pub const LOAD_NAMES: usize = 1000;
 /// Once a pull has begun to extract, it may be silent for this long: a big layer on slow flash.
 pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
+/// A registry gets this long for a first sign where a copy of the image is here, unless the progress deadline
+/// is shorter.
+pub const REGISTRY_ANSWER: Duration = Duration::from_secs(30);
+/// A registry that took longer than this to say nothing is not asked again for a while where a copy will do.
+pub const REGISTRY_SLOW: Duration = Duration::from_secs(5);
+/// For how long the first time; doubles to [`REGISTRY_SILENT_MAX`].
+pub const REGISTRY_SILENT_MIN: Duration = Duration::from_secs(60);
+/// See [`REGISTRY_SILENT_MIN`].
+pub const REGISTRY_SILENT_MAX: Duration = Duration::from_secs(600);
+/// Registries that are remembered as silent.
+pub const REGISTRIES: usize = 64;
+/// Registries that are asked at once about images that are here, besides the pulls.
+pub const REGISTRY_CHECKS: usize = 4;
+/// Images that were pulled with secrets of pods and are remembered, and credentials of each.
+pub const GRANTS: usize = 4096;
+/// See [`GRANTS`].
+pub const GRANT_KEYS: usize = 100;
+/// Largest file of them that is read, bytes.
+pub const GRANTS_BYTES: usize = 32 * 1024 * 1024;
 /// Longest line of a JSON stream (events, pull progress), in bytes.
 pub const STREAM_LINE: usize = 1024 * 1024;
 /// Idle connections to Docker that are kept for reuse.

@@ -16,6 +16,7 @@ use crate::clock::{Clock, System};
 use crate::config::{Config, Endpoint};
 use crate::drain::{self, Drain};
 use crate::events::Events;
+use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
@@ -82,10 +83,11 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         }
     });
     let keys = NodeKeys::of_process(&config.root_dir);
-    let pulls = Pulls::new(docker.clone(), clock, config.pull_pace, keys, on_missing);
+    let grants = Arc::new(Grants::open(&config.root_dir));
+    let pulls = Pulls::new(docker.clone(), clock, config.pull_pace, keys, Arc::clone(&grants), on_missing);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
     let cgroups = cgroups(&config, &root_dir);
-    let settings = Arc::new(settings(&config, &root_dir, clock, cgroups.parents.clone()));
+    let settings = Arc::new(settings(&config, &root_dir, clock, cgroups.parents.clone(), grants));
     let builtin = settings.builtin_sandbox;
     let (prepared, connected) = (pulls.clone(), preload.clone());
     let wanted = config.network.docker_network.clone();
@@ -205,7 +207,13 @@ fn cgroups(config: &Config, root_dir: &str) -> Cgroups {
     Cgroups::new(settings, cgroup::node::MOUNT.into(), root_dir.to_owned())
 }
 
-fn settings(config: &Config, root_dir: &str, clock: System, cgroups: Parents) -> Settings {
+fn settings(
+    config: &Config,
+    root_dir: &str,
+    clock: System,
+    cgroups: Parents,
+    grants: Arc<Grants>,
+) -> Settings {
     let oom_floor = sys::oom_floor();
     if oom_floor > -1000 {
         log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
@@ -225,6 +233,7 @@ fn settings(config: &Config, root_dir: &str, clock: System, cgroups: Parents) ->
         builtin_sandbox: config.infra_image.is_none(),
         cgroups,
         recursive_mounts: Arc::default(),
+        grants,
         pod_pids: config.node.max_pids,
     }
 }
@@ -384,6 +393,8 @@ impl Main {
                 }
             }
             Effect::Rescan => {
+                // First: who is told to try again must find it so.
+                self.tools.pulls.ask_all_again();
                 if let Some(file) = &self.file {
                     file.rescan();
                 }

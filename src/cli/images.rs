@@ -21,6 +21,7 @@ use crate::logging::one_line;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::pull::Patience;
 use crate::runtime::{Call, DockerError, Reply};
 
 fn connect(options: &Options) -> Result<Docker, String> {
@@ -38,7 +39,7 @@ pub fn pull(options: &Options, images: &[String]) -> Exit {
         Err(why) => return fail(&why),
     };
     let keys = NodeKeys::of_process(&options.root_dir);
-    let wait = Wait::at_most(options.pull_progress_deadline);
+    let patience = Patience::of(Wait::at_most(options.pull_progress_deadline));
     let mut exit = Exit::Ok;
     for image in images {
         if let Err(why) = Reference::parse(image) {
@@ -47,12 +48,12 @@ pub fn pull(options: &Options, images: &[String]) -> Exit {
         }
         let mut show = Show::new(image);
         let mut progress = Progress::default();
-        let result = fetch::pull(&docker, image, [], &keys, &wait, &mut |message| {
+        let result = fetch::pull(&docker, image, [], &keys, &patience, &mut |message| {
             progress.take(message);
             show.update(&progress);
         });
         match result {
-            Ok(()) => show.end(&format!("{image}: pulled{}", identity(&docker, image))),
+            Ok(_) => show.end(&format!("{image}: pulled{}", identity(&docker, image))),
             Err(error) => {
                 show.end("");
                 exit = fail(&format!("{image}: {error}"));

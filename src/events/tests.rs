@@ -66,6 +66,7 @@ impl Rig {
                 Hint::OutOfMemory(_) => format!("{key} out of memory"),
                 Hint::Removed(_) => format!("{key} removed"),
                 Hint::Images(_) => format!("{key} images"),
+                Hint::Retry => format!("{key} retry"),
                 Hint::All => format!("{key} all"),
             },
             other => panic!("{other:?}"),

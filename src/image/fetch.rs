@@ -5,11 +5,12 @@ use std::fmt;
 
 use super::credentials::{Credential, DockerConfig, lookup};
 use super::failure::{OVER_RATE, is_answer, join};
+use super::grants::With;
 use super::node_keys::NodeKeys;
 use super::progress::Message;
 use crate::runtime::DockerError;
-use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::pull::Patience;
 
 /// Why an image was not pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,28 +21,34 @@ pub enum PullError {
     Answered(String),
     /// The registry, or Docker, could not be asked.
     Unasked(String),
+    /// The registry was asked, and said nothing.
+    Silent(String),
 }
 
 impl fmt::Display for PullError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PullError::OverRate => f.write_str(OVER_RATE),
-            PullError::Answered(why) | PullError::Unasked(why) => f.write_str(why),
+            PullError::Answered(why) | PullError::Unasked(why) | PullError::Silent(why) => f.write_str(why),
         }
     }
 }
 
 impl From<DockerError> for PullError {
     fn from(error: DockerError) -> PullError {
-        let asked = is_answer(&error);
         let why = error.to_string();
-        if asked { PullError::Answered(why) } else { PullError::Unasked(why) }
+        match error {
+            DockerError::Stalled(_) => PullError::Silent(why),
+            error if is_answer(&error) => PullError::Answered(why),
+            _ => PullError::Unasked(why),
+        }
     }
 }
 
 /// Pulls `image`: with the pod's own credentials that fit (`secrets`), then with the node's, each in turn;
 /// without any when none fits. A registry that cannot be asked is not asked again with the next one.
-/// `wait` is the progress deadline.
+///
+/// Answers whose credential the registry took.
 ///
 /// # Errors
 /// All messages of the registry together, or why it could not be asked.
@@ -50,24 +57,29 @@ pub fn pull<'a>(
     image: &str,
     secrets: impl IntoIterator<Item = &'a DockerConfig> + Clone,
     keys: &NodeKeys,
-    wait: &Wait<'_>,
+    patience: &Patience<'_>,
     told: &mut dyn FnMut(&Message<'_>),
-) -> Result<(), PullError> {
+) -> Result<With, PullError> {
     let node = keys.current(&mut |why| log::warn!("{why}"));
+    let of_node = lookup(image, node.as_deref());
     let mut fitting = lookup(image, secrets);
-    for credential in lookup(image, node.as_deref()) {
-        if !fitting.contains(&credential) {
+    for credential in &of_node {
+        if !fitting.contains(credential) {
             fitting.push(credential);
         }
     }
-    let headers: Vec<Option<String>> = match fitting.as_slice() {
+    let tries: Vec<Option<&Credential>> = match fitting.as_slice() {
         [] => vec![None],
-        some => some.iter().map(|credential| Some(Credential::header(credential))).collect(),
+        some => some.iter().copied().map(Some).collect(),
     };
     let mut answers = Vec::new();
-    for header in headers {
-        match docker.pull(image, header.as_deref(), wait, told) {
-            Ok(()) => return Ok(()),
+    for credential in tries {
+        let header = credential.map(Credential::header);
+        match docker.pull(image, header.as_deref(), patience, told) {
+            Ok(()) => {
+                let own = credential.filter(|credential| !of_node.contains(credential));
+                return Ok(own.map_or(With::Everybodys, |credential| With::Secret(credential.clone())));
+            }
             Err(error) => match PullError::from(error) {
                 PullError::Answered(why) => answers.push(why),
                 other => return Err(other),

@@ -64,6 +64,12 @@ impl<'a> Reference<'a> {
         }
     }
 
+    /// The registry it comes from, with its port.
+    #[must_use]
+    pub fn registry(&self) -> &'a str {
+        self.domain.unwrap_or(HUB)
+    }
+
     /// What is pulled, in full: two references that mean the same have the same text. Where there is a
     /// digest, the tag does not count.
     #[must_use]
@@ -73,6 +79,12 @@ impl<'a> Reference<'a> {
             (None, tag) => format!("{}:{}", self.repository(), tag.unwrap_or("latest")),
         }
     }
+}
+
+/// [`Reference::registry`] of a text; one that is no reference has none.
+#[must_use]
+pub fn registry(text: &str) -> &str {
+    Reference::parse(text).map_or("", |reference| reference.registry())
 }
 
 /// [`Reference::normal`] of a text; one that is no reference stands for itself.

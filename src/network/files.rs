@@ -128,7 +128,7 @@ impl NodeFiles {
 
     /// The pod is gone, and so are its files.
     pub fn forget(&self, uid: &str) {
-        self.files.forget_pod(uid, &[HOSTS, RESOLVER]);
+        self.files.forget_pod(uid);
     }
 
     /// Addresses of the node, as they are now.

@@ -8,6 +8,7 @@ use super::client::{Client, Pending};
 use super::connection::Wait;
 use super::event_stream::EventStream;
 use super::fake::Fake;
+use super::pull::Patience;
 use super::request::{AttachOptions, LogOptions, Request};
 use super::stream::{Body, Duplex, ExitWait, OutputStream};
 use super::types::{Call, DockerError, Reply};
@@ -110,8 +111,7 @@ impl Docker {
         }
     }
 
-    /// Pulls an image and waits for the end of it. `wait.timeout` is the longest time without progress;
-    /// `auth` the ready value of `X-Registry-Auth`; `told` is told Docker's messages as they come.
+    /// Pulls an image and waits for the end of it, as long as it does not go past `patience`; `auth` the ready value of `X-Registry-Auth`; `told` is told Docker's messages as they come.
     ///
     /// # Errors
     /// [`DockerError::Refused`] with Docker's text, [`DockerError::Stalled`] without progress (or
@@ -120,12 +120,12 @@ impl Docker {
         &self,
         image: &str,
         auth: Option<&str>,
-        wait: &Wait<'_>,
+        patience: &Patience<'_>,
         told: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), DockerError> {
         match self {
-            Docker::Engine(client) => super::pull::pull(client, image, auth, wait, told),
-            Docker::Fake(fake) => fake.pull(image, wait.timeout),
+            Docker::Engine(client) => super::pull::pull(client, image, auth, patience, told),
+            Docker::Fake(fake) => fake.pull(image, patience.first().timeout),
         }
     }
 

@@ -24,7 +24,7 @@ pub mod map;
 pub mod names;
 pub mod network;
 pub mod observe;
-mod pull;
+pub mod pull;
 pub mod refusal;
 pub mod reply;
 pub mod request;

@@ -3,6 +3,7 @@
 //! (spec/10 section 15).
 
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -18,8 +19,31 @@ use super::types::DockerError;
 use crate::image::progress::Message;
 use crate::limits;
 
-/// Pulls `image`. `told` is told each message of Docker as it comes. `wait` is the progress
-/// deadline: the longest time without any byte, from the request on, and a wake-up that gives the pull up.
+/// How long a pull may be silent.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience<'a> {
+    /// Longest time before the registry gives a first sign, if it is shorter than [`Patience::progress`].
+    pub answer: Option<Duration>,
+    /// Longest time without any byte, from the request on, and a wake-up that gives the pull up.
+    pub progress: Wait<'a>,
+}
+
+impl<'a> Patience<'a> {
+    /// The same for the first sign and for all others.
+    #[must_use]
+    pub fn of(progress: Wait<'a>) -> Patience<'a> {
+        Patience { answer: None, progress }
+    }
+
+    /// The wait for the first sign.
+    #[must_use]
+    pub fn first(&self) -> Wait<'a> {
+        let times = [self.answer, self.progress.timeout];
+        Wait { timeout: times.into_iter().flatten().min(), ..self.progress }
+    }
+}
+
+/// Pulls `image`. `told` is told each message of Docker as it comes.
 /// Once Docker extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
@@ -30,12 +54,12 @@ pub(super) fn pull(
     client: &Client,
     image: &str,
     auth: Option<&str>,
-    wait: &Wait<'_>,
+    patience: &Patience<'_>,
     told: &mut dyn FnMut(&Message<'_>),
 ) -> Result<(), DockerError> {
     let (body, begun) = Body::ask(client, Request::pull(image, auth))?;
     let mut messages = Messages::new(body, begun, format!("pull of {image}"));
-    let mut wait = *wait;
+    let mut wait = patience.first();
     let mut extracts = false;
     loop {
         let message = match messages.next(&wait)? {
@@ -43,6 +67,9 @@ pub(super) fn pull(
             Next::End => return Ok(()),
             Next::Stalled => return Err(whose_silence(client, extracts, stall(&messages.what, &wait))),
         };
+        if !extracts {
+            wait = patience.progress;
+        }
         let Some(status) = message.get("status").and_then(Value::as_str) else { continue };
         if status.starts_with("Extracting") {
             extracts = true;

@@ -68,8 +68,9 @@ fn status(
         None => without_instance(input, container, old),
     };
     let newest = instances.first().copied();
-    // One that was only just made has not been looked at yet.
-    if status.image.is_empty() {
+    // One that was only just made has not been looked at yet, and one whose image was looked at before is made of
+    // the image's id: its name is the manifest's.
+    if status.image.is_empty() || status.image.starts_with("sha256:") {
         status.image = container.image.clone().unwrap_or_default();
     }
     overlay(input, kind, container, newest, &mut status);

@@ -154,11 +154,12 @@ impl Files {
         Ok(File::from(made))
     }
 
-    /// Removes files of a pod that is gone, and its directory if nothing else is in it.
-    pub fn forget_pod(&self, uid: &str, files: &[&str]) {
+    /// Removes files of a pod that is gone, also of containers that were never made, and its directory if
+    /// nothing else is in it.
+    pub fn forget_pod(&self, uid: &str) {
         let mut in_use = self.in_use();
         if let Ok(pods) = rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
-            remove_pod_files(&pods, uid, files);
+            self.sweep_pod(&pods, uid);
         }
         in_use.remove(uid);
     }

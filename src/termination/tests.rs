@@ -166,3 +166,18 @@ fn a_sweep_takes_what_nobody_has() {
     assert!(file("again", "app", 0).path(&root).unwrap().exists());
     fs::remove_dir_all(&root).unwrap();
 }
+
+/// A container whose image never came has a directory and no end.
+#[test]
+fn a_pod_that_is_gone_leaves_nothing_of_what_was_never_made() {
+    let root = crate::cli::scratch("never-made");
+    let files = Files::new(root.clone());
+    files.make(&file("u", "app", 0)).unwrap();
+    files.make(&file("u", "other", 0)).unwrap();
+    files.pod_file("u", crate::network::files::HOSTS).unwrap();
+    files.make(&file("another", "app", 0)).unwrap();
+    files.forget_pod("u");
+    assert!(!root.join("pods/u").exists());
+    assert!(root.join("pods/another/containers/app/00000000").exists());
+    fs::remove_dir_all(root).unwrap();
+}

@@ -327,7 +327,13 @@ impl Turn {
                 self.out.extend(hints);
             }
             Event::Tick => self.tick(now),
-            Event::Rescan => self.out.push(Effect::Rescan),
+            Event::Rescan => {
+                self.out.push(Effect::Rescan);
+                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Retry));
+                let hints: Vec<Effect> = hints.collect();
+                self.out.extend(hints);
+            }
             Event::Drain(drain) => self.set_drain(drain, now),
         }
         self.drain_on();

@@ -1,5 +1,6 @@
 //! As whom a container runs, where the image has a word in it: what the manifest leaves open is asked of
-//! Docker once for each attempt, and what the kubelet refuses is refused.
+//! Docker once for each attempt, and what the kubelet refuses is refused until the image is another one. What
+//! was looked at is what runs: such a container is made of the image's id, for a tag may move in between.
 
 use super::job::Job;
 use super::machine::Machine;
@@ -13,21 +14,47 @@ use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason: Docker cannot tell of an image (spec/03 section 8).
-const INSPECT_ERROR: &str = "ImageInspectError";
+pub(super) const INSPECT_ERROR: &str = "ImageInspectError";
+
+/// What Docker said of a container's image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Looked {
+    attempt: u32,
+    /// `sha256:…`.
+    id: String,
+    user: String,
+}
+
+/// As whom a container is made, and of what.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// Docker's `User`.
+    pub(super) user: Option<String>,
+    /// Id of the image that was looked at; `None`: it did not matter.
+    pub(super) image: Option<String>,
+}
 
 impl Machine {
-    /// Docker's `User` of this attempt; `None`: it waits, for the image's user or for another manifest.
-    pub(super) fn user_of(
+    /// For this attempt; `None`: it waits, for the image's user, or for another image or manifest.
+    pub(super) fn identity_of(
         &mut self,
         pod: &DesiredPod,
         container: &Container,
         attempt: u32,
-    ) -> Option<Option<String>> {
+        now: &Now,
+    ) -> Option<Identity> {
         let name = &container.name;
-        let known = self.image_users.get(name).filter(|(of, _)| *of == attempt);
-        match security::user(pod, container, known.map(|(_, user)| user.as_str())) {
-            User::Is(user) => Some(user),
+        let known = self.image_users.get(name).filter(|looked| looked.attempt == attempt);
+        match security::user(pod, container, known.map(|looked| looked.user.as_str())) {
+            User::Is(user) => Some(Identity { user, image: known.map(|looked| looked.id.clone()) }),
             User::Refused(why) => {
+                if known.is_some() {
+                    // The image may be mended under its name: it is looked at again, and pulled again where
+                    // that is the policy.
+                    self.image_users.remove(name);
+                    self.ensured.remove(name);
+                    self.retry_later(name, now);
+                }
                 self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
                 None
             }
@@ -58,7 +85,10 @@ impl Machine {
         let wanted = pod.container(&name).map(|(_, c)| c);
         let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
         match answer {
-            Ok(Reply::Image(detail)) => _ = self.image_users.insert(name, (attempt, detail.user)),
+            Ok(Reply::Image(detail)) => {
+                let looked = Looked { attempt, id: detail.id, user: detail.user };
+                self.image_users.insert(name, looked);
+            }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
                 self.image_missing(container, now);
             }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
+use super::identity::INSPECT_ERROR;
 use super::job::{Ask, Ensured};
 use super::machine::Machine;
 use super::mailbox::{PullOutcome, Pulled};
 use super::output::{Output, PullRequest};
+use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
-use crate::image::credentials::DockerConfig;
+use crate::image::credentials::{DockerConfig, lookup};
 use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
 use crate::object::Objects;
@@ -42,15 +44,19 @@ impl Machine {
         if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
             return true;
         }
+        let anothers = self.is_anothers(pod, image);
         if container.image_pull_policy.as_deref() == Some("Never") {
+            if anothers {
+                self.never_there(container, now);
+            }
             // Somebody may bring the image: ask again, ever more rarely.
-            return true;
+            return !anothers;
         }
         if self.pull_held_back(pod, Some(&container.name), image, now) {
             return false;
         }
         let always = container.image_pull_policy.as_deref() == Some("Always");
-        if !always && !self.missing.contains(&container.name) {
+        if !always && !anothers && !self.missing.contains(&container.name) {
             return true;
         }
         let ask = Ask { container: Some(container.name.clone()), since: now.mono };
@@ -105,19 +111,38 @@ impl Machine {
     /// The create of this container was refused for want of its image.
     pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
+        // The one that was looked at is gone, too.
+        self.image_users.remove(&container.name);
         if self.ensured.remove(&container.name).is_some() {
             // It was pulled for this very attempt, and Docker still does not find it.
             self.retry_later(&container.name, now);
         }
         if container.image_pull_policy.as_deref() == Some("Never") {
-            let message = format!("Container image {image:?} is not present with pull policy of Never");
-            let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
-            self.failed(&container.name, NEVER_PULL, &message, told);
             self.out.push(Output::Missing(image.to_owned()));
-            self.retry_later(&container.name, now);
+            self.never_there(container, now);
             return;
         }
         self.missing.insert(container.name.clone());
+    }
+
+    /// The image is not here for this pod, and nobody may pull it.
+    fn never_there(&mut self, container: &Container, now: &Now) {
+        let image = container.image.as_deref().unwrap_or_default();
+        let message = format!("Container image {image:?} is not present with pull policy of Never");
+        let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
+        self.failed(&container.name, NEVER_PULL, &message, told);
+        self.retry_later(&container.name, now);
+    }
+
+    /// Another pod's secret has brought this image, and the registry has not said yet that this pod may have it.
+    fn is_anothers(&self, pod: &DesiredPod, image: &str) -> bool {
+        let grants = &self.settings.grants;
+        if !grants.asks(image) {
+            return false;
+        }
+        let secrets = pull_secrets::of_pod(pod, &self.objects);
+        let shown = lookup(image, secrets.configs.iter().map(|config| &**config));
+        !grants.allows(image, &shown)
     }
 
     /// The sandbox image is missing: have it loaded or pulled.
@@ -227,10 +252,23 @@ impl Machine {
                 self.pulling.remove(image);
                 self.missing.remove(&container.name);
             }
-            if self.waiting.get(&container.name).is_some_and(|why| why.reason == NEVER_PULL) {
+            let of_image = |why: &WaitingReason| why.reason == NEVER_PULL || why.reason == CONFIG_ERROR;
+            if self.waiting.get(&container.name).is_some_and(of_image) {
                 self.create_retry.remove(&container.name);
             }
             self.waiting.remove(&container.name);
+        }
+    }
+
+    /// Somebody says that what failed may work now: no back-off of an image is waited for.
+    pub(super) fn try_images_again(&mut self) {
+        self.pulls = Backoff::pulls();
+        self.pull_failures.clear();
+        let of_images = [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR];
+        let waiting = self.waiting.iter().filter(|(_, why)| of_images.contains(&why.reason.as_str()));
+        let waiting: Vec<String> = waiting.map(|(name, _)| name.clone()).collect();
+        for name in waiting.iter().map(String::as_str).chain([labels::SANDBOX_NAME]) {
+            self.create_retry.remove(name);
         }
     }
 

@@ -78,7 +78,7 @@ pub struct Machine {
     /// By UID.
     pub(super) cgroups: BTreeMap<String, Known>,
     /// By container: the user of its image, for this attempt.
-    pub(super) image_users: BTreeMap<String, (u32, String)>,
+    pub(super) image_users: BTreeMap<String, super::identity::Looked>,
     /// The sandbox of which it was told that another one takes its place.
     pub(super) sandbox_told: Option<String>,
     /// The sandbox whose early death has been counted.
@@ -235,6 +235,9 @@ impl Machine {
         }
         if !inbox.images.is_empty() {
             self.images_came(&inbox.images);
+        }
+        if inbox.retry {
+            self.try_images_again();
         }
     }
 

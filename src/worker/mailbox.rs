@@ -46,6 +46,8 @@ pub enum Hint {
     Removed(String),
     /// These images, named in full, have come without a pull.
     Images(Vec<String>),
+    /// Somebody asks for images to be tried again at once, whatever failed before.
+    Retry,
 }
 
 /// The pull thread's answer.
@@ -103,6 +105,8 @@ pub struct Inbox {
     pub pulling: BTreeMap<String, String>,
     /// Images, named in full, that came without a pull.
     pub images: BTreeSet<String>,
+    /// Images are to be tried again.
+    pub retry: bool,
     /// Probe results that changed, and hooks that ended: of each the latest.
     pub news: Vec<News>,
     /// What became of orders about volumes: one of each order.
@@ -157,6 +161,7 @@ impl Slot {
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
             // As many as the preload directory can bring.
             Hint::Images(names) => self.unread.images.extend(names),
+            Hint::Retry => self.unread.retry = true,
         }
         let unread = &mut self.unread;
         if unread.hints() > limits::MAILBOX_HINTS {

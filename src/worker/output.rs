@@ -13,6 +13,7 @@ use crate::allocatable::Allocatable;
 use crate::cgroup::{Parents, PodCgroup};
 use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
+use crate::image::grants::Grants;
 use crate::network::hosts::HostsFile;
 use crate::pod::DesiredPod;
 use crate::pod_logs::ContainerLogs;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub cgroups: Parents,
     /// Docker mounts recursively read-only where that is asked for, as far as it said last.
     pub recursive_mounts: Arc<AtomicBool>,
+    /// Who may have which image.
+    pub grants: Arc<Grants>,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
 }

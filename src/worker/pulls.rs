@@ -2,7 +2,8 @@
 //! the built-in sandbox image. A worker asks, and finds the answer in its mailbox.
 //!
 //! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends by the progress
-//! deadline, and holds up nobody but those who wait for it or, in turn, behind it.
+//! deadline, and holds up nobody but those who wait for it or, in turn, behind it. Pods whose image is here
+//! wait for no pull of others, and not twice for a registry that does not answer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +14,24 @@ use super::mailbox::{PullOutcome, Pulled};
 use super::output::PullRequest;
 use super::thread::Mailbox;
 use crate::clock::{Clock, System};
+use crate::image::credentials::{Credential, lookup};
 use crate::image::fetch::{self, PullError};
+use crate::image::grants::{Grants, With};
 use crate::image::node_keys::NodeKeys;
 use crate::image::progress::Progress;
 use crate::image::rate::Bucket;
+use crate::image::reference;
 use crate::limits;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::pull::Patience;
 use crate::runtime::{Call, Reply, sandbox_image};
 
 mod queue;
+mod registries;
 
 use queue::{Job, Queue};
+use registries::Registries;
 
 /// How images are pulled on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,17 +78,44 @@ struct Shared {
     deadline: Duration,
     bucket: Mutex<Bucket>,
     queue: Mutex<Queue<Answer>>,
+    registries: Mutex<Registries>,
+    grants: Arc<Grants>,
     missing: OnMissing,
 }
 
 impl Pulls {
     /// Nothing is pulled yet, and no thread runs.
     #[must_use]
-    pub fn new(docker: Docker, clock: System, pace: Pace, keys: NodeKeys, missing: OnMissing) -> Pulls {
+    pub fn new(
+        docker: Docker,
+        clock: System,
+        pace: Pace,
+        keys: NodeKeys,
+        grants: Arc<Grants>,
+        missing: OnMissing,
+    ) -> Pulls {
         let bucket = Mutex::new(Bucket::new(pace.rate, pace.burst));
         let queue = Mutex::new(Queue::new(pace.at_once));
         let deadline = pace.deadline;
-        Pulls { shared: Arc::new(Shared { docker, clock, keys, deadline, bucket, queue, missing }) }
+        let registries = Mutex::default();
+        Pulls {
+            shared: Arc::new(Shared {
+                docker,
+                clock,
+                keys,
+                deadline,
+                bucket,
+                queue,
+                registries,
+                grants,
+                missing,
+            }),
+        }
+    }
+
+    /// Registries that did not answer are asked again.
+    pub fn ask_all_again(&self) {
+        self.shared.registries().forget();
     }
 
     /// Asks for an image; never blocks on a pull. The answer comes into the mailbox.
@@ -125,6 +159,11 @@ fn reply(
     }
 }
 
+/// The pod's own credentials that fit.
+fn shown(request: &PullRequest) -> Vec<&Credential> {
+    lookup(&request.image, request.credentials.iter().map(|config| &**config))
+}
+
 /// Besides the queue somebody has this mailbox: there is a worker that will read the answer.
 fn is_read(answer: &Answer) -> bool {
     answer.as_ref().is_none_or(|mailbox| Arc::strong_count(mailbox) > 1)
@@ -154,19 +193,29 @@ impl Shared {
         let mut job = first;
         loop {
             let began = Instant::now();
-            let result = self.pull(&job);
+            let here = job.check && self.may_have(&job.request) && self.is_present(&job.request.image);
+            if job.check && !here {
+                let mut queue = self.queue();
+                queue.defer(&job.key);
+                match queue.next(is_read) {
+                    Some(next) => job = next,
+                    None => return,
+                }
+                continue;
+            }
+            let result = self.pull(&job, here);
             let took = began.elapsed();
-            let size = result.as_ref().ok().filter(|()| !job.request.builtin);
-            let size = size.and_then(|()| self.size(&job.request.image));
+            self.remember(&job.request, result.as_ref().err(), took);
+            let size = self.learn(&job.request, &result);
             let asks = self.queue().done(&job.key);
             // One pull, and each one's own answer: who may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
-            let unasked = matches!(&result, Err(PullError::Unasked(_)));
-            let there = lenient && unasked && self.is_present(&job.request.image);
+            let unasked = matches!(&result, Err(PullError::Unasked(_) | PullError::Silent(_)));
+            let there = lenient && unasked && (here || self.is_present(&job.request.image));
             for (request, answer) in asks {
                 let outcome = match &result {
-                    Ok(()) => PullOutcome::Done,
-                    Err(error) if there && request.local_copy_will_do => {
+                    Ok(_) => PullOutcome::Done,
+                    Err(error) if there && request.local_copy_will_do && self.may_have(&request) => {
                         PullOutcome::LocalCopy(error.to_string())
                     }
                     Err(error) if request.builtin => {
@@ -184,24 +233,53 @@ impl Shared {
         }
     }
 
-    fn pull(&self, job: &Job) -> Result<(), PullError> {
+    fn registries(&self) -> MutexGuard<'_, Registries> {
+        self.registries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the registry answered.
+    fn remember(&self, request: &PullRequest, error: Option<&PullError>, took: Duration) {
+        if request.builtin {
+            return;
+        }
+        let registry = reference::registry(&request.image);
+        match error {
+            Some(PullError::OverRate) => {}
+            Some(PullError::Unasked(_) | PullError::Silent(_)) => {
+                self.registries().silent(registry, took, self.clock.now().mono);
+            }
+            None | Some(PullError::Answered(_)) => self.registries().answered(registry),
+        }
+    }
+
+    /// `here`: there is a copy, and somebody who asks may use it.
+    fn pull(&self, job: &Job, here: bool) -> Result<With, PullError> {
         let wait = Wait::at_most(self.deadline);
         let request = &job.request;
+        let registry = reference::registry(&request.image);
+        if here && self.registries().is_silent(registry, self.clock.now().mono) {
+            let why = format!("registry {registry} has not answered lately and is not asked again so soon");
+            return Err(PullError::Unasked(why));
+        }
         if request.builtin {
-            if self.is_present(&request.image) {
-                return Ok(());
+            if !self.is_present(&request.image) {
+                self.docker.load(&mut sandbox_image::image_tar().as_slice(), &wait)?;
             }
-            return Ok(self.docker.load(&mut sandbox_image::image_tar().as_slice(), &wait).map(drop)?);
+            return Ok(With::Everybodys);
         }
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if !bucket.take(self.clock.now().mono) {
             return Err(PullError::OverRate);
         }
         drop(bucket);
+        if !here && !shown(request).is_empty() {
+            self.grants.begin(&request.image);
+        }
         let mut progress = Progress::default();
         let mut told = Instant::now();
         let secrets = request.credentials.iter().map(|config| &**config);
-        fetch::pull(&self.docker, &request.image, secrets, &self.keys, &wait, &mut |message| {
+        let patience = Patience { answer: here.then_some(limits::REGISTRY_ANSWER), progress: wait };
+        fetch::pull(&self.docker, &request.image, secrets, &self.keys, &patience, &mut |message| {
             progress.take(message);
             if told.elapsed() >= limits::PULL_PROGRESS {
                 told = Instant::now();
@@ -219,12 +297,27 @@ impl Shared {
         }
     }
 
-    /// Bytes of an image, for its event.
-    fn size(&self, image: &str) -> Option<u64> {
-        match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
-            Ok(Reply::Image(image)) => u64::try_from(image.size).ok(),
-            _ => None,
+    /// Remembers with what an image came; its bytes, for its event.
+    fn learn(&self, request: &PullRequest, result: &Result<With, PullError>) -> Option<u64> {
+        if request.builtin {
+            return None;
         }
+        let image = &request.image;
+        let Ok(with) = result else {
+            self.grants.failed(image);
+            return None;
+        };
+        let detail = match self.docker.call(&Call::ImageInspect { image: image.clone() }) {
+            Ok(Reply::Image(detail)) => Some(detail),
+            _ => None,
+        };
+        self.grants.pulled(image, detail.as_ref().map_or("", |detail| &detail.id), with);
+        detail.and_then(|detail| u64::try_from(detail.size).ok())
+    }
+
+    /// The pod may use the copy that is here.
+    fn may_have(&self, request: &PullRequest) -> bool {
+        self.grants.allows(&request.image, &shown(request))
     }
 
     fn is_present(&self, image: &str) -> bool {

@@ -181,14 +181,17 @@ impl Machine {
                 return false;
             }
         };
-        let Some(user) = self.user_of(pod, container, attempt) else { return false };
+        let Some(identity) = self.identity_of(pod, container, attempt, now) else { return false };
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
         let ready = map::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
         let made = map::container(pod, at, attempt, sandbox, ready, &self.settings.map);
         let Some((docker_name, mut body)) = made else { return true };
-        body.user = user;
+        body.user = identity.user;
+        if let Some(id) = identity.image {
+            body.image = id;
+        }
         self.has_files(&pod.uid);
         self.place(&mut body, pod);
         let docker_name = self.with_suffix(name, docker_name);

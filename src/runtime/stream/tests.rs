@@ -2,6 +2,7 @@
 
 use super::super::docker::Docker;
 use super::super::hostile::{Server, hold, ok, read_request};
+use super::super::pull::Patience;
 use super::super::request::{AttachOptions, LogOptions};
 use super::super::types::RefusalKind;
 use super::*;
@@ -67,6 +68,21 @@ fn logs_in_frames() {
     let expected = [(StreamKind::Stdout, "ab".to_owned()), (StreamKind::Stderr, "c".to_owned())];
     assert_eq!(drain(&mut output).unwrap(), expected);
     assert_eq!(output.next(&patient()), Ok(Output::End), "the end stays");
+}
+
+/// The last chunk comes alone, and the connection stays open behind it.
+#[test]
+fn the_end_of_an_answer_is_not_waited_for() {
+    let (docker, _server) = engine(|mut s| {
+        read_request(&s);
+        s.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        s.write_all(b"9\r\n\x01\0\0\0\0\0\0\x01a\r\n").unwrap();
+        std::thread::sleep(SHORT);
+        s.write_all(b"0\r\n\r\n").unwrap();
+        hold(&s);
+    });
+    let mut output = docker.logs("ab", &LOGS, false).unwrap();
+    assert_eq!(drain(&mut output).unwrap(), [(StreamKind::Stdout, "a".to_owned())]);
 }
 
 #[test]
@@ -203,7 +219,7 @@ fn waiting_for_an_exit() {
 fn pull(answer: &'static [u8]) -> (Result<(), DockerError>, Vec<String>) {
     let (docker, _server) = answering(answer);
     let mut seen = Vec::new();
-    let result = docker.pull("a:1", None, &patient(), &mut |m| seen.push(m.status.to_owned()));
+    let result = docker.pull("a:1", None, &Patience::of(patient()), &mut |m| seen.push(m.status.to_owned()));
     (result, seen)
 }
 
@@ -249,21 +265,22 @@ fn slow_head(answer: &'static [u8]) -> (Docker, Server) {
 fn a_pull_waits_for_its_head_as_long_as_for_progress() {
     let (docker, _server) = slow_head(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Done\"}\r\n");
     let mut seen = Vec::new();
-    let result = docker.pull("a", None, &patient(), &mut |m| seen.push(m.status.to_owned()));
+    let result = docker.pull("a", None, &Patience::of(patient()), &mut |m| seen.push(m.status.to_owned()));
     assert_eq!((result, seen), (Ok(()), vec!["Done".to_owned()]));
     // A refusal comes late, too; its text may come in pieces.
     let (docker, _server) =
         slow_head(b"HTTP/1.1 404 N\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"message\r\n5\r\n\":\"x\"\r\n1\r\n}\r\n0\r\n\r\n");
-    let Err(DockerError::Refused(refusal)) = docker.pull("a", None, &patient(), &mut |_| {}) else {
+    let Err(DockerError::Refused(refusal)) = docker.pull("a", None, &Patience::of(patient()), &mut |_| {})
+    else {
         panic!("no refusal")
     };
     assert_eq!((refusal.status, refusal.message.as_str()), (404, "x"));
     // And one that breaks off is lost.
     let (docker, _server) = slow_head(b"HTTP/1.1 404 N\r\nContent-Length: 9\r\n\r\n{");
-    let result = docker.pull("a", None, &patient(), &mut |_| {});
+    let result = docker.pull("a", None, &Patience::of(patient()), &mut |_| {});
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
     let (docker, _server) = slow_head(b"HTTP/1.1 200");
-    let result = docker.pull("a", None, &patient(), &mut |_| {});
+    let result = docker.pull("a", None, &Patience::of(patient()), &mut |_| {});
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
 }
 
@@ -314,7 +331,7 @@ fn a_pull_without_progress_ends() {
     };
     for answer in [b"", DOWNLOADING] {
         let (docker, server) = stuck(answer, Some("OK"));
-        let result = docker.pull("a", None, &Wait::at_most(SHORT), &mut |_| {});
+        let result = docker.pull("a", None, &Patience::of(Wait::at_most(SHORT)), &mut |_| {});
         let why = "pull of a: no progress in 0 s: the registry sends nothing (Docker itself answers)";
         assert_eq!(result.as_ref().unwrap_err().to_string(), why);
         assert_eq!(result, Err(DockerError::Stalled(why.into())));
@@ -323,7 +340,7 @@ fn a_pull_without_progress_ends() {
         assert_eq!(server.requests(), ["GET /_ping", pull, "GET /_ping"]);
     }
     let (docker, _server) = stuck(DOWNLOADING, None);
-    let result = docker.pull("a", None, &Wait::at_most(SHORT), &mut |_| {});
+    let result = docker.pull("a", None, &Patience::of(Wait::at_most(SHORT)), &mut |_| {});
     assert_eq!(result, Err(DockerError::Timeout("pull of a: no progress in 0 s".into())));
     let (docker, _server) = engine(|mut s| {
         read_request(&s);
@@ -332,8 +349,26 @@ fn a_pull_without_progress_ends() {
     });
     let (wake, mut waker) = UnixStream::pair().unwrap();
     let wait = Wait { timeout: None, wake: Some(wake.as_fd()) };
-    let result = docker.pull("a", None, &wait, &mut |_| waker.write_all(b"!").unwrap());
+    let result = docker.pull("a", None, &Patience::of(wait), &mut |_| waker.write_all(b"!").unwrap());
     assert_eq!(result, Err(DockerError::Lost("pull of a: given up".into())));
+}
+
+/// Who has a copy of the image waits less for a registry that gives no sign, and no less for its layers.
+#[test]
+fn a_first_sign_has_a_deadline_of_its_own() {
+    let patience = Patience { answer: Some(SHORT), progress: patient() };
+    let (docker, _server) = engine(|mut s| {
+        read_request(&s);
+        s.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Pulling from a\"}\r\n").unwrap();
+        std::thread::sleep(SHORT * 3);
+        s.write_all(b"{\"status\":\"Done\"}\r\n").unwrap();
+    });
+    assert_eq!(docker.pull("a", None, &patience, &mut |_| {}), Ok(()));
+    let (docker, _server) = engine(|s| {
+        read_request(&s);
+        hold(&s);
+    });
+    assert!(docker.pull("a", None, &patience, &mut |_| {}).is_err());
 }
 
 /// Once layers are unpacked, a slow disk may keep Docker silent for longer than the progress deadline.
@@ -346,7 +381,7 @@ fn a_pull_that_extracts_may_be_silent() {
         // Longer than the deadline, by the client's own clock.
         wait_for_go.recv_timeout(SHORT * 3).unwrap_err();
     });
-    assert_eq!(docker.pull("a", None, &Wait::at_most(SHORT), &mut |_| {}), Ok(()));
+    assert_eq!(docker.pull("a", None, &Patience::of(Wait::at_most(SHORT)), &mut |_| {}), Ok(()));
     drop(go);
 }
 

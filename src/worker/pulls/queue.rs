@@ -1,7 +1,8 @@
 //! Who waits for which image, and what is pulled next. Pure.
 //!
 //! Requests that mean the same image with the same credentials are one pull, whose end all of them are
-//! told. Loading the built-in sandbox image waits for no registry.
+//! told. Loading the built-in sandbox image waits for no registry. Whether there is something newer than an
+//! image that is here is asked besides the pulls, so that no pod waits for those of others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,11 +35,15 @@ pub(super) struct Job {
     pub(super) key: Key,
     /// One of those that want it.
     pub(super) request: PullRequest,
+    /// It was begun before its turn, for its image may be here: see [`Queue::defer`].
+    pub(super) check: bool,
 }
 
 #[derive(Debug)]
 struct Group<A> {
     key: Key,
+    /// Its image may be here, and some of those who ask may use it.
+    check: bool,
     asks: Vec<(PullRequest, A)>,
 }
 
@@ -65,7 +70,10 @@ impl<A> Queue<A> {
         let full = self.waiting.len() >= limits::PULL_QUEUE;
         match self.running.iter_mut().chain(&mut self.waiting).find(|group| group.key == key) {
             Some(group) if group.asks.len() < limits::PULL_ASKERS => group.asks.push((request, answer)),
-            None if !full => self.waiting.push_back(Group { key, asks: vec![(request, answer)] }),
+            None if !full => {
+                let check = request.local_copy_will_do;
+                self.waiting.push_back(Group { key, check, asks: vec![(request, answer)] });
+            }
             _ => return Err((request, answer)),
         }
         Ok(())
@@ -77,14 +85,27 @@ impl<A> Queue<A> {
             group.asks.retain(|(_, answer)| alive(answer));
         }
         self.waiting.retain(|group| !group.asks.is_empty());
-        let from_registries = self.running.iter().filter(|group| !group.key.builtin).count();
-        let free = from_registries < self.at_once;
-        let at = self.waiting.iter().position(|group| group.key.builtin || free)?;
+        let running = |check| self.running.iter().filter(|g| !g.key.builtin && g.check == check).count();
+        let pulls = running(false) < self.at_once;
+        let checks = running(true) < limits::REGISTRY_CHECKS;
+        let free = |group: &Group<A>| if group.check { checks } else { pulls };
+        let at = self.waiting.iter().position(|group| group.key.builtin || free(group))?;
         let group = self.waiting.remove(at)?;
-        let job =
-            group.asks.first().map(|(request, _)| Job { key: group.key.clone(), request: request.clone() });
+        let job = group.asks.first().map(|(request, _)| Job {
+            key: group.key.clone(),
+            request: request.clone(),
+            check: group.check,
+        });
         self.running.push(group);
         job
+    }
+
+    /// The image of a check is not here: it has to be pulled, and waits for its turn before all others.
+    pub(super) fn defer(&mut self, key: &Key) {
+        if let Some(at) = self.running.iter().position(|group| group.key == *key) {
+            let group = self.running.swap_remove(at);
+            self.waiting.push_front(Group { check: false, ..group });
+        }
     }
 
     /// Those who want a pull that runs.
@@ -164,6 +185,30 @@ mod tests {
         queue.add(PullRequest { builtin: true, ..request("pause:1") }, 2).unwrap();
         assert!(next(&mut queue).unwrap().request.builtin);
         assert!(next(&mut queue).is_none());
+    }
+
+    /// Pods whose image is here do not wait for the pulls of others.
+    #[test]
+    fn what_may_be_here_is_asked_for_besides_the_pulls() {
+        let lenient = |image: &str| PullRequest { local_copy_will_do: true, ..request(image) };
+        let mut queue = Queue::new(1);
+        queue.add(request("slow:1"), 0).unwrap();
+        queue.add(request("slow:2"), 1).unwrap();
+        for n in 0..limits::REGISTRY_CHECKS as u32 + 1 {
+            queue.add(lenient(&format!("here:{n}")), 10 + n).unwrap();
+        }
+        let begun: Vec<Job> = std::iter::from_fn(|| next(&mut queue)).collect();
+        assert_eq!(begun.len(), 1 + limits::REGISTRY_CHECKS);
+        assert!(!begun[0].check && begun[1..].iter().all(|job| job.check));
+        // One of them is not here: it is pulled in turn, and its place is free.
+        queue.defer(&begun[1].key);
+        assert_eq!(next(&mut queue).unwrap().request.image, "here:4");
+        assert!(next(&mut queue).is_none());
+        assert_eq!(askers(queue.done(&begun[0].key)), [0]);
+        let deferred = next(&mut queue).unwrap();
+        assert_eq!((deferred.request.image.as_str(), deferred.check), ("here:0", false));
+        assert_eq!(askers(queue.done(&deferred.key)), [10]);
+        assert_eq!(next(&mut queue).unwrap().request.image, "slow:2");
     }
 
     #[test]

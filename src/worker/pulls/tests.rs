@@ -48,7 +48,7 @@ impl Rig {
 
     fn pulls(fake: &Fake, pace: Pace) -> Pulls {
         let keys = NodeKeys::new(std::path::Path::new("/nonexistent"), None);
-        Pulls::new(Docker::Fake(fake.clone()), System::start(), pace, keys, Box::new(|_| ()))
+        Pulls::new(Docker::Fake(fake.clone()), System::start(), pace, keys, Arc::default(), Box::new(|_| ()))
     }
 
     fn looks(&self) -> u32 {
@@ -251,6 +251,50 @@ fn several_at_once_are_not_held_up_by_one() {
         assert_eq!(answer(&ask(&format!("web:{n}"))), PullOutcome::Done);
     }
     assert!(slow.iter().all(|mailbox| mailbox.take().pulled.is_empty()));
+}
+
+/// A node that boots without its registry: its pods do not wait for it one after the other.
+#[test]
+fn a_registry_that_does_not_answer_is_waited_for_once() {
+    let rig = Rig::new();
+    let deadline = limits::REGISTRY_SLOW + Duration::from_millis(200);
+    let pulls = Rig::pulls(&rig.fake, Pace { deadline, at_once: 1, rate: 0, burst: 0 });
+    let rig = Rig { pulls, ..rig };
+    let images: Vec<String> = (0..20).map(|n| format!("r.example/web:{n}")).collect();
+    rig.fake.with(|state| {
+        for image in &images {
+            state.add_image(image, true);
+            state.script_pull(image, Pull::Takes(PATIENCE));
+        }
+        state.script_pull("r.example/gone:1", Pull::Takes(PATIENCE));
+    });
+    // One that is not here is pulled meanwhile, and holds up nobody.
+    let gone = rig.ask("r.example/gone:1", false);
+    let begun = Instant::now();
+    let all: Vec<_> = images.iter().map(|image| rig.ask(image, true)).collect();
+    for mailbox in &all {
+        assert!(matches!(answer(mailbox), PullOutcome::LocalCopy(_)));
+    }
+    assert!(begun.elapsed() < deadline * 2, "{:?}", begun.elapsed());
+    let again = Instant::now();
+    let PullOutcome::LocalCopy(why) = answer(&rig.ask(&images[0], true)) else { panic!() };
+    assert_eq!(why, "registry r.example has not answered lately and is not asked again so soon");
+    assert!(again.elapsed() < limits::REGISTRY_SLOW);
+    assert!(matches!(answer(&gone), PullOutcome::Failed(_)));
+    // It is there again, and somebody says so.
+    rig.fake.with(|state| state.script_pull(&images[0], Pull::Takes(Duration::ZERO)));
+    rig.pulls.ask_all_again();
+    assert_eq!(answer(&rig.ask(&images[0], true)), PullOutcome::Done);
+}
+
+/// What policy Always asks for the first time is pulled in its turn.
+#[test]
+fn an_image_that_is_not_here_is_pulled_in_turn() {
+    let rig = Rig::new();
+    let busy = rig.occupy("slow:1", Duration::from_millis(300));
+    let lenient = rig.ask("web:1", true);
+    assert_eq!(answer(&busy), PullOutcome::Done);
+    assert_eq!(answer(&lenient), PullOutcome::Done);
 }
 
 /// The kubelet's words, and nobody was asked.

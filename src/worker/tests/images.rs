@@ -133,6 +133,87 @@ fn an_edit_under_policy_always_pulls_the_new_image() {
     assert_eq!(images, ["busybox", "web:1"]);
 }
 
+/// A pod that its image keeps from running is looked at again, and runs of what was looked at.
+#[test]
+fn an_image_that_is_mended_under_its_name_is_found() {
+    for policy in ["IfNotPresent", "Always"] {
+        let mut rig = Rig::fresh();
+        rig.engine.add_image("web:1", true);
+        rig.run(&pod(&format!(
+            "{{containers: [{{name: app, image: 'web:1', imagePullPolicy: {policy}, \
+             securityContext: {{runAsNonRoot: true}}}}]}}"
+        )));
+        rig.pass(s(120));
+        assert_eq!(rig.status(), "Pending, app: CreateContainerConfigError");
+        assert_eq!(rig.pulls.len() > 3, policy == "Always", "{:?}", rig.pulls);
+        let mended = rig.engine.replace_image("web:1", "7");
+        rig.pass(s(40));
+        assert_eq!(rig.status(), "Running, app: running");
+        // A tag that moves after the look changes nothing.
+        assert_eq!(rig.engine.get(&rig.id("app#0")).unwrap().body.image, mended);
+        assert_eq!(rig.last_status().container_statuses.unwrap()[0].image, "web:1");
+    }
+}
+
+/// Between the look and the create.
+#[test]
+fn an_image_that_goes_after_it_was_looked_at_is_asked_for_again() {
+    let mut rig = Rig::fresh();
+    let first = rig.engine.add_image("web:1", true);
+    let spec = "{containers: [{name: app, image: 'web:1', securityContext: {runAsGroup: 7}}]}";
+    rig.hurt("create app", 1, super::rig::Hurt::Says(super::rig::no_space()));
+    rig.run(&pod(spec));
+    rig.pass_until("create app#0");
+    rig.engine.remove_image("web:1");
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+    let made = rig.engine.get(&rig.id("app#0")).unwrap().body.image.clone();
+    assert!(made != first && made.starts_with("sha256:"), "{made}");
+}
+
+/// What a secret of one pod brought is asked for again by another, and not given where nobody may be asked.
+#[test]
+fn an_image_that_anothers_secret_brought_is_asked_for() {
+    use crate::image::credentials::{DockerConfig, Format, lookup};
+    use crate::image::grants::With;
+    let json = br#"{"r.io": {"username": "u", "password": "p"}}"#;
+    let config = DockerConfig::parse(json, Format::DockerCfg).unwrap();
+    let with = With::Secret(lookup("r.io/web:1", [&config])[0].clone());
+    for (policy, pulls, status) in
+        [("IfNotPresent", 1, "Pending, app: ErrImagePull"), ("Never", 0, "Pending, app: ErrImageNeverPull")]
+    {
+        let mut rig = Rig::fresh();
+        let id = rig.engine.add_image("r.io/web:1", true);
+        rig.machine.settings.grants.pulled("r.io/web:1", &id, &with);
+        rig.engine.script_pull("r.io/web:1", Pull::Fails("pull access denied".into()));
+        rig.run(&with_image("r.io/web:1", policy));
+        rig.pass(s(3));
+        assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, status), "{policy}");
+        // The registry has let everybody in.
+        rig.machine.settings.grants.pulled("r.io/web:1", &id, &With::Everybodys);
+        rig.hint(Hint::Retry);
+        rig.pass(s(3));
+        assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, "Running, app: running"), "{policy}");
+    }
+}
+
+/// SIGHUP: somebody has mended the registry, or loaded the image.
+#[test]
+fn asked_to_try_again_no_back_off_is_waited_for() {
+    for (policy, waits) in [("IfNotPresent", "ImagePullBackOff"), ("Never", "ErrImageNeverPull")] {
+        let mut rig = Rig::fresh();
+        rig.engine.script_pull("web:1", Pull::Fails("manifest unknown".into()));
+        rig.run(&with_image("web:1", policy));
+        rig.pass(s(1450));
+        assert_eq!(rig.status(), format!("Pending, app: {waits}"));
+        rig.engine.add_image("web:1", true);
+        rig.engine.script_pull("web:1", Pull::Takes(s(0)));
+        rig.hint(Hint::Retry);
+        rig.pass(s(3));
+        assert_eq!(rig.status(), "Running, app: running", "{policy}");
+    }
+}
+
 #[test]
 fn two_containers_of_one_image_share_a_pull() {
     let mut rig = Rig::fresh();

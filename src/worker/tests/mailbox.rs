@@ -23,7 +23,7 @@ fn put() -> impl Strategy<Value = Put> {
     prop_oneof![
         (0..3u8).prop_map(Put::Run),
         prop::option::of(0..100u32).prop_map(Put::Stop),
-        (0..6u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
+        (0..7u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
         (0..5u8).prop_map(Put::Pulled),
         Just(Put::Take),
     ]
@@ -41,6 +41,7 @@ fn hint(kind: u8, id: u8) -> Hint {
         2 => Hint::Removed(id),
         3 => Hint::Images(vec![id]),
         4 => Hint::OutOfMemory(id),
+        5 => Hint::Retry,
         _ => Hint::All,
     }
 }
@@ -69,6 +70,7 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
             Hint::Removed(id) => inbox.removed.contains(id),
             Hint::OutOfMemory(id) => inbox.out_of_memory.contains(id),
             Hint::Images(names) => names.iter().all(|name| inbox.images.contains(name)),
+            Hint::Retry => inbox.retry,
         };
         assert!(told || inbox.look_all, "{hint:?} is lost");
     }

@@ -178,6 +178,7 @@ fn settings() -> Arc<Settings> {
         allocatable,
         cgroups,
         recursive_mounts: Arc::default(),
+        grants: Arc::default(),
         pod_pids: None,
     })
 }

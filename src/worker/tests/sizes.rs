@@ -184,7 +184,8 @@ fn the_user_of_an_image_is_asked_for_once_for_each_attempt() {
     assert_eq!(rig.in_state(DockerState::Running).len(), 1);
     let why = "CreateContainerConfigError: container has runAsNonRoot and image will run as root (pod: ";
     assert!(rig.waits("app").starts_with(why), "{}", rig.waits("app"));
-    assert_eq!(rig.calls.iter().filter(|(_, words)| words == "image").count(), 1);
+    let looks = rig.calls.iter().filter(|(_, words)| words == "image").count();
+    assert!((15..40).contains(&looks), "{looks} looks in ten minutes");
     // A missing image is pulled first.
     let spec = "{containers: [{name: app, image: other, imagePullPolicy: IfNotPresent, securityContext: {runAsGroup: 7}}]}";
     let mut rig = Rig::up(&pod(spec));

@@ -1,0 +1,311 @@
+//! Whose credentials have brought which image: what was pulled with the secrets of one pod is not given to
+//! another that shows none of them, until the registry has said that it may have it. That is the kubelet's
+//! `imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages` (kubernetes/enhancements, KEP 2535;
+//! `pkg/kubelet/images/pullmanager`): what podkeeper did not pull itself is everybody's, and so is what came
+//! with the node's credentials or with none.
+//!
+//! What is remembered outlives the daemon. No credential is in it, only digests of those that were taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
+
+use serde_json::{Map, Value, json};
+
+use super::credentials::Credential;
+use super::reference::{self, Reference};
+use crate::limits;
+use crate::{durable, order, regular};
+
+/// Name of the file in the root directory.
+pub const FILE: &str = "pulled-images";
+
+/// First word of the file; another version is another word.
+const FORMAT: &str = "podkeeper-pulled-1";
+
+/// With what an image was pulled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum With {
+    /// The node's credentials, or none.
+    Everybodys,
+    /// A secret of the pod.
+    Secret(Credential),
+}
+
+/// What is remembered of one image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Grant {
+    /// `sha256:…`; empty when it is not known.
+    id: String,
+    everybodys: bool,
+    /// Digests of credentials that the registry took.
+    keys: BTreeSet<String>,
+}
+
+/// By reference in full.
+type Known = BTreeMap<String, Grant>;
+
+/// See the module. One for the node.
+#[derive(Default)]
+pub struct Grants {
+    /// `None`: nothing is kept.
+    path: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+impl fmt::Debug for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grants({} images)", self.known().len())
+    }
+}
+
+impl Grants {
+    /// Those that are remembered below this root directory. A file that is damaged is told and counts as none.
+    #[must_use]
+    pub fn open(root: &Path) -> Grants {
+        let path = root.join(FILE);
+        let known = match regular::read(&path, limits::GRANTS_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
+            Err(error) => Err(error.to_string()),
+            Ok(bytes) => parse(&bytes).map_err(str::to_owned),
+        };
+        let known = known.unwrap_or_else(|why| {
+            log::error!(
+                "{}: {why}; images that were pulled with the secrets of a pod are everybody's until they are \
+                 pulled again",
+                path.display()
+            );
+            Known::new()
+        });
+        Grants { path: Some(path), known: Mutex::new(known) }
+    }
+
+    /// A pod may use what is here under this name. `shown`: its own credentials that fit.
+    #[must_use]
+    pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
+        let known = self.known();
+        let mut all = meant(&known, image).map(|(_, grant)| grant).peekable();
+        all.peek().is_none()
+            || all.any(|grant| grant.everybodys || shown.iter().any(|c| grant.keys.contains(&key(c))))
+    }
+
+    /// Somebody who shows nothing may not use it: what a pod shows has to be looked up.
+    #[must_use]
+    pub fn asks(&self, image: &str) -> bool {
+        !self.allows(image, &[])
+    }
+
+    /// A pull with a pod's secrets begins: should the daemon die before it is told of its end, the image is
+    /// nobody's.
+    pub fn begin(&self, image: &str) {
+        self.change(|known| _ = known.entry(reference::normal(image)).or_default());
+    }
+
+    /// It failed: an image that was here before is what it was.
+    pub fn failed(&self, image: &str) {
+        self.change(|known| {
+            let image = reference::normal(image);
+            if known.get(&image) == Some(&Grant::default()) {
+                known.remove(&image);
+            }
+        });
+    }
+
+    /// It brought the image with this id.
+    pub fn pulled(&self, image: &str, id: &str, with: &With) {
+        self.change(|known| {
+            let image = reference::normal(image);
+            match with {
+                // What nobody asks about is not written down.
+                With::Everybodys => {
+                    if let Some(grant) = known.get_mut(&image) {
+                        *grant = Grant { id: id.to_owned(), everybodys: true, keys: BTreeSet::new() };
+                    }
+                }
+                With::Secret(credential) => {
+                    let grant = known.entry(image).or_default();
+                    // Another image under this name is another's word.
+                    if grant.id != id {
+                        *grant = Grant { id: id.to_owned(), ..Grant::default() };
+                    }
+                    if grant.keys.len() < limits::GRANT_KEYS && !grant.everybodys {
+                        grant.keys.insert(key(credential));
+                    }
+                }
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known();
+        let before = known.clone();
+        change(&mut known);
+        if *known == before {
+            return;
+        }
+        if known.len() > limits::GRANTS
+            && let Some(first) = known.keys().find(|image| !before.contains_key(*image)).cloned()
+        {
+            log::warn!(
+                "{first}: more than {} images were pulled with secrets: it is everybody's",
+                limits::GRANTS
+            );
+            known.remove(&first);
+            return;
+        }
+        if let Some(path) = &self.path
+            && let Err(error) = durable::write(path, &render(&known))
+        {
+            log::warn!(
+                "{}: {error}; after a restart images that were pulled with the secrets of a pod may be \
+                 everybody's",
+                path.display()
+            );
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What Docker may find under this name: the image itself, one of the repository by its digest, or one by its
+/// id or the beginning of it.
+fn meant<'a>(known: &'a Known, image: &str) -> impl Iterator<Item = (&'a String, &'a Grant)> {
+    let normal = reference::normal(image);
+    let digest = image.contains('@');
+    let repository = Reference::parse(image).map(|reference| reference.repository()).unwrap_or_default();
+    let hex = image.strip_prefix("sha256:").unwrap_or(image);
+    let hex =
+        Some(hex.to_owned()).filter(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    known.iter().filter(move |(name, grant)| {
+        let same = Reference::parse(name).is_ok_and(|reference| reference.repository() == repository);
+        let id = grant.id.strip_prefix("sha256:").unwrap_or_default();
+        **name == normal || (digest && same) || hex.as_ref().is_some_and(|hex| id.starts_with(hex.as_str()))
+    })
+}
+
+/// What stands for a credential: nobody who reads it can log in with it.
+fn key(credential: &Credential) -> String {
+    hex(&hmac_sha256::Hash::hash(credential.header().as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn render(known: &Known) -> Vec<u8> {
+    let mut images = Map::new();
+    for (name, grant) in known {
+        let keys: Vec<&String> = grant.keys.iter().collect();
+        let value = json!({ "id": grant.id, "everybodys": grant.everybodys, "keys": keys });
+        images.insert(name.clone(), value);
+    }
+    let body = Value::Object(images).to_string();
+    format!("{FORMAT} {}\n{body}\n", hex(&hmac_sha256::Hash::hash(body.as_bytes()))).into_bytes()
+}
+
+fn parse(bytes: &[u8]) -> Result<Known, &'static str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
+    let (head, body) = text.split_once('\n').ok_or("its first line is cut off")?;
+    let sum = head.strip_prefix(FORMAT).ok_or("it has another format")?.trim();
+    let body = body.strip_suffix('\n').ok_or("it is cut off")?;
+    if sum != hex(&hmac_sha256::Hash::hash(body.as_bytes())) {
+        return Err("its checksum is wrong");
+    }
+    let value: Value = serde_json::from_str(body).map_err(|_| "it is not JSON")?;
+    let images = value.as_object().ok_or("it holds no images")?;
+    let grant = |value: &Value| {
+        let keys = value.get("keys")?.as_array()?.iter().filter_map(|key| key.as_str().map(str::to_owned));
+        let id = value.get("id")?.as_str()?.to_owned();
+        Some(Grant { id, everybodys: value.get("everybodys")?.as_bool()?, keys: order::set(keys) })
+    };
+    let mut known = Known::new();
+    for (name, value) in images {
+        known.insert(name.clone(), grant(value).ok_or("an image in it has another form")?);
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::credentials::{DockerConfig, Format, lookup};
+    use super::*;
+
+    fn config(user: &str) -> DockerConfig {
+        let text = format!(r#"{{"r.io": {{"username": "{user}", "password": "canary"}}}}"#);
+        DockerConfig::parse(text.as_bytes(), Format::DockerCfg).unwrap()
+    }
+
+    fn secret(config: &DockerConfig) -> With {
+        With::Secret(lookup("r.io/a", [config])[0].clone())
+    }
+
+    #[test]
+    fn an_image_that_one_secret_brought_is_not_everybodys() {
+        let (own, other) = (config("own"), config("other"));
+        let grants = Grants::default();
+        let id = format!("sha256:{}", "ab".repeat(32));
+        let allows =
+            |image: &str, config: Option<&DockerConfig>| grants.allows(image, &lookup("r.io/a", config));
+        assert!(allows("r.io/a:1", None), "loaded by hand");
+        grants.begin("r.io/a:1");
+        assert!(!allows("r.io/a:1", Some(&own)), "nobody knows yet");
+        grants.pulled("r.io/a:1", &id, &secret(&own));
+        assert!(allows("r.io/a:1", Some(&own)));
+        // However Docker would find it.
+        let names = ["r.io/a:1", &format!("r.io/a@{id}"), &id, &id[7..20], &format!("r.io/a:1@{id}")];
+        for name in names {
+            assert!(!allows(name, None) && !allows(name, Some(&other)) && grants.asks(name), "{name}");
+            assert!(allows(name, Some(&own)), "{name}");
+        }
+        for name in ["r.io/a:2", "r.io/b:1", "busybox", "cafe", &format!("r.io/b@{id}")] {
+            assert!(allows(name, None), "{name}");
+        }
+        // The registry lets another in, and then everybody.
+        grants.pulled("r.io/a:1", &id, &secret(&other));
+        assert!(
+            allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)) && !allows("r.io/a:1", None)
+        );
+        grants.pulled("r.io/a:1", &id, &With::Everybodys);
+        assert!(allows("r.io/a:1", None));
+        // Another image under the name.
+        grants.pulled("r.io/a:1", "sha256:cd", &secret(&other));
+        assert!(!allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)));
+    }
+
+    #[test]
+    fn a_pull_that_fails_takes_nothing_away() {
+        let own = config("own");
+        let grants = Grants::default();
+        grants.begin("r.io/a:1");
+        grants.failed("r.io/a:1");
+        assert!(grants.allows("r.io/a:1", &[]), "what was there before is what it was");
+        grants.pulled("r.io/a:1", "sha256:ab", &secret(&own));
+        grants.begin("r.io/a:1");
+        grants.failed("r.io/a:1");
+        assert!(!grants.allows("r.io/a:1", &[]));
+        assert_eq!(format!("{grants:?}"), "Grants(1 images)");
+    }
+
+    #[test]
+    fn what_is_known_outlives_the_daemon() {
+        let root = crate::cli::scratch("grants");
+        std::fs::create_dir_all(&root).unwrap();
+        let own = config("own");
+        Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));
+        let bytes = std::fs::read(root.join(FILE)).unwrap();
+        assert!(!String::from_utf8(bytes.clone()).unwrap().contains("canary"));
+        let again = Grants::open(&root);
+        assert!(!again.allows("r.io/a:1", &[]) && again.allows("r.io/a:1", &lookup("r.io/a", [&own])));
+        std::fs::write(root.join(FILE), &bytes[..bytes.len() - 9]).unwrap();
+        assert!(Grants::open(&root).allows("r.io/a:1", &[]), "damaged");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}
