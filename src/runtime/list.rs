@@ -11,7 +11,8 @@ use crate::limits;
 use crate::runtime::labels;
 
 /// Fields of an entry that are read.
-const FIELDS: &[&str] = &["Id", "Names", "Image", "ImageID", "Labels", "State", "Status", "Created"];
+const FIELDS: &[&str] =
+    &["Id", "Names", "Image", "ImageID", "Labels", "State", "Status", "Created", "NetworkSettings"];
 
 /// Depth of the members of an entry, and of its labels: `[{…{`.
 const ENTRY: usize = 2;

@@ -200,3 +200,25 @@ fn a_command_that_does_not_exist_is_told_and_backed_off() {
     assert!(describe.contains("/no/such/program"), "{describe}");
     node.wait_until("it backs off", || node.waits_for("bad", "app") == "CrashLoopBackOff");
 }
+
+#[test]
+fn an_exit_with_restart_all_containers_starts_the_pod_over_in_its_sandbox() {
+    let node = Node::start();
+    let mut watch = container("watch", "test -e /tmp/x || { sleep 1; exit 42; }");
+    watch["restartPolicy"] = json!("Never");
+    let when = json!({"operator": "In", "values": [42]});
+    watch["restartPolicyRules"] = json!([{"action": "RestartAllContainers", "exitCodes": when}]);
+    let pod = Pod::new("web").restart_policy("Never").init(container("setup", "exit 0")).and(watch);
+    node.write("web.yaml", pod.text());
+    let app = node.wait_running("web", "app");
+    let sandbox = || node.of("web").into_iter().find(Container::is_sandbox).map(|c| c.id);
+    let before = sandbox().expect("a sandbox");
+    node.wait_until("app runs anew", || node.running("web", "app").iter().any(|c| c.id != app.id));
+    assert_eq!(sandbox().as_deref(), Some(before.as_str()), "in place");
+    assert!(node.container(&app.id).is_none(), "removed");
+    let count = |name: &str| node.container_status("web", name).map_or(0, |c| c.restart_count);
+    node.wait_until("both restarts are counted", || count("app") >= 1 && count("watch") >= 1);
+    let setup = node.pod("web").and_then(|p| p.status?.init_container_statuses).unwrap_or_default();
+    assert!(setup.iter().all(|status| status.restart_count >= 1), "it ran again: {setup:?}");
+    assert_eq!(node.phase("web"), "Running");
+}

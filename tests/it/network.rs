@@ -341,3 +341,27 @@ fn networks_of_both_engines_are_alike() {
     assert_eq!(real, tell(Endpoint::Fake));
     assert_eq!(real[0], format!("404 NotFound network {name} not found"));
 }
+
+/// As after `docker network disconnect`: the address may be another pod's at any time.
+#[test]
+fn a_sandbox_that_lost_its_network_is_made_anew() {
+    let node = Node::with(Options::flags(&["--sync-frequency", "1s"]));
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_running("web", "app");
+    node.wait_until("its address is told", || node.pod("web").and_then(|p| p.status?.pod_ip).is_some());
+    let sandbox = node.of("web").into_iter().find(|c| c.is_sandbox()).expect("a sandbox");
+    let body = format!(r#"{{"Container": "{}", "Force": true}}"#, sandbox.id);
+    let request = format!(
+        "POST /networks/bridge/disconnect HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::os::unix::net::UnixStream::connect(node.socket()).unwrap();
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.contains(" 200 "), "{answer}");
+    let serves = |c: &super::harness::Container| c.is_sandbox() && c.runs() && c.id != sandbox.id;
+    node.wait_until("another sandbox serves", || node.of("web").iter().any(serves));
+    node.wait_running("web", "app");
+    node.wait_until("its address is told", || node.pod("web").and_then(|p| p.status?.pod_ip).is_some());
+}
