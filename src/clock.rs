@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use k8s_openapi::jiff::Timestamp;
+pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 /// A point on the monotonic clock: time since the process (or the simulation) began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -409,6 +409,10 @@ pub const HOOK_HTTP: Duration = Duration::from_secs(600);
 
 /// Status files are written at most this often; what happens in between is written together.
 pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
+/// A daemon that says nothing for so long hangs: then the command line tells that its state is old.
+pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
+/// How often is looked for its answer.
+pub const DAEMON_LOOK: Duration = Duration::from_millis(5);
 /// Largest status file the command line reads, bytes.
 pub const STATUS_BYTES: usize = 64 * 1024 * 1024;
 

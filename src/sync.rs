@@ -9,7 +9,7 @@ use std::time::Instant;
 use std::{fmt, io};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 
 use crate::cgroup::{self, Cgroups, Parents};
 use crate::clock::{Clock, System};
@@ -95,7 +95,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let pods_network = Arc::clone(&network);
     let (asked, for_cgroups, recursive) =
         (docker.clone(), cgroups.clone(), settings.recursive_mounts.clone());
-    let writer = Writer::start(&config.run_dir, &config.node_name, restore)
+    let writer = Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, restore)
         .map_err(cannot("the status thread could not be started"))?;
     let eye = writer.eye(&config.run_dir);
     let on_connect = move || {
@@ -254,18 +254,21 @@ fn volume_settings(config: &Config) -> manager::Settings {
 enum Signal {
     /// With the marker of a drained node as it is now.
     Rescan(Option<Drain>),
+    /// Does the main thread still work?
+    Ask,
     End(i32),
 }
 
 fn signals(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     let root_dir = root_dir.to_owned();
-    let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
     let (out, signals) = unbounded();
     std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
             for signal in caught.forever() {
                 let what = match signal {
                     SIGHUP => Signal::Rescan(drain::read(&root_dir)),
+                    SIGURG => Signal::Ask,
                     _ => Signal::End(signal),
                 };
                 let ends = matches!(what, Signal::End(_));
@@ -315,6 +318,7 @@ impl Main {
                         self.handle(Event::Drain(drain));
                         self.handle(Event::Rescan);
                     }
+                    Ok(Signal::Ask) => self.writer.answer(),
                     Ok(Signal::End(number)) => {
                         log::info!("signal {number}: podkeeper ends now; the pods go on running");
                         return;

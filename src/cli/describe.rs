@@ -7,7 +7,9 @@ mod containers;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, Pod, PodSpec, PodStatus, Toleration, VolumeProjection,
+};
 
 use super::exit::Exit;
 use super::parse::Options;
@@ -134,7 +136,7 @@ fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &
     let phase = text(&status.phase);
     match &meta.deletion_timestamp {
         Some(when) if phase != "Failed" && phase != "Succeeded" => {
-            page.field(0, "Status", &format!("Terminating (since {})", human::date(Some(when))));
+            page.field(0, "Status", &format!("Terminating (until {})", human::date(Some(when))));
             if let Some(grace) = meta.deletion_grace_period_seconds {
                 page.field(0, "Termination Grace Period", &format!("{grace}s"));
             }
@@ -222,10 +224,53 @@ fn volumes(page: &mut Page, spec: &PodSpec) {
         } else if let Some(secret) = &volume.secret {
             page.field(2, "Type", "Secret (a volume populated by a Secret)");
             page.optional(2, "SecretName", secret.secret_name.as_ref());
+        } else if let Some(claim) = &volume.persistent_volume_claim {
+            let what = "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)";
+            page.field(2, "Type", what);
+            page.field(2, "ClaimName", &claim.claim_name);
+            page.field(2, "ReadOnly", if claim.read_only == Some(true) { "true" } else { "false" });
+        } else if let Some(projected) = &volume.projected {
+            page.field(2, "Type", "Projected (a volume that contains injected data from multiple sources)");
+            for source in projected.sources.iter().flatten() {
+                projection(page, source);
+            }
+        } else if let Some(fields) = &volume.downward_api {
+            page.field(2, "Type", "DownwardAPI (a volume populated by information about the pod)");
+            page.line(2, "Items:");
+            fields.items.iter().flatten().for_each(|file| item(page, file));
+        } else if let Some(nfs) = &volume.nfs {
+            page.field(2, "Type", "NFS (an NFS mount that lasts the lifetime of a pod)");
+            page.field(2, "Server", &nfs.server);
+            page.field(2, "Path", &nfs.path);
+            page.field(2, "ReadOnly", if nfs.read_only == Some(true) { "true" } else { "false" });
         } else {
             page.field(2, "Type", "<unknown>");
         }
     }
+}
+
+/// One source of a projected volume.
+fn projection(page: &mut Page, source: &VolumeProjection) {
+    let optional = |page: &mut Page, name, value| {
+        page.field(2, name, if value == Some(true) { "true" } else { "false" })
+    };
+    if let Some(map) = &source.config_map {
+        page.field(2, "ConfigMapName", &map.name);
+        optional(page, "Optional", map.optional);
+    } else if let Some(secret) = &source.secret {
+        page.field(2, "SecretName", &secret.name);
+        optional(page, "Optional", secret.optional);
+    } else if let Some(fields) = &source.downward_api {
+        page.field(2, "DownwardAPI", "true");
+        fields.items.iter().flatten().for_each(|file| item(page, file));
+    }
+}
+
+/// A file of fields of the pod: `metadata.labels -> labels`.
+fn item(page: &mut Page, file: &DownwardAPIVolumeFile) {
+    let field = file.field_ref.as_ref().map(|field| field.field_path.as_str());
+    let resource = file.resource_field_ref.as_ref().map(|field| field.resource.as_str());
+    page.line(3, &format!("{} -> {}", field.or(resource).unwrap_or_default(), file.path));
 }
 
 /// What the sources say about this pod: errors first.
@@ -284,6 +329,23 @@ mod tests {
                 &describe(&file, &file.pods[index], &events, now),
             );
         }
+    }
+
+    #[test]
+    fn every_kind_of_volume_is_told() {
+        let spec: PodSpec = serde_json::from_value(serde_json::json!({"containers": [], "volumes": [
+            {"name": "claim", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}},
+            {"name": "all", "projected": {"sources": [
+                {"configMap": {"name": "settings"}},
+                {"secret": {"name": "key", "optional": true}},
+                {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}}]}},
+            {"name": "fields", "downwardAPI": {"items": [
+                {"path": "cpu", "resourceFieldRef": {"containerName": "a", "resource": "limits.cpu"}}]}},
+            {"name": "share", "nfs": {"server": "nas", "path": "/x"}}]}))
+        .unwrap();
+        let mut page = Page::default();
+        volumes(&mut page, &spec);
+        crate::cli::golden("cli/describe-volumes.txt", &table::align(&page.0));
     }
 
     #[test]

@@ -151,12 +151,12 @@ pub fn load(options: &Options, files: &[PathBuf]) -> Exit {
     };
     let mut exit = Exit::Ok;
     for file in files {
-        let result = if file == Path::new("-") {
-            let loaded = docker.load(&mut io::stdin().lock(), &Wait::at_most(options.pull_progress_deadline));
-            loaded.map_err(|error| words(&error, None))
+        let archive = if file == Path::new("-") {
+            Archive::of(Box::new(io::stdin()))
         } else {
-            load_file(&docker, file, options.pull_progress_deadline)
+            Archive::open(file).map(|(archive, _)| archive)
         };
+        let result = archive.and_then(|archive| load_one(&docker, archive, options.pull_progress_deadline));
         match result {
             Ok(names) if names.is_empty() => say(&format!("{}: no image is in it", file.display())),
             Ok(names) => names.iter().for_each(|name| write(&format!("{}: loaded {name}\n", file.display()))),
@@ -166,8 +166,7 @@ pub fn load(options: &Options, files: &[PathBuf]) -> Exit {
     exit
 }
 
-fn load_file(docker: &Docker, file: &Path, deadline: Duration) -> Result<Vec<String>, String> {
-    let (mut archive, _) = Archive::open(file)?;
+fn load_one(docker: &Docker, mut archive: Archive, deadline: Duration) -> Result<Vec<String>, String> {
     let result = docker.load(&mut archive, &Wait::at_most(deadline));
     result.map_err(|error| words(&error, archive.trouble()))
 }

@@ -1,12 +1,17 @@
 //! Which pods the user means: the status file, filtered by namespace and name.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::thread;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, run, say};
+use crate::clock::Timestamp;
 use crate::limits;
 use crate::order;
 use crate::source::Severity;
@@ -22,6 +27,11 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
     if !run::is_alive(run_dir) {
         say(&format!(
             "warning: podkeeper is not running (it was process {}): this is the last state it knew",
+            status.file.pid
+        ));
+    } else if let Some(written) = silent_since(run_dir, &status.file) {
+        say(&format!(
+            "warning: podkeeper (process {}) does not answer: this is the state it wrote at {written}",
             status.file.pid
         ));
     } else if !status.file.docker.reachable {
@@ -40,6 +50,29 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
         ));
     }
     Ok(status)
+}
+
+/// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the
+/// status file a new time. Answers with the old one when it does not. One that cannot be asked counts as
+/// working: of another version, in another namespace of processes, or not ours to signal.
+fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
+    let path = run_dir.join(file::NAME);
+    let time = || {
+        let meta = std::fs::metadata(&path).ok()?;
+        Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
+    };
+    let pid = run::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let before = time()?;
+    kill_process(pid, Signal::URG).ok()?;
+    let asked = Instant::now();
+    while asked.elapsed() < limits::DAEMON_ANSWER {
+        if time() != Some(before) {
+            return None;
+        }
+        thread::sleep(limits::DAEMON_LOOK);
+    }
+    Some(before)
 }
 
 /// Whether `given` names the pod: its name, or without the node's suffix.

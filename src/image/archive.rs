@@ -1,8 +1,8 @@
 //! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which it
 //! only learnt late, is unpacked here.
 
-use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::fs::Metadata;
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -20,6 +20,8 @@ pub fn is_archive_name(name: &str) -> bool {
     !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
+type Stream = Box<dyn Read + Send>;
+
 /// An open archive.
 pub struct Archive {
     bytes: Bytes,
@@ -28,7 +30,7 @@ pub struct Archive {
 }
 
 enum Bytes {
-    AsIs(File),
+    AsIs(Stream),
     Zstd(Box<Zstd>),
 }
 
@@ -38,17 +40,26 @@ impl Archive {
     /// # Errors
     /// It is no file, empty, or no archive at all; in words for the operator.
     pub fn open(path: &Path) -> Result<(Archive, Metadata), String> {
-        let mut file = regular::open(path).map_err(|e| e.to_string())?;
+        let file = regular::open(path).map_err(|e| e.to_string())?;
         let meta = file.metadata().map_err(|e| e.to_string())?;
+        Ok((Archive::of(Box::new(file))?, meta))
+    }
+
+    /// The same of a stream: its first bytes are read.
+    ///
+    /// # Errors
+    /// Those of [`Archive::open`].
+    pub fn of(mut input: Stream) -> Result<Archive, String> {
         let mut head = Vec::with_capacity(BLOCK);
         let block = u64::try_from(BLOCK).unwrap_or(u64::MAX);
-        io::Read::by_ref(&mut file).take(block).read_to_end(&mut head).map_err(|e| e.to_string())?;
-        file.seek(SeekFrom::Start(0)).map_err(|e| e.to_string())?;
-        let bytes = match kind(&head)? {
-            Kind::ForDocker => Bytes::AsIs(file),
-            Kind::Zstd => Bytes::Zstd(Box::new(Zstd::new(file))),
+        io::Read::by_ref(&mut input).take(block).read_to_end(&mut head).map_err(|e| e.to_string())?;
+        let kind = kind(&head)?;
+        let whole: Stream = Box::new(Cursor::new(head).chain(input));
+        let bytes = match kind {
+            Kind::ForDocker => Bytes::AsIs(whole),
+            Kind::Zstd => Bytes::Zstd(Box::new(Zstd::new(whole))),
         };
-        Ok((Archive { bytes, trouble: None }, meta))
+        Ok(Archive { bytes, trouble: None })
     }
 
     /// Why reading ended early; then the file is to blame, not Docker.
@@ -114,13 +125,13 @@ fn is_tar_header(head: &[u8]) -> bool {
 
 /// Unpacks zstd, frame after frame.
 struct Zstd {
-    packed: BufReader<File>,
+    packed: BufReader<Stream>,
     frame: FrameDecoder,
     inside: bool,
 }
 
 impl Zstd {
-    fn new(file: File) -> Zstd {
+    fn new(file: Stream) -> Zstd {
         let mut frame = FrameDecoder::new();
         frame.set_max_window_size(limits::ZSTD_WINDOW);
         Zstd { packed: BufReader::with_capacity(limits::LOAD_CHUNK, file), frame, inside: false }
@@ -137,7 +148,9 @@ impl Zstd {
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
-                })) => self.packed.seek_relative(i64::from(length))?,
+                })) => {
+                    io::copy(&mut self.packed.by_ref().take(u64::from(length)), &mut io::sink())?;
+                }
                 Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
                     let (mib, most) = (requested >> 20, limits::ZSTD_WINDOW >> 20);
                     return Err(io::Error::other(format!(
@@ -248,6 +261,10 @@ mod tests {
         let both = [&one[..], b"\x50\x2a\x4d\x18\x03\0\0\0xyz", &one].concat();
         fs::write(&packed, both).unwrap();
         assert!(read(&packed) == Ok([&plain[..], &plain].concat()));
+        // Through a pipe as well.
+        let mut bytes = Vec::new();
+        Archive::of(Box::new(fs::File::open(&packed).unwrap())).unwrap().read_to_end(&mut bytes).unwrap();
+        assert!(bytes == [&plain[..], &plain].concat());
         for cut in [5, 100, one.len() / 2, one.len() - 1] {
             fs::write(&packed, &one[..cut]).unwrap();
             let why = read(&packed).unwrap_err();

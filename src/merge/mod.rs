@@ -59,6 +59,8 @@ pub struct Running {
     pub shape: Option<String>,
     /// Sources and paths written on its containers.
     pub places: BTreeSet<(Source, String)>,
+    /// When it was first seen, wall time: only for people.
+    pub seen: Option<Timestamp>,
 }
 
 /// One message of the merge: pods of one kind of change, never empty except where spec/01 section 7
@@ -272,6 +274,9 @@ impl Merge {
         for (key, claim) in winners {
             let raw = Arc::clone(claim.pod);
             let uid = names::uid(claim, self.holders.get(key), self.running.get(key)).to_owned();
+            // What runs was seen by an earlier daemon first.
+            let ran = self.running.get(key).filter(|ran| ran.uid == uid).and_then(|ran| ran.seen);
+            let seen = ran.unwrap_or(seen);
             let Some(holder) = self.holders.get_mut(key) else {
                 let pod = compare::annotate(&raw, &uid, claim.source, seen, None);
                 turn.added.push(Arc::clone(&pod));
@@ -280,9 +285,12 @@ impl Merge {
             };
             let same_uid = holder.pod.uid == uid;
             if same_uid && Arc::ptr_eq(&holder.raw, &raw) && holder.pod.source == claim.source {
+                if ran.is_some() {
+                    holder.pod = compare::annotate(&raw, &uid, claim.source, seen, None);
+                }
                 continue;
             }
-            let old = Some(&*holder.pod).filter(|_| same_uid);
+            let old = Some(&*holder.pod).filter(|_| same_uid && ran.is_none());
             let new = compare::annotate(&raw, &uid, claim.source, seen, old);
             if !same_uid {
                 turn.removed.push(Arc::clone(&holder.pod));

@@ -449,7 +449,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     let key = || PodKey { namespace: "default".into(), name: "web-node1".into() };
     let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places };
+        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
         let found = BTreeMap::from([(key(), found)]);
         // Docker was listed first, and the URL read first: the same end.
         let mut first = merge();
@@ -471,7 +471,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     // Other words: it is the file's still, until that source has said that it is not.
     for claim in [sample("web", "h1", "http://x").written("v"), sample("web", "h1", "http://x")] {
         let places = [(Source::File, "/m/a.yaml".to_owned())].into();
-        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places };
+        let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
         let found = BTreeMap::from([(key(), found)]);
         let mut merge = merge();
         http(&mut merge, std::slice::from_ref(&claim));
@@ -600,9 +600,37 @@ fn a_pod_that_is_resized_keeps_its_uid() {
     // What runs when the daemon begins is recognised by its labels.
     let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
     let places = [(Source::File, "/m/a.yaml".to_owned())].into();
-    let found = Running { uid: "u1".into(), written: Some("w".into()), shape: Some("s".into()), places };
+    let found =
+        Running { uid: "u1".into(), written: Some("w".into()), shape: Some("s".into()), places, seen: None };
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     merge.running(&[(key, found)].into(), at(0));
     merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));
     assert_eq!(uid(&merge), ["u1"]);
+}
+
+/// AGE goes on when the daemon begins anew: what runs was seen before, whichever is known first.
+#[test]
+fn what_runs_keeps_the_time_at_which_it_was_first_seen() {
+    let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
+    let seen =
+        |merge: &Merge| merge.get(&key).unwrap().metadata.annotations.as_ref().unwrap()[CONFIG_SEEN].clone();
+    let found = |uid: &str| {
+        let running = Running { uid: uid.into(), seen: Some(at(1)), ..Running::default() };
+        BTreeMap::from([(key.clone(), running)])
+    };
+    let web = [sample("web", "u1", "/m/a.yaml")];
+    let mut listed = merge();
+    listed.running(&found("u1"), at(9));
+    file(&mut listed, &web);
+    assert_eq!(seen(&listed), "1970-01-01T00:00:01.000000000Z");
+    let mut read = merge();
+    file(&mut read, &web);
+    assert_ne!(seen(&read), "1970-01-01T00:00:01.000000000Z");
+    read.running(&found("u1"), at(9));
+    assert_eq!(seen(&read), "1970-01-01T00:00:01.000000000Z");
+    // Another pod of this name is new.
+    let mut other = merge();
+    other.running(&found("u0"), at(9));
+    file(&mut other, &web);
+    assert_ne!(seen(&other), "1970-01-01T00:00:01.000000000Z");
 }

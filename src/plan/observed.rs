@@ -49,6 +49,8 @@ pub struct Owned {
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.
     pub created: Option<Timestamp>,
+    /// Of a sandbox: when its pod was first seen, wall time, for printing.
+    pub pod_seen: Option<Timestamp>,
     /// File that Docker keeps its output in; empty until inspected, and when there is none.
     pub log_path: String,
     /// Of a sandbox: units of devices that its pod was given.

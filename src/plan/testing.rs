@@ -136,6 +136,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         message: Default::default(),
         stop_signal: None,
         created: Some(at(base)),
+        pod_seen: None,
         log_path: String::new(),
         devices: None,
         resources: Default::default(),

@@ -60,6 +60,13 @@ pub fn deadline_exceeded() -> Words {
     normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 }
 
+/// The pod has waited long enough for the pods that it names in `podkeeper.dev/after`.
+#[must_use]
+pub fn after_timeout(waited: Duration, missing: &str) -> Words {
+    let seconds = waited.as_secs();
+    warning("AfterTimeout", format!("Waited {seconds} s for {missing}; starting all the same"))
+}
+
 /// A pull begins.
 #[must_use]
 pub fn pulling(image: &str) -> Words {

@@ -28,6 +28,8 @@ pub const ANNOTATION: &str = "annotation.";
 pub const HASH: &str = "annotation.io.kubernetes.container.hash";
 /// Attempt of a container, decimal: the only order there is.
 pub const RESTART_COUNT: &str = "annotation.io.kubernetes.container.restartCount";
+/// On the sandbox: when the pod was first seen. It is the pod's annotation, which podkeeper itself writes.
+pub const SEEN: &str = "annotation.kubernetes.io/config.seen";
 /// Path in the container.
 pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
 /// `File` or `FallbackToLogsOnError`.
@@ -104,4 +106,5 @@ pub const OURS: &[&str] = &[
     HOST_NETWORK,
     ACTIVE_SINCE,
     ASSIGNED_DEVICES,
+    SEEN,
 ];

@@ -21,6 +21,7 @@ use crate::devices;
 use crate::json;
 use crate::limits;
 use crate::manifest::hash;
+use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::network::{NetworkConfig, files};
 use crate::order;
 use crate::plan::StartRef;
@@ -240,6 +241,8 @@ fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMa
     put(&mut all, labels::HOST_NETWORK, pod.host_network().to_string());
     let devices = pod.metadata.annotations.as_ref().and_then(|all| all.get(devices::ASSIGNED));
     put(&mut all, labels::ASSIGNED_DEVICES, devices.cloned().unwrap_or_default());
+    let seen = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SEEN));
+    put(&mut all, labels::SEEN, seen.cloned().unwrap_or_default());
     pod_labels(&mut all, pod, config);
     seal(&mut all);
     all

@@ -164,7 +164,8 @@ impl<'a> Ours<'a> {
         // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
         let grace = |key: &str| text(key).and_then(decimal);
-        let role = if self.container == labels::SANDBOX_NAME {
+        let is_sandbox = self.container == labels::SANDBOX_NAME;
+        let role = if is_sandbox {
             Role::Sandbox { host_network, ips, link }
         } else {
             // A damaged kind counts as regular: such a container stops first, with nothing waiting for it.
@@ -203,6 +204,7 @@ impl<'a> Ours<'a> {
             ),
             stop_signal: None,
             created: None,
+            pod_seen: text(labels::SEEN).filter(|_| is_sandbox).and_then(|seen| seen.parse().ok()),
             log_path: String::new(),
             devices: text(labels::ASSIGNED_DEVICES).map(str::to_owned),
             resources: Resources::default(),

@@ -305,6 +305,7 @@ fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
         finished_at: finished.map(seconds),
         message: termination::joined(&exit.message, own, most),
         reason: Some(reason.to_owned()),
+        // Docker does not tell it, and exit code 137 alone does not either: a program may exit so.
         signal: None,
         started_at: started.map(seconds),
     })

@@ -7,13 +7,15 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+
+use k8s_openapi::api::core::v1::{HostIP, PodIP, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
-use crate::clock::Timestamp;
+use crate::clock::{SignedDuration, Timestamp};
 use crate::durable;
 use crate::json::through_value;
 use crate::limits;
@@ -31,25 +33,28 @@ pub const STALE: &str = "podkeeper.dev/stale";
 pub const API_VERSION: &str = "podkeeper.dev/v1";
 const KIND: &str = "NodeStatus";
 
-/// The status file's bytes. Borrows everything: no pod is copied.
+/// The status file's bytes. Borrows everything: no pod is copied. `addresses` are the node's, at most one of
+/// each family: those of its pods on the host's network, too.
 ///
-/// A pod that is on its way out has a `deletionTimestamp`: the source's, or when its stop began. With it
-/// stands the grace period: kubectl's describer breaks on a pod that has only one of the two.
+/// A pod that is on its way out has a `deletionTimestamp`: the source's, or, as in the API, when its grace
+/// period is over. With it stands the grace period: kubectl's describer breaks on a pod that has only one of
+/// the two.
 #[must_use]
-pub fn render(snapshot: &Snapshot, pid: u32, version: &str) -> Vec<u8> {
+pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]) -> Vec<u8> {
     let file = FileOut {
         api_version: API_VERSION,
         kind: KIND,
         version,
         pid,
         node: &snapshot.node,
+        addresses,
         docker: &snapshot.docker,
         drain: snapshot.drain.as_ref(),
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
         origins: order::map(snapshot.pods.iter().map(|v| (v.pod.key.to_string(), v.pod.origin.to_string()))),
-        pods: snapshot.pods.iter().map(PodOut::new).collect(),
+        pods: snapshot.pods.iter().map(|view| PodOut::new(view, addresses)).collect(),
     };
     // Only a map with keys that are not text, or a failing `Serialize`, could fail: there is neither.
     serde_json::to_vec(&file).unwrap_or_default()
@@ -63,6 +68,8 @@ struct FileOut<'a> {
     version: &'a str,
     pid: u32,
     node: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    addresses: &'a [String],
     docker: &'a DockerView,
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<&'a DrainView>,
@@ -81,8 +88,32 @@ struct PodOut<'a> {
     metadata: MetadataOut<'a>,
     #[serde(serialize_with = "through_value")]
     spec: &'a PodSpec,
-    #[serde(serialize_with = "through_value")]
+    status: StatusOut<'a>,
+}
+
+/// A status with the addresses of the node: only who writes it knows them, and they may change.
+struct StatusOut<'a> {
     status: &'a PodStatus,
+    host_network: bool,
+    addresses: &'a [String],
+}
+
+impl Serialize for StatusOut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // As with the kubelet, a pod that was refused, or was not begun, is on no host.
+        let Some(first) = self.addresses.first().filter(|_| self.status.conditions.is_some()) else {
+            return through_value(self.status, serializer);
+        };
+        let mut status = self.status.clone();
+        let ips = || self.addresses.iter();
+        status.host_ip = Some(first.clone());
+        status.host_ips = Some(ips().map(|ip| HostIP { ip: ip.clone() }).collect());
+        if self.host_network && status.pod_ip.is_none() {
+            status.pod_ip = Some(first.clone());
+            status.pod_ips = Some(ips().map(|ip| PodIP { ip: ip.clone() }).collect());
+        }
+        through_value(&status, serializer)
+    }
 }
 
 /// Metadata as it is, or with a deletion timestamp, or marked as stale.
@@ -94,11 +125,12 @@ struct MetadataOut<'a> {
 }
 
 impl<'a> PodOut<'a> {
-    fn new(view: &'a PodView) -> Self {
+    fn new(view: &'a PodView, addresses: &'a [String]) -> Self {
         let grace = view.pod.spec.termination_grace_period_seconds;
         let leaving = view.leaving.map(|at| (at, grace.unwrap_or(i64::from(limits::GRACE_DEFAULT))));
         let metadata = MetadataOut { metadata: &view.pod.metadata, leaving, stale: view.stale };
-        let (spec, status) = (&view.pod.spec, &*view.status);
+        let status = StatusOut { status: &view.status, host_network: view.pod.host_network(), addresses };
+        let spec = &view.pod.spec;
         PodOut { api_version: "v1", kind: "Pod", metadata, spec, status }
     }
 }
@@ -110,7 +142,8 @@ impl Serialize for MetadataOut<'_> {
         }
         let mut metadata = self.metadata.clone();
         if let Some((since, grace)) = self.leaving {
-            metadata.deletion_timestamp.get_or_insert(Time(since));
+            let end = since.checked_add(SignedDuration::from_secs(grace)).unwrap_or(since);
+            metadata.deletion_timestamp.get_or_insert(Time(end));
             metadata.deletion_grace_period_seconds.get_or_insert(grace);
         }
         if self.stale {
@@ -133,6 +166,18 @@ pub fn write_atomically(run_dir: &Path, name: &str, bytes: &[u8]) -> io::Result<
         fs::rename(&temporary, &path)
     };
     write().map_err(named)
+}
+
+/// Gives the status file a new time, without changing it.
+///
+/// # Errors
+/// What the file system says, with the path.
+pub fn touch(run_dir: &Path) -> io::Result<()> {
+    let path = run_dir.join(NAME);
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    utimensat(CWD, &path, &times, AtFlags::empty())
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// Why there is no status to show.
@@ -258,7 +303,7 @@ pub(in crate::status) mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let bytes = render(&snapshot(), 42, "0.1.0");
+        let bytes = render(&snapshot(), 42, "0.1.0", &[]);
         crate::cli::golden("cli/status.json", &String::from_utf8(bytes.clone()).unwrap());
         let status = parse(&bytes).unwrap();
         let file = status.file;
@@ -266,17 +311,46 @@ pub(in crate::status) mod tests {
         assert_eq!((file.pods.len(), status.pods.len()), (2, 2));
         assert_eq!(file.problems, snapshot().problems);
         assert_eq!(file.pods[0].metadata.deletion_timestamp, None);
-        assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(SINCE)));
+        // As the API has it, when the grace period is over.
+        let end = SINCE.checked_add(SignedDuration::from_secs(30)).unwrap();
+        assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(end)));
         assert_eq!(file.pods[1].metadata.deletion_grace_period_seconds, Some(30));
         assert_eq!(file.origins["default/web-node1"], "/m/web.yaml");
         assert_eq!(status.pods[0]["status"]["phase"], "Running");
     }
 
     #[test]
+    fn pods_tell_where_they_are() {
+        let mut node = snapshot();
+        let begun = PodStatus { conditions: Some(vec![]), ..PodStatus::default() };
+        node.pods[0].status = Arc::new(begun.clone());
+        let mut host = (*node.pods[1].pod).clone();
+        host.spec.host_network = Some(true);
+        let view = PodView { pod: Arc::new(host), status: Arc::new(begun), ..node.pods[1].clone() };
+        node.pods.push(view);
+        let addresses = ["192.0.2.1".to_owned(), "fd00::1".to_owned()];
+        let file = parse(&render(&node, 1, "a", &addresses)).unwrap().file;
+        assert_eq!(file.addresses, addresses);
+        let told = |i: usize| {
+            let status = file.pods[i].status.clone().unwrap();
+            (
+                status.host_ip,
+                status.host_ips.map(|ips| ips.len()),
+                status.pod_ip,
+                status.pod_ips.map(|ips| ips.len()),
+            )
+        };
+        let here = Some("192.0.2.1".to_owned());
+        assert_eq!(told(0), (here.clone(), Some(2), None, None));
+        assert_eq!(told(1), (None, None, None, None), "it was not begun");
+        assert_eq!(told(2), (here.clone(), Some(2), here, Some(2)));
+    }
+
+    #[test]
     fn the_file_is_replaced_whole_and_only_root_reads_it() {
         let dir = crate::cli::scratch("status-write");
-        write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a")).unwrap();
-        write_atomically(&dir, NAME, &render(&snapshot(), 2, "b")).unwrap();
+        write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a", &[])).unwrap();
+        write_atomically(&dir, NAME, &render(&snapshot(), 2, "b", &[])).unwrap();
         assert_eq!(read(&dir).unwrap().file.pid, 2);
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, [NAME]);
@@ -289,7 +363,7 @@ pub(in crate::status) mod tests {
 
     #[test]
     fn damaged_files_are_errors() {
-        let good = render(&snapshot(), 1, "a");
+        let good = render(&snapshot(), 1, "a", &[]);
         for end in 0..good.len() {
             assert!(parse(&good[..end]).is_err(), "cut at {end}");
         }

@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::clock::Timestamp;
+use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::plan::all::triggers;
 use crate::plan::restart::{could_restart_all, restarts};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
@@ -156,7 +157,7 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
         phase: Some("Failed".to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(format!("{REJECTED}{message}")),
-        ..frame(pod, &pod.status, seconds(now))
+        ..frame(pod, &pod.status, began(pod).unwrap_or_else(|| seconds(now)))
     }
 }
 
@@ -167,7 +168,7 @@ pub fn held(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> Po
         phase: Some("Pending".to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
-        ..frame(pod, &pod.status, seconds(now))
+        ..frame(pod, &pod.status, began(pod).unwrap_or_else(|| seconds(now)))
     }
 }
 
@@ -188,13 +189,19 @@ pub(crate) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
-/// When the pod began, if no status says: creation of its first sandbox that is left (by attempt), so that
-/// a daemon that is started again says the same.
+/// When the pod was first seen, as the merge writes it: its sandbox carries that on to the next daemon.
+fn began(pod: &DesiredPod) -> Option<Time> {
+    let seen = pod.metadata.annotations.as_ref()?.get(CONFIG_SEEN)?;
+    Some(seconds(seen.parse().ok()?))
+}
+
+/// When the pod began, if no status says: when it was first seen, else creation of its first sandbox that is
+/// left (by attempt), so that a daemon that is started again says the same.
 fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
     let sandboxes = input.observed.sandboxes(&pod.uid);
     let first = sandboxes.last().and_then(|sandbox| sandbox.created);
     let from_source = pod.status.start_time.clone();
-    from_source.unwrap_or_else(|| seconds(first.unwrap_or(input.now)))
+    from_source.or_else(|| began(pod)).unwrap_or_else(|| seconds(first.unwrap_or(input.now)))
 }
 
 /// Some regular container, in whatever state, joined the newest sandbox.

@@ -122,6 +122,9 @@ pub struct StatusFile {
     pub pid: u32,
     /// Node name.
     pub node: String,
+    /// Addresses of the node, IPv4 first, when they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// Docker's state.
     pub docker: DockerView,
     /// The node is drained, or being drained.

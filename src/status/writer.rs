@@ -1,7 +1,9 @@
 //! The status thread: takes the latest snapshot and writes the status file when its content differs, and
 //! the event file when there are events. What is published in a burst is written once; what only counts
-//! on is written now and then (`limits::EVENTS_REPEATED`).
+//! on is written now and then (`limits::EVENTS_REPEATED`). Whoever asks whether the daemon still works gets a new
+//! time on the status file: nothing else is written while nothing changes.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use std::{io, thread};
 use super::file;
 use super::snapshot::Snapshot;
 use crate::limits;
+use crate::network::address;
 use crate::recorder::object;
 use crate::recorder::ring::{Change, Kept};
 
@@ -25,6 +28,7 @@ struct Slot {
     events: Option<(Change, Vec<Arc<Kept>>)>,
     /// The directory is gone, with all that was written.
     lost: bool,
+    asked: bool,
     closed: bool,
 }
 
@@ -54,17 +58,19 @@ impl Eye {
 }
 
 impl Writer {
-    /// Starts the thread, which writes into this directory what it is told of this node.
+    /// Starts the thread, which writes into this directory what it is told of this node. `node_ips` are the
+    /// addresses that the node was given.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(run_dir: &Path, node: &str, restore: Restore) -> io::Result<Writer> {
+    pub fn start(run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: Restore) -> io::Result<Writer> {
         let shared = Arc::new(Shared::default());
         let (theirs, run_dir, node) = (Arc::clone(&shared), run_dir.to_owned(), node.to_owned());
+        let node_ips = node_ips.to_vec();
         thread::Builder::new()
             .name("pk-status".to_owned())
             .stack_size(limits::WORKER_STACK)
-            .spawn(move || serve(&theirs, &run_dir, &node, &restore))?;
+            .spawn(move || serve(&theirs, &run_dir, &node, &node_ips, &restore))?;
         Ok(Writer { shared })
     }
 
@@ -77,6 +83,12 @@ impl Writer {
     /// Replaces what waits to be written; never blocks on the writing.
     pub fn publish(&self, snapshot: Snapshot) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some(snapshot);
+        self.shared.wake.notify_one();
+    }
+
+    /// Says that the main thread works: the status file gets a new time.
+    pub fn answer(&self) {
+        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).asked = true;
         self.shared.wake.notify_one();
     }
 
@@ -103,6 +115,8 @@ enum Work {
     Events(Vec<Arc<Kept>>),
     /// Everything once more.
     Again,
+    /// A new time for the status file.
+    Answer,
 }
 
 /// How long events that changed so wait after the last time they were written.
@@ -126,6 +140,9 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
         if let Some(snapshot) = slot.latest.take() {
             return Some(Work::Status(Box::new(snapshot)));
         }
+        if std::mem::take(&mut slot.asked) {
+            return Some(Work::Answer);
+        }
         let since = events_written.map_or(Duration::MAX, |at| at.elapsed());
         let wait = slot.events.as_ref().map(|(change, _)| patience(*change).saturating_sub(since));
         slot = match wait {
@@ -136,7 +153,7 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
     }
 }
 
-fn serve(shared: &Shared, run_dir: &Path, node: &str, restore: &Restore) {
+fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
     // The directory may be taken away under us at any time.
     let write = |name: &str, bytes: &[u8]| match file::write_atomically(run_dir, name, bytes) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -153,9 +170,12 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, restore: &Restore) {
     while let Some(work) = next(shared, events_written) {
         let result = match work {
             Work::Status(snapshot) => {
-                let bytes = file::render(&snapshot, std::process::id(), env!("CARGO_PKG_VERSION"));
+                let addresses = address::of_node(node_ips);
+                let version = env!("CARGO_PKG_VERSION");
+                let bytes = file::render(&snapshot, std::process::id(), version, &addresses);
                 if bytes == written { Ok(()) } else { write(file::NAME, &bytes).map(|()| written = bytes) }
             }
+            Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
                 events_written = Some(Instant::now());
                 kept = events;
@@ -199,7 +219,7 @@ mod tests {
         let made = dir.clone();
         let restore: Restore = Box::new(move || std::fs::create_dir_all(&made));
         restore().unwrap();
-        let writer = Writer::start(&dir, "node", restore).unwrap();
+        let writer = Writer::start(&dir, "node", &[], restore).unwrap();
         let eye = writer.eye(&dir);
         writer.publish(file::tests::snapshot());
         let path = dir.join(file::NAME);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Effect, RuntimeEvent, Turn};
-use crate::clock::Now;
+use crate::clock::{Now, Timestamp};
 use crate::merge::Running;
 use crate::order;
 use crate::plan::{Owned, RunState};
@@ -68,6 +68,7 @@ impl Turn {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
+            let seen = first_seen(same.clone());
             let places = order::set(same.filter_map(|c| Some((c.source?, c.origin.clone()?))));
             Some((
                 key.clone(),
@@ -76,6 +77,7 @@ impl Turn {
                     written: any.written.clone(),
                     shape: any.shape.clone(),
                     places,
+                    seen,
                 },
             ))
         });
@@ -120,6 +122,12 @@ impl Turn {
             self.out.push(Effect::Hint(key.clone(), hint));
         }
     }
+}
+
+/// When a pod was first seen: what its newest sandbox says, else when the oldest of its containers was made.
+fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
+    let newest = all.clone().filter(|c| c.pod_seen.is_some()).max_by_key(|c| c.attempt);
+    newest.and_then(|c| c.pod_seen).or_else(|| all.filter_map(|c| c.created).min())
 }
 
 /// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines

@@ -11,6 +11,7 @@ use crate::after::{self, After, Dependency, Standing, Verdict};
 use crate::clock::{Mono, Now};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
+use crate::recorder::{PodEvent, words};
 use crate::source::{Problem, Severity};
 use crate::status;
 
@@ -71,12 +72,8 @@ impl Turn {
         match self.judge(&pod, after, now) {
             Verdict::Start => self.run(pod),
             Verdict::StartAnyway(missing) => {
-                let line = format!(
-                    "pod {}: it waited {} s for {missing}; it is started all the same",
-                    pod.key,
-                    after.timeout.as_secs()
-                );
-                self.log(log::Level::Warn, line);
+                let words = words::after_timeout(after.timeout, &missing);
+                self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
                 self.run(pod);
             }
             Verdict::Wait { message, until } => self.wait(pod, after, &message, until, now),

@@ -115,6 +115,7 @@ impl Machine {
         Owned {
             id,
             docker_name,
+            pod_seen: None,
             key: self.key.clone(),
             uid: pod.map(|p| p.uid.clone()).unwrap_or_default(),
             role,

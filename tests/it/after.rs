@@ -41,7 +41,7 @@ fn the_wait_ends_and_an_edit_waits_beside_what_runs() {
     let node = Node::start();
     node.write("web.yaml", after("web", "nobody", "1s").text());
     let web = node.wait_running("web", "app");
-    assert!(node.log().contains("it waited 1 s for pod default/nobody to run (there is no such pod)"));
+    assert!(node.log().contains("Waited 1 s for pod default/nobody to run (there is no such pod)"));
     node.write("web.yaml", after("web", "job=succeeded", "10m").text());
     node.wait_until("the edit is seen", || node.log().contains("Waits for pod default/job to succeed"));
     assert_eq!(node.wait_running("web", "app").id, web.id);

@@ -24,6 +24,28 @@ fn web() -> Node {
     node
 }
 
+/// Nothing is written while nothing changes, so the state alone does not tell whether its writer still works.
+#[test]
+fn a_daemon_that_hangs_is_told_and_a_pod_outlives_it_with_its_age() {
+    let node = web();
+    let errors = || String::from_utf8(node.podkeeper(&["get", "pods"]).stderr).unwrap();
+    assert_eq!(errors(), "");
+    node.signal(Signal::STOP);
+    let told = errors();
+    node.signal(Signal::CONT);
+    assert!(told.contains("does not answer: this is the state it wrote at 2"), "{told}");
+    assert_eq!(errors(), "");
+    let times = || {
+        let pod = node.pod("web").unwrap();
+        let seen = pod.metadata.annotations.unwrap().remove("kubernetes.io/config.seen");
+        (seen.unwrap(), pod.status.unwrap().start_time.unwrap())
+    };
+    let before = times();
+    node.restart();
+    node.wait_phase("web", "Running");
+    assert_eq!(times(), before);
+}
+
 /// A subcommand that goes on: its lines as they come.
 struct Live {
     child: Child,

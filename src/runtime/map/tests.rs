@@ -164,8 +164,10 @@ fn our_labels_win_whatever_the_user_wrote() {
     let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
     pod.metadata.labels = Some(stolen(""));
     pod.metadata.annotations = Some(stolen(labels::ANNOTATION));
-    // The one that is an annotation: by now it is podkeeper's own.
-    pod.metadata.annotations.as_mut().unwrap().remove(devices::ASSIGNED);
+    // Those that are annotations: by now they are podkeeper's own.
+    for own in [devices::ASSIGNED, CONFIG_SEEN] {
+        pod.metadata.annotations.as_mut().unwrap().remove(own);
+    }
     pod.metadata.labels.as_mut().unwrap().insert("app".into(), "web".into());
     pod.metadata.annotations.as_mut().unwrap().insert("note".into(), "yes".into());
     let at = StartRef { kind: ContainerKind::Regular, index: 0 };

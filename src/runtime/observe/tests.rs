@@ -97,11 +97,15 @@ fn what_is_mapped_is_read_back() {
         message: Default::default(),
         stop_signal: None,
         created: Timestamp::from_second(1).ok(),
+        pod_seen: None,
         log_path: String::new(),
         devices: None,
         resources: Default::default(),
     };
     assert_eq!(sandbox, expected);
+    let mut again = detail(&made[0].1.labels, &made[0].0);
+    again.labels.insert(labels::SEEN.to_owned(), "1970-01-01T00:01:00.000000000Z".to_owned());
+    assert_eq!(from_detail(&again, ROOT).unwrap().pod_seen, Timestamp::from_second(60).ok());
     let main = Owned {
         docker_name: "k8s_main_web-n_shop_u-1_7".into(),
         role: Role::Container {

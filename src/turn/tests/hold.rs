@@ -64,6 +64,13 @@ fn the_wait_is_one_deadline() {
     assert_eq!(rig.turn.next_due(), Some(Mono(Duration::from_secs(60))));
     assert_eq!(pass(&mut rig, 29), [""; 0]);
     assert_eq!(pass(&mut rig, 1), ["spawn web, empty", "run web/web-1"]);
+    let told = rig.turn.events();
+    let last = told.last().unwrap();
+    assert_eq!(last.event.reason, "AfterTimeout");
+    assert_eq!(
+        last.event.message,
+        "Waited 60 s for pod default/db to run (there is no such pod); starting all the same"
+    );
     assert_eq!(rig.turn.next_due(), None);
     // Gone before its time: nothing is left of it.
     let mut rig = Rig::listed();
