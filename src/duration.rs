@@ -85,6 +85,24 @@ pub fn text(duration: Duration) -> String {
     }
 }
 
+/// A grace period of the API, which has more seconds than anybody waits for.
+#[must_use]
+pub fn grace(seconds: i64) -> Option<u32> {
+    u64::try_from(seconds).ok().map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX))
+}
+
+/// A boolean as Go reads it.
+///
+/// # Errors
+/// Any other word.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("parsing {text:?}: invalid syntax")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

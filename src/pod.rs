@@ -23,6 +23,14 @@ impl fmt::Display for PodKey {
     }
 }
 
+/// Two UIDs are one where they become names of directories and cgroups: some file systems do not tell cases
+/// apart, and systemd's slices have `_` for `-`.
+#[must_use]
+pub fn same_uid(a: &str, b: &str) -> bool {
+    let folded = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    a.len() == b.len() && a.bytes().map(folded).eq(b.bytes().map(folded))
+}
+
 /// Which source a pod came from; only that one may remove it (invariant 2). Upstream: `pod_update.go`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -35,6 +43,18 @@ pub enum Source {
 }
 
 impl Source {
+    /// Every source there is.
+    pub const ALL: [Source; 3] = [Source::File, Source::Http, Source::Api];
+
+    /// The source of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_word(word: &str) -> Result<Source, String> {
+        let names = || Source::ALL.map(Source::as_str).join(", ");
+        Source::parse(word).ok_or_else(|| format!("source {word:?} must be one of {}", names()))
+    }
+
     /// The value of annotation `kubernetes.io/config.source`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -47,12 +67,7 @@ impl Source {
     /// The reverse of [`Source::as_str`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Source> {
-        match text {
-            "file" => Some(Source::File),
-            "http" => Some(Source::Http),
-            "api" => Some(Source::Api),
-            _ => None,
-        }
+        Source::ALL.into_iter().find(|source| source.as_str() == text)
     }
 }
 

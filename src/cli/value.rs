@@ -6,19 +6,7 @@ use std::net::IpAddr;
 
 use crate::pod::Source;
 
-pub use crate::duration::duration;
-
-/// A boolean as Go reads it.
-///
-/// # Errors
-/// Any other word.
-pub fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("parsing {text:?}: invalid syntax")),
-    }
-}
+pub use crate::duration::{boolean, duration};
 
 /// A whole number.
 ///
@@ -144,7 +132,7 @@ pub fn sources(text: &str) -> Result<Vec<Source>, String> {
     let mut list = Vec::new();
     for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
         if word == "*" {
-            return Ok(vec![Source::File, Source::Http, Source::Api]);
+            return Ok(Source::ALL.to_vec());
         }
         let source = Source::parse(word).ok_or_else(|| format!("unknown pod source {word:?}"))?;
         if !list.contains(&source) {

@@ -220,7 +220,7 @@ const TABLE: &[Row] = &[
     yes("spec.containers[*].securityContext.appArmorProfile"),
     yes("spec.containers[*].securityContext.capabilities"),
     yes("spec.containers[*].securityContext.privileged"),
-    yes("spec.containers[*].securityContext.procMount"),
+    refused("spec.containers[*].securityContext.procMount", &["\"Default\""], "it needs a user namespace of the pod, and those are not set up"),
     yes("spec.containers[*].securityContext.readOnlyRootFilesystem"),
     yes("spec.containers[*].securityContext.runAsGroup"),
     yes("spec.containers[*].securityContext.runAsNonRoot"),

@@ -70,7 +70,8 @@ impl<'a> Reference<'a> {
     /// `None` for what Docker would refuse, what has another digest than SHA-256, and what Docker could
     /// take for the ID of an image that is there: such a name says nothing of where the image is from.
     pub(super) fn parse(text: &'a str) -> Option<Reference<'a>> {
-        if is_digest(text) {
+        // Docker looks the beginning of an ID up with its algorithm and without.
+        if text.split_once(':').is_some_and(|(algorithm, hex)| algorithm.starts_with("sha") && is_hex(hex)) {
             return None;
         }
         let (name, digest) = match text.split_once('@') {

@@ -163,7 +163,7 @@ impl<'a> Ours<'a> {
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>, link: Link) -> Owned {
         // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
-        let grace = |key: &str| text(key).and_then(decimal);
+        let grace = |key: &str| text(key)?.parse().ok().and_then(crate::duration::grace);
         let is_sandbox = self.container == labels::SANDBOX_NAME;
         let role = if is_sandbox {
             Role::Sandbox { host_network, ips, link }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Entry, Turn};
 use crate::clock::Now;
 use crate::drain::Drain;
+use crate::duration;
 use crate::limits;
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
@@ -137,7 +138,7 @@ impl Turn {
 
     fn own_grace(&self, key: &PodKey) -> u32 {
         let of_spec = self.version(key).and_then(|p| p.spec.termination_grace_period_seconds);
-        let of_spec = of_spec.and_then(|grace| u32::try_from(grace).ok());
+        let of_spec = of_spec.and_then(duration::grace);
         let written = self.found.get(key).into_iter().flatten().filter_map(|c| c.grace).max();
         of_spec.or(written).unwrap_or(limits::GRACE_DEFAULT)
     }

@@ -123,7 +123,7 @@ impl Machine {
             state,
             image: String::new(),
             image_id: String::new(),
-            grace: grace.and_then(|g| u32::try_from(g).ok()),
+            grace: grace.and_then(crate::duration::grace),
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),

@@ -183,5 +183,5 @@ pub(super) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
         KillReason::StartOver => return Some(0),
         KillReason::Changed | KillReason::Unknown => None,
     };
-    probe?.termination_grace_period_seconds.and_then(|s| u32::try_from(s).ok())
+    probe?.termination_grace_period_seconds.and_then(crate::duration::grace)
 }

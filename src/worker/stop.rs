@@ -284,7 +284,7 @@ fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Du
 }
 
 fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> u32 {
-    let of_spec = spec.and_then(|s| s.termination_grace_period_seconds).and_then(|s| u32::try_from(s).ok());
+    let of_spec = spec.and_then(|s| s.termination_grace_period_seconds).and_then(crate::duration::grace);
     order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT)
 }
 

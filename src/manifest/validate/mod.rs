@@ -36,6 +36,7 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     scheduling::check(spec, &path, report);
     network::check(spec, &path, report);
     security::check_pod(spec, &path, report);
+    security::app_armor_annotations(meta, spec, &root.field("metadata"), report);
     resources::check_pod(spec, &path, report);
     resources::check_overhead(spec, &path, report);
     volumes::check_all(&path, report);

@@ -1,12 +1,17 @@
 //! Security contexts of pods and containers.
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSpec, SeccompProfile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::path::{Path, Report, duplicate, invalid_plain, required, unsupported};
+use super::super::path::{Path, Report, duplicate, invalid, invalid_plain, required, unsupported};
 use super::{between, chosen, names, needed};
 
 /// Largest user or group id.
 const ID_MAX: i64 = i32::MAX as i64;
+/// Annotation of older manifests, followed by the container's name.
+const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Longest name of an AppArmor profile.
+const APP_ARMOR_NAME: usize = 4095;
 
 pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let Some(context) = &spec.security_context else { return };
@@ -76,6 +81,59 @@ fn seccomp(profile: Option<&SeccompProfile>, path: &Path<'_>, report: &mut Repor
 fn app_armor(profile: Option<&AppArmorProfile>, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(profile) = profile {
         profile_type(&profile.type_, profile.localhost_profile.as_deref(), path, report);
+        if profile.type_ == "Localhost"
+            && let Some(name) = profile.localhost_profile.as_deref().filter(|name| !name.is_empty())
+            && let Err(why) = app_armor_name(name)
+        {
+            report.error(&path.field("localhostProfile"), invalid(name, why));
+        }
+    }
+}
+
+/// A profile of the node. The kubelet refuses what is not loaded there; `unconfined` never is, but the kernel
+/// takes it for no profile at all, alone, of another namespace (`:root://unconfined`) or in a stack (`a//&b`).
+fn app_armor_name(name: &str) -> Result<(), &'static str> {
+    if name.len() > APP_ARMOR_NAME {
+        return Err("may not be longer than 4095");
+    }
+    if name == "unconfined" {
+        return Err("must be a profile; type Unconfined asks for none");
+    }
+    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '&');
+    if name.contains(odd) || name.contains("//") {
+        return Err("must be the name of one profile, without spaces, ':', '&' and '//'");
+    }
+    Ok(())
+}
+
+/// The annotations that the field came after (upstream `ValidateAppArmorPodAnnotations`).
+pub(super) fn app_armor_annotations(
+    meta: &ObjectMeta,
+    spec: &PodSpec,
+    path: &Path<'_>,
+    report: &mut Report<'_>,
+) {
+    let path = path.field("annotations");
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| c.name.as_str());
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|c| c.name.as_str());
+    let names: Vec<&str> = all.chain(ephemeral).collect();
+    for (key, value) in meta.annotations.iter().flatten() {
+        let Some(container) = key.strip_prefix(APPARMOR) else { continue };
+        let path = path.key(key);
+        if !names.contains(&container) {
+            report.error(&path, invalid(container, "container not found"));
+        }
+        let profile = match value.as_str() {
+            "" | "runtime/default" | "unconfined" => continue,
+            other => other.strip_prefix("localhost/"),
+        };
+        match profile
+            .map(|name| if name.is_empty() { Err("must name a profile") } else { app_armor_name(name) })
+        {
+            None => report.error(&path, invalid(value, "invalid AppArmor profile name")),
+            Some(Err(why)) => report.error(&path, invalid(value, why)),
+            Some(Ok(())) => {}
+        }
     }
 }
 
@@ -87,12 +145,82 @@ fn profile_type(kind: &str, localhost: Option<&str>, path: &Path<'_>, report: &m
         }
         ("Localhost", Some(_)) | ("RuntimeDefault" | "Unconfined", None) => {}
         ("RuntimeDefault" | "Unconfined", Some(profile)) => {
-            report.error(&field, super::invalid(profile, "can only be set when type is Localhost"));
+            report.error(&field, invalid(profile, "can only be set when type is Localhost"));
         }
         ("", _) => report.error(&path.field("type"), required("type is required")),
         (other, _) => {
             let types = ["Localhost", "RuntimeDefault", "Unconfined"];
             report.error(&path.field("type"), unsupported(other, &types));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifest::{self, Context};
+    use crate::pod::Source;
+
+    /// What is wrong with a pod of these annotations and this securityContext of its one container.
+    fn problems(annotations: &str, context: &str) -> Vec<String> {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {{{annotations}}}}}, spec: \
+             {{containers: [{{name: c, image: i, securityContext: {{{context}}}}}]}}}}"
+        );
+        let context = Context { node_name: "n", source: Source::Http, path: "/m" };
+        let decoded = manifest::decode(text.as_bytes(), &context);
+        decoded.problems.iter().map(|p| p.message.clone()).collect()
+    }
+
+    #[test]
+    fn an_app_armor_profile_is_one_of_the_node() {
+        let check = |name: &str, part: &str| {
+            for (annotation, profile) in [
+                (String::new(), format!("appArmorProfile: {{type: Localhost, localhostProfile: '{name}'}}")),
+                (
+                    format!("container.apparmor.security.beta.kubernetes.io/c: 'localhost/{name}'"),
+                    String::new(),
+                ),
+            ] {
+                let found = problems(&annotation, &profile);
+                let good = if part.is_empty() {
+                    found.is_empty()
+                } else {
+                    found.len() == 1 && found.iter().all(|message| message.contains(part))
+                };
+                assert!(good, "{name}: {found:?}");
+            }
+        };
+        for name in ["k8s-deny-write", "/usr/bin/man", "a.b_c"] {
+            check(name, "");
+        }
+        check("unconfined", "must be a profile");
+        for name in [":root://unconfined", ":ns:p", "a//&unconfined", "a b"] {
+            check(name, "must be the name of one profile");
+        }
+    }
+
+    #[test]
+    fn annotations_of_app_armor_are_read() {
+        let check = |container: &str, value: &str, part: &str| {
+            let note = format!("container.apparmor.security.beta.kubernetes.io/{container}: '{value}'");
+            let found = problems(&note, "");
+            assert_eq!(found.is_empty(), part.is_empty(), "{value}: {found:?}");
+            assert!(found.iter().all(|message| message.contains(part)), "{value}: {found:?}");
+        };
+        for value in ["", "runtime/default", "unconfined", "localhost/p"] {
+            check("c", value, "");
+        }
+        for value in ["Unconfined", "localhost", "docker-default", "runtime/other"] {
+            check("c", value, "invalid AppArmor profile name");
+        }
+        check("c", "localhost/", "must name a profile");
+        check("other", "runtime/default", "container not found");
+    }
+
+    #[test]
+    fn proc_is_not_unmasked_without_a_user_namespace() {
+        assert_eq!(problems("", "procMount: Default"), [""; 0]);
+        let found = problems("", "procMount: Unmasked");
+        assert!(found.iter().any(|message| message.contains("user namespace")), "{found:?}");
     }
 }
