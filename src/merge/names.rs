@@ -170,8 +170,7 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
         let first = *uids.entry(&pod.uid).or_insert(pod);
         if first.key != pod.key {
             let message = format!(
-                "metadata.uid {} is also that of pod {} from {}: both run, but what goes by UID cannot tell \
-                 them apart",
+                "metadata.uid {} is also that of pod {} from {}: only the first of them to run is not refused",
                 pod.uid,
                 as_written(first),
                 first.origin

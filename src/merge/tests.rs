@@ -493,8 +493,8 @@ fn one_uid_under_two_names_loses_no_pod_and_is_reported() {
     let problems: Vec<String> = merge.problems().iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
-        ["/m/b.yaml: pod default/db: metadata.uid u1 is also that of pod default/web from /m/a.yaml: both \
-          run, but what goes by UID cannot tell them apart"]
+        ["/m/b.yaml: pod default/db: metadata.uid u1 is also that of pod default/web from /m/a.yaml: only \
+          the first of them to run is not refused"]
     );
     // Renaming a pod with a fixed UID is another pod.
     assert_eq!(

@@ -51,6 +51,7 @@ impl Turn {
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.entry(owned.key.clone()).or_default().push(owned);
         }
+        self.forget_uids();
         if self.listed {
             self.compare_with_workers(back);
             self.compare_addresses(containers);

@@ -15,6 +15,7 @@ mod sizes;
 mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
+mod uids;
 mod unmanaged;
 mod view;
 mod waiting;
@@ -44,6 +45,7 @@ use drain::Draining;
 use due::{Due, DueHeap};
 use hold::Held;
 use sizes::Postponed;
+use uids::Told;
 use waiting::Waiting;
 
 /// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
@@ -161,6 +163,8 @@ struct Rejected {
 struct WorkerInfo {
     /// Wishes sent since it was spawned.
     wishes: u64,
+    /// UIDs that it was told to run, as long as something may be left of them.
+    uids: BTreeMap<String, Told>,
     /// Nothing of it runs, it said after the last wish.
     terminated: bool,
     seen: BTreeMap<String, DockerState>,

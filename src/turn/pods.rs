@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use super::admission::{self, Rejection};
 use super::hold::Why;
+use super::uids::Told;
 use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::clock::Now;
 use crate::merge::{Change, Op};
@@ -82,8 +83,9 @@ impl Turn {
         let Some(entry) = self.entries.get(&pod.key) else { return };
         if entry.held.as_ref().is_some_and(|held| held.pod.uid == pod.uid) {
             self.consider(pod, now);
-        } else if entry.desired.as_ref().is_some_and(|old| old.uid == pod.uid) {
-            self.run(pod);
+        } else if let Some(old) = entry.desired.as_ref().filter(|old| old.uid == pod.uid) {
+            // Another source has other rights.
+            if old.source == pod.source { self.run(pod) } else { self.consider(pod, now) }
         }
     }
 
@@ -108,7 +110,7 @@ impl Turn {
             self.entries.remove(&pod.key);
             return;
         }
-        let grace = pod.metadata.deletion_grace_period_seconds.and_then(|g| u32::try_from(g).ok());
+        let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::duration::grace);
         self.wish(&pod.key, Wish::Stop(StopOrder { grace, why: "its manifest is gone" }));
     }
 
@@ -137,6 +139,9 @@ impl Turn {
         let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
         worker.wishes += 1;
         worker.terminated = false;
+        if let Wish::Run(pod) = &wish {
+            worker.uids.insert(pod.uid.clone(), Told::of(pod));
+        }
         // Before the wish: a pod never waits for what came together with it.
         if let Some(objects) = objects {
             self.give_objects(key, objects);
@@ -186,6 +191,7 @@ impl Turn {
         // The pod itself never counts.
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
+        self.check_uid(pod)?;
         admission::admit(pod, others.map(Arc::as_ref), &self.config)
     }
 
@@ -244,6 +250,8 @@ impl Turn {
                         self.entries.remove(key);
                     }
                     self.out.push(Effect::Retire(key.clone()));
+                    // Whoever waited for what goes by its UID.
+                    self.readmit(now);
                 }
             }
         }

@@ -12,4 +12,5 @@ pub(crate) mod rig;
 mod sizes;
 mod snapshot;
 mod sources;
+mod uids;
 mod workers;

@@ -152,6 +152,8 @@ fn given_up_before_the_other_source_was_heard() {
     use crate::source::http::Settings;
     use crate::source::http::url::ManifestUrl;
     use crate::source::{FromSource, PodSet, SourceUpdate};
+    let mut web = (*pod("web")).clone();
+    web.written = Some("w".into());
     let moved = |pods: Vec<_>| {
         let update = SourceUpdate::Restored(PodSet { pods, ..PodSet::default() });
         crate::turn::Event::Source(FromSource { source: Source::Http, update })
@@ -160,11 +162,11 @@ fn given_up_before_the_other_source_was_heard() {
         let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
         let mut rig = Rig::with(crate::config::Config { manifest_url: Some(url), ..config() });
         rig.list(&[WEB]);
-        rig.want(&[pod("web")]);
+        rig.want(&[web.clone().into()]);
         assert_eq!(acts(rig.want(&[])), [""; 0], "the server was not heard");
         rig
     };
-    let mut there = (*pod("web")).clone();
+    let mut there = web.clone();
     there.source = Source::Http;
     let act = acts(began().handle(moved(vec![there.into()])));
     assert_eq!(act, ["run web/web-1"], "it is the server's by now, and the same");

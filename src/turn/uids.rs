@@ -1,0 +1,95 @@
+//! A UID belongs to one pod: directories, cgroup and volumes go by it alone. Whoever may write manifests may
+//! write any UID, and those that podkeeper makes can be foretold; so a pod whose UID another one has, or had and
+//! is not gone yet, is refused until then. Two pods are one only if the same source says so, or both manifests
+//! say the same word for word.
+
+use super::admission::Rejection;
+use super::{Entry, Turn};
+use crate::plan::Owned;
+use crate::pod::{DesiredPod, Source, same_uid};
+
+/// Reason of the refusal.
+const DUPLICATE: &str = "DuplicateUID";
+
+/// Under which source a worker was told to run a UID, and what its manifest said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    source: Source,
+    written: Option<String>,
+}
+
+impl Told {
+    pub(super) fn of(pod: &DesiredPod) -> Told {
+        Told { source: pod.source, written: pod.written.clone() }
+    }
+
+    /// It is this pod, maybe moved from one source to another.
+    fn is(&self, pod: &DesiredPod) -> bool {
+        self.source == pod.source || (self.written.is_some() && self.written == pod.written)
+    }
+}
+
+impl Entry {
+    /// Something of this identity goes by that UID.
+    fn has_uid(&self, uid: &str) -> bool {
+        let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
+        self.active().map(|pod| pod.uid.as_str()).chain(told).any(|other| same_uid(other, uid))
+    }
+}
+
+impl Turn {
+    /// The pod's UID is nobody else's.
+    ///
+    /// # Errors
+    /// Whose it is.
+    pub(super) fn check_uid(&self, pod: &DesiredPod) -> Result<(), Rejection> {
+        let mut others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        let holder = others.find(|(_, entry)| entry.has_uid(&pod.uid)).map(|(key, _)| key);
+        // Of two that run when the daemon begins one stays: the one that is looked at first.
+        let holder = holder.or_else(|| {
+            let mut found = self.found.iter().filter(|(key, _)| **key != pod.key);
+            let is = |all: &[Owned]| all.iter().any(|c| same_uid(&c.uid, &pod.uid));
+            let other = found.find(|(_, all)| is(all)).map(|(key, _)| key);
+            other.filter(|_| !self.runs(&pod.key, &pod.uid))
+        });
+        let whose = match holder {
+            Some(key) => format!("pod {key}"),
+            None if self.is_another_sources(pod) => format!("the pod {} of another source", pod.key),
+            None => return Ok(()),
+        };
+        let message = format!(
+            "metadata.uid {} is that of {whose}, which is not gone: no other pod may have its directories and \
+             cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
+            pod.uid
+        );
+        Err(Rejection { reason: DUPLICATE.to_owned(), message })
+    }
+
+    /// The same identity runs with the same UID for another source, whose manifest says something else.
+    fn is_another_sources(&self, pod: &DesiredPod) -> bool {
+        let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
+        if let Some(told) = worker.and_then(|worker| worker.uids.get(&pod.uid)) {
+            return !told.is(pod);
+        }
+        let found = self.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
+        // Containers of one pod may carry both sources between which it moved.
+        let told: Vec<Told> =
+            found.filter_map(|c| Some(Told { source: c.source?, written: c.written.clone() })).collect();
+        !told.is_empty() && !told.iter().any(|told| told.is(pod))
+    }
+
+    /// Forgets UIDs of which nothing is left, as Docker's list says.
+    pub(super) fn forget_uids(&mut self) {
+        for (key, entry) in &mut self.entries {
+            let desired = entry.desired.as_ref().map(|pod| pod.uid.clone());
+            let found = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            let Some(worker) = &mut entry.worker else { continue };
+            let shown = worker.status.as_ref().map(|status| status.pod.uid.clone());
+            worker.uids.retain(|uid, _| {
+                desired.as_ref() == Some(uid)
+                    || shown.as_ref() == Some(uid)
+                    || found.iter().any(|c| c.uid == *uid)
+            });
+        }
+    }
+}
