@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::network::NetworkConfig;
 use crate::node::Node;
 use crate::pod::Source;
-use crate::policy::Policy;
+use crate::policy::Policies;
 use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
@@ -50,12 +50,8 @@ pub struct Config {
     pub sync_frequency: Duration,
     /// `--pod-infra-container-image`; `None` for the built-in one.
     pub infra_image: Option<String>,
-    /// `--host-network-sources`.
-    pub host_network_sources: Vec<Source>,
-    /// `--allow-privileged`.
-    pub allow_privileged: bool,
-    /// `--pod-security`, `--allowed-host-paths`, `--allowed-images`, `--require-image-digest`.
-    pub policy: Arc<Policy>,
+    /// What pods of each source may do and see: `--source-policy` over the flags for all sources.
+    pub policy: Arc<Policies>,
     /// `--image-pull-progress-deadline`, `--serialize-image-pulls`, `--max-parallel-image-pulls`,
     /// `--registry-qps`, `--registry-burst`.
     pub pull_pace: Pace,

@@ -286,6 +286,8 @@ pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each has a descriptor.
 pub const SUB_PATH_PARTS: usize = 128;
+/// Most settings that `--source-policy` gives one source.
+pub const SOURCE_POLICY_SETTINGS: usize = 256;
 /// How long `systemctl` may take. A pod's containers wait for it: as long as for a short call to Docker.
 pub const SYSTEMCTL: Duration = Duration::from_secs(10);
 /// How long `mount` and `umount` may take for NFS.

@@ -36,8 +36,6 @@ pub struct Node {
     pub app_armor: bool,
     /// `--device`.
     pub devices: Pools,
-    /// `--allowed-devices`.
-    pub allowed_devices: Vec<String>,
 }
 
 impl Default for Node {
@@ -56,7 +54,6 @@ impl Default for Node {
             sysctls: sysctl::Allowed::default(),
             app_armor: false,
             devices: Pools::default(),
-            allowed_devices: Vec::new(),
         }
     }
 }
@@ -73,7 +70,6 @@ pub struct Options {
     pub cgroup_root: String,
     pub allowed_unsafe_sysctls: Vec<String>,
     pub devices: Pools,
-    pub allowed_devices: Vec<String>,
 }
 
 impl Default for Options {
@@ -87,7 +83,6 @@ impl Default for Options {
             cgroup_root: String::new(),
             allowed_unsafe_sysctls: Vec::new(),
             devices: Pools::default(),
-            allowed_devices: Vec::new(),
         }
     }
 }
@@ -143,7 +138,6 @@ impl Node {
             sysctls: sysctl::Allowed::new(options.allowed_unsafe_sysctls.clone(), &kernel),
             app_armor,
             devices: options.devices.clone(),
-            allowed_devices: options.allowed_devices.clone(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Local objects: ConfigMaps, Secrets and claims that stand beside pods in the same sources. Types only:
-//! decoding is `manifest/`'s, choosing between two of one name is `merge/`'s, using them `runtime/env`'s.
+//! decoding is `manifest/`'s, choosing between two of one name in one source is `merge/`'s, which of them a pod sees `turn/`'s, using them
+//! `runtime/env`'s.
 //!
 //! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` tells the
 //! length alone.
@@ -45,7 +46,8 @@ impl ObjectKind {
     }
 }
 
-/// Identity of a local object on this node: one for all sources.
+/// Identity of a local object within its source: two sources may each have one of this name, and neither sees
+/// the other's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Kind.
@@ -127,7 +129,10 @@ pub struct LocalObject {
     pub content: Content,
 }
 
-/// All local objects in force, one of each name: an immutable snapshot that workers look things up in.
+/// All local objects in force, one of each name in each source: an immutable snapshot.
+pub type Scopes = BTreeMap<(Source, ObjectKey), Arc<LocalObject>>;
+
+/// The local objects that one pod sees, one of each name: what workers look things up in.
 pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
 
 impl LocalObject {

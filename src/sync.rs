@@ -227,6 +227,7 @@ fn settings(
             logs: config.log_limits,
             node_name: config.node_name.clone(),
             network: config.network.clone(),
+            policies: Arc::clone(&config.policy),
         },
         allocatable: config.node.allocatable,
         boot: clock.boot(),
@@ -247,6 +248,7 @@ fn volume_settings(config: &Config) -> manager::Settings {
             Endpoint::Unix(path) => Some(path.clone()),
             Endpoint::Fake => None,
         },
+        policies: Arc::clone(&config.policy),
     }
 }
 

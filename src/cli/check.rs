@@ -111,7 +111,7 @@ impl Report {
         Ok(Report {
             config,
             source: options.source.unwrap_or(Source::File),
-            standard_alone: !options.policy.pod_security.is_empty() && options.config.is_none(),
+            standard_alone: !options.pod_security.is_empty() && options.config.is_none(),
             files: 0,
             names: BTreeSet::new(),
             set: PodSet::default(),
@@ -189,7 +189,7 @@ impl Report {
             self.wanted.extend(needed.map(|r| (path.to_owned(), name.clone(), r)));
             self.names.insert(pod.key.clone());
             self.places.add(path, &name, text);
-            let refusals = self.config.policy.refusals(self.source, &pod.metadata, &pod.spec);
+            let refusals = self.config.policy.of(self.source).refusals(&pod.metadata, &pod.spec);
             if refusals.is_empty() {
                 self.set.pods.push(pod);
             }

@@ -82,6 +82,21 @@ fn setting(flag: &'static Flag, entry: &Entry) -> Result<Setting, Wrong> {
             items.iter().map(|item| scalar(&entry.key, item)).collect::<Result<_, _>>()?
         }
         Data::List(_) => vec![list(&entry.key, &entry.value)?],
+        Data::Map(entries) if flag.id == Id::SourcePolicy => {
+            // A map of settings for each source.
+            let mut texts = Vec::new();
+            for source in entries {
+                if !matches!(source.value.data, Data::Map(_)) {
+                    let wrong =
+                        format!("{}: a map of settings is wanted, not {}", entry.key, source.value.kind());
+                    return Err((Some(source.value.at), wrong));
+                }
+                for one in source.value.entries() {
+                    texts.push(format!("{}={}={}", source.key, one.key, list(&entry.key, &one.value)?));
+                }
+            }
+            texts
+        }
         Data::Map(entries) => {
             let between = if flag.id == Id::ManifestUrlHeader { ':' } else { '=' };
             let mut pairs = Vec::new();

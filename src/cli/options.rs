@@ -16,7 +16,7 @@ use crate::limits;
 use crate::manifest::quantity;
 use crate::node;
 use crate::pod::Source;
-use crate::policy::{self, AllowedImage, AllowedPath, Policy};
+use crate::policy::{self, Exceptions, LevelVersion, Policies, Setting, SourcePolicy};
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
 use crate::sysctl;
@@ -88,8 +88,10 @@ pub struct Options {
     pub container_log_max_files: i64,
     pub pod_logs_dir: PathBuf,
     pub host_network_sources: Vec<Source>,
-    pub allow_privileged: bool,
-    pub policy: Policy,
+    pub pod_security: BTreeMap<Source, LevelVersion>,
+    /// Of all sources, but for its level and the host's network.
+    pub policy: SourcePolicy,
+    pub source_policy: Exceptions,
     pub node: node::Options,
     pub root_dir: PathBuf,
     pub run_dir: PathBuf,
@@ -161,8 +163,9 @@ impl Options {
             container_log_max_files: 0,
             pod_logs_dir: PathBuf::new(),
             host_network_sources: Vec::new(),
-            allow_privileged: false,
-            policy: Policy::default(),
+            pod_security: BTreeMap::new(),
+            policy: SourcePolicy::default(),
+            source_policy: Exceptions::default(),
             node: node::Options::default(),
             config: None,
             root_dir: PathBuf::new(),
@@ -260,20 +263,11 @@ impl Options {
             Id::ContainerLogMaxFiles => o.container_log_max_files = value::number(utf8()?)?,
             Id::PodLogsDir => o.pod_logs_dir = PathBuf::from(raw),
             Id::HostNetworkSources => o.host_network_sources = value::sources(utf8()?)?,
-            Id::AllowPrivileged => o.allow_privileged = switch()?,
-            Id::PodSecurity => o.policy.pod_security = policy::parse_sources(utf8()?)?,
-            Id::AllowedHostPaths => {
-                let list = o.policy.allowed_host_paths.get_or_insert_default();
-                for word in words(utf8()?) {
-                    list.push(AllowedPath::parse(word)?);
-                }
-            }
-            Id::AllowedImages => {
-                let list = o.policy.allowed_images.get_or_insert_default();
-                for word in words(utf8()?) {
-                    list.push(AllowedImage::parse(word)?);
-                }
-            }
+            Id::AllowPrivileged => o.policy.set(Setting::AllowPrivileged, utf8()?)?,
+            Id::PodSecurity => o.pod_security = policy::parse_sources(utf8()?)?,
+            Id::AllowedHostPaths => o.policy.set(Setting::AllowedHostPaths, utf8()?)?,
+            Id::AllowedImages => o.policy.set(Setting::AllowedImages, utf8()?)?,
+            Id::SourcePolicy => o.source_policy.add(utf8()?)?,
             Id::KubeReserved => o.node.kube_reserved = node::parse_reserved(utf8()?)?,
             Id::SystemReserved => o.node.system_reserved = node::parse_reserved(utf8()?)?,
             Id::MaxPods => o.node.max_pods = not_negative(utf8()?)?.into(),
@@ -283,13 +277,11 @@ impl Options {
             Id::AllowedUnsafeSysctls => o.node.allowed_unsafe_sysctls = sysctl::parse_patterns(utf8()?)?,
             Id::Device => o.node.devices.add(utf8()?)?,
             Id::AllowedDevices => {
-                let all: Vec<String> = words(utf8()?).map(str::to_owned).collect();
-                if let Some(wrong) = all.iter().find(|path| !path.starts_with("/dev/")) {
-                    return Err(format!("{wrong:?} does not begin with /dev/"));
-                }
-                o.node.allowed_devices = all;
+                // Given again, it takes the place of what was given before.
+                o.policy.allowed_devices.clear();
+                o.policy.set(Setting::AllowedDevices, utf8()?)?;
             }
-            Id::RequireImageDigest => o.policy.require_image_digest = switch()?,
+            Id::RequireImageDigest => o.policy.set(Setting::RequireImageDigest, utf8()?)?,
             Id::Config => o.config = Some(path()?),
             Id::RootDir => o.root_dir = path()?,
             Id::RunDir => o.run_dir = path()?,
@@ -331,6 +323,23 @@ impl Options {
             Id::Recursive => o.recursive = switch()?,
         }
         Ok(())
+    }
+}
+
+impl Options {
+    /// What pods of each source may do: flags for all sources, and over them what is said of single ones.
+    ///
+    /// # Errors
+    /// None that was not told when the flags were read.
+    pub fn policies(&self) -> Result<Policies, String> {
+        let mut policies = Policies::all(self.policy.clone());
+        for source in Source::ALL {
+            let pod_security = self.pod_security.get(&source).copied();
+            let host_network = self.host_network_sources.contains(&source);
+            let policy = SourcePolicy { pod_security, host_network, ..self.policy.clone() };
+            policies = policies.with(source, policy);
+        }
+        policies.except(&self.source_policy)
     }
 }
 

@@ -95,9 +95,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         manifest_url: manifest_url(options, &full)?,
         sync_frequency: options.sync_frequency,
         infra_image: options.infra_image.clone(),
-        host_network_sources: options.host_network_sources.clone(),
-        allow_privileged: options.allow_privileged,
-        policy: Arc::new(options.policy.clone()),
+        policy: Arc::new(options.policies().map_err(refuse)?),
         pull_pace: Pace {
             deadline: options.pull_progress_deadline,
             at_once: pulls_at_once(options),

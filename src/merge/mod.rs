@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::limits;
-use crate::object::{LocalObject, Objects};
+use crate::object::{LocalObject, Scopes};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
@@ -123,7 +123,7 @@ pub struct Merge {
     sources: BTreeMap<Source, Known>,
     holders: Holders,
     /// Local objects in force.
-    objects: Arc<Objects>,
+    objects: Arc<Scopes>,
     /// What ran when the daemon began, of names that nobody has claimed yet.
     running: BTreeMap<PodKey, Running>,
 }
@@ -195,9 +195,9 @@ impl Merge {
         self.holders.values().map(|h| &h.pod)
     }
 
-    /// All local objects in force. Another `Arc` only when something changed.
+    /// All local objects in force, of each source. Another `Arc` only when something changed.
     #[must_use]
-    pub fn objects(&self) -> &Arc<Objects> {
+    pub fn objects(&self) -> &Arc<Scopes> {
         &self.objects
     }
 
@@ -349,7 +349,7 @@ impl Merge {
 impl Known {
     /// Remembers a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then the
     /// names they hold, then the first in order: a manifest too many never stops what runs.
-    fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Objects) {
+    fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Scopes) {
         self.spoke = true;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
         let mut claims = set.pods.clone();

@@ -1,6 +1,6 @@
-//! Local objects of all sources -> one of each name. The rule: a file wins over a URL, and that over the
-//! API; within one source what is in force stays while the source has it (an edit follows its file), else the
-//! first by place. Pure.
+//! Local objects of each source -> one of each name in it. The rule: what is in force stays while its source
+//! has it (an edit follows its file); else the first by place. Sources have nothing to do with one another:
+//! what one has neither hides nor replaces what another has. Pure.
 //!
 //! An object that says `immutable: true` keeps its data until its source has been without it once: as in
 //! the API, it is deleted and made anew, never changed.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::limits;
-use crate::object::{LocalObject, ObjectKey, Objects};
+use crate::object::{LocalObject, ObjectKey, Scopes};
 use crate::order;
 use crate::pod::{Origin, Source};
 use crate::source::{Problem, Severity};
@@ -27,17 +27,21 @@ pub struct ObjectClaim<'a> {
 /// Lower wins; only facts about the claim alone or about what is in force.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
-    source: Source,
     other_origin: bool,
     other_path: bool,
     origin: &'a Origin,
 }
 
-fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Objects) -> Rank<'a> {
+impl<'a> ObjectClaim<'a> {
+    fn name(&self) -> (Source, ObjectKey) {
+        (self.source, self.object.key.clone())
+    }
+}
+
+fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Scopes) -> Rank<'a> {
     let object = claim.object;
-    let held = in_force.get(&object.key).filter(|held| held.source == claim.source);
+    let held = in_force.get(&claim.name());
     Rank {
-        source: claim.source,
         other_origin: held.is_none_or(|held| held.origin != object.origin),
         other_path: held.is_none_or(|held| held.origin.path != object.origin.path),
         origin: &object.origin,
@@ -46,11 +50,11 @@ fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Objects) -> Rank<'a> {
 
 fn winners<'a>(
     claims: impl Iterator<Item = ObjectClaim<'a>>,
-    in_force: &Objects,
-) -> BTreeMap<&'a ObjectKey, ObjectClaim<'a>> {
-    let mut best: BTreeMap<&'a ObjectKey, ObjectClaim<'a>> = BTreeMap::new();
+    in_force: &Scopes,
+) -> BTreeMap<(Source, ObjectKey), ObjectClaim<'a>> {
+    let mut best: BTreeMap<(Source, ObjectKey), ObjectClaim<'a>> = BTreeMap::new();
     for claim in claims {
-        best.entry(&claim.object.key)
+        best.entry(claim.name())
             .and_modify(|now| {
                 if rank(claim, in_force) < rank(*now, in_force) {
                     *now = claim;
@@ -62,17 +66,15 @@ fn winners<'a>(
 }
 
 /// What is in force now; `None` when nothing changed.
-pub fn resolve<'a>(
-    claims: impl Iterator<Item = ObjectClaim<'a>>,
-    in_force: &Objects,
-) -> Option<Arc<Objects>> {
-    let mut next = Objects::new();
-    for (key, claim) in winners(claims, in_force) {
-        let object = match in_force.get(key) {
+pub fn resolve<'a>(claims: impl Iterator<Item = ObjectClaim<'a>>, in_force: &Scopes) -> Option<Arc<Scopes>> {
+    let mut next = Scopes::new();
+    for (name, claim) in winners(claims, in_force) {
+        let object = match in_force.get(&name) {
             Some(held) if **held == **claim.object || is_refused(held, claim) => held,
             _ => claim.object,
         };
-        next.insert(key.clone(), Arc::clone(object));
+        let object = Arc::clone(object);
+        next.insert(name, object);
     }
     let same = next.len() == in_force.len()
         && next.values().zip(in_force.values()).all(|(new, old)| Arc::ptr_eq(new, old));
@@ -82,20 +84,20 @@ pub fn resolve<'a>(
 /// The object in force does not change into this one.
 fn is_refused(held: &LocalObject, claim: ObjectClaim<'_>) -> bool {
     let new = claim.object;
-    held.immutable && held.source == claim.source && (!new.immutable || held.content != new.content)
+    held.immutable && (!new.immutable || held.content != new.content)
 }
 
 /// Tells both sides of every contested name, and changes that are refused. In order of source and place.
 pub fn problems<'a>(
     claims: impl Iterator<Item = ObjectClaim<'a>> + Clone,
-    in_force: &Objects,
+    in_force: &Scopes,
 ) -> Vec<Problem> {
     let winners = winners(claims.clone(), in_force);
     let mut found = Vec::new();
     for claim in claims {
         let object = claim.object;
-        let Some(held) = in_force.get(&object.key) else { continue };
-        let wins = winners.get(&object.key).is_some_and(|best| Arc::ptr_eq(best.object, object));
+        let Some(held) = in_force.get(&claim.name()) else { continue };
+        let wins = winners.get(&claim.name()).is_some_and(|best| Arc::ptr_eq(best.object, object));
         if wins && is_refused(held, claim) {
             let message = "it is immutable and in force with other data, which stays; to change it, delete it \
                            first, or give it another name";
@@ -119,7 +121,7 @@ pub fn problems<'a>(
 pub fn bounded(
     source: Source,
     objects: &[Arc<LocalObject>],
-    in_force: &Objects,
+    in_force: &Scopes,
 ) -> (Vec<Arc<LocalObject>>, Option<Problem>) {
     let mut claims = objects.to_vec();
     let place = |o: &Arc<LocalObject>| (o.origin.clone(), o.key.clone());
@@ -129,7 +131,7 @@ pub fn bounded(
         return (claims, None);
     }
     order::sort_by_key(&mut claims, |object| {
-        let held = in_force.get(&object.key).filter(|held| held.source == source);
+        let held = in_force.get(&(source, object.key.clone()));
         Reverse((held.is_some_and(|held| held.origin == object.origin), held.is_some()))
     });
     let mut bytes = 0_usize;

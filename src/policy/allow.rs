@@ -1,22 +1,31 @@
-//! What pods of each source may do: a Pod Security Standard, and the node's own lists of what is allowed.
+//! Whether a pod may run: a Pod Security Standard, and the lists of what is allowed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::image::{AllowedImage, Reference, is_pinned};
-use super::level::LevelVersion;
+use super::image::{Reference, is_pinned};
+use super::source_policy::SourcePolicy;
 use super::standards::{evaluate, message};
 use super::view::Pod;
-use crate::pod::Source;
 
 /// Components of an absolute path, cleaned as text: links are not followed. `None` for a path that is not
 /// absolute or has a `..`, which goes somewhere else than it says.
 fn components(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').filter(|p| !matches!(*p, "" | ".")).collect();
     (!parts.contains(&"..")).then_some(parts)
+}
+
+/// What a pod may do with a path of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathAccess {
+    /// Nothing.
+    None,
+    /// Mount it read-only.
+    ReadOnly,
+    /// Mount it.
+    Full,
 }
 
 /// An entry of `--allowed-host-paths`.
@@ -43,6 +52,26 @@ impl AllowedPath {
         Ok(AllowedPath { path: format!("/{}", parts.join("/")), read_only })
     }
 
+    /// What these entries allow of a path, as text.
+    #[must_use]
+    pub fn access(allowed: &[AllowedPath], path: &str) -> PathAccess {
+        let parts = components(path);
+        let entries = parts.iter().flat_map(|parts| allowed.iter().filter(|a| a.holds(parts)));
+        let of = |entry: &AllowedPath| if entry.read_only { PathAccess::ReadOnly } else { PathAccess::Full };
+        entries.map(of).max().unwrap_or(PathAccess::None)
+    }
+
+    /// The outermost entry that holds the path, and the parts of the path below it. What lies below one entry may
+    /// be written by pods, even where another entry begins.
+    #[must_use]
+    pub fn split<'p>(allowed: &[AllowedPath], path: &'p str) -> Option<(String, Vec<&'p str>)> {
+        let parts = components(path)?;
+        let holding = allowed.iter().filter(|entry| entry.holds(&parts));
+        let outermost = holding.min_by_key(|entry| entry.path.len())?;
+        let depth = components(&outermost.path).map_or(0, |own| own.len());
+        Some((outermost.path.clone(), parts.get(depth..)?.to_vec()))
+    }
+
     /// The path is this one or lies below it.
     fn holds(&self, path: &[&str]) -> bool {
         components(&self.path).is_some_and(|own| path.starts_with(&own))
@@ -58,48 +87,40 @@ impl fmt::Display for AllowedPath {
 /// Why a pod may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// `PodSecurity`, `HostPathNotAllowed`, `ImageNotAllowed` or `ImageDigestRequired`.
+    /// `PodSecurity`, `NamespaceNotAllowed`, `HostPathNotAllowed`, `ImageNotAllowed` or `ImageDigestRequired`.
     pub reason: String,
     /// Which containers or volumes, and what of them.
     pub message: String,
 }
 
-/// What pods may do. The default allows everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Policy {
-    /// `--pod-security`; a source that is not here may do everything.
-    pub pod_security: BTreeMap<Source, LevelVersion>,
-    /// `--allowed-host-paths`; `None` allows all, an empty list none.
-    pub allowed_host_paths: Option<Vec<AllowedPath>>,
-    /// `--allowed-images`; `None` allows all, an empty list none.
-    pub allowed_images: Option<Vec<AllowedImage>>,
-    /// `--require-image-digest`.
-    pub require_image_digest: bool,
-}
-
-impl Policy {
-    /// Whether a pod of this source may run. `spec` has the API's defaults.
+impl SourcePolicy {
+    /// Whether a pod of the source may run. `spec` has the API's defaults.
     ///
     /// # Errors
-    /// The first of [`Policy::refusals`].
-    pub fn check(&self, source: Source, metadata: &ObjectMeta, spec: &PodSpec) -> Result<(), Refusal> {
-        self.refusals(source, metadata, spec).into_iter().next().map_or(Ok(()), Err)
+    /// The first of [`SourcePolicy::refusals`].
+    pub fn check(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Result<(), Refusal> {
+        self.refusals(metadata, spec).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that stands against a pod of this source, one entry for each reason.
+    /// Everything that stands against a pod of the source, one entry for each reason.
     #[must_use]
-    pub fn refusals(&self, source: Source, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Refusal> {
+    pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         let mut refuse = |reason: &str, message: String| {
             if !message.is_empty() {
                 refusals.push(Refusal { reason: reason.to_owned(), message });
             }
         };
-        if let Some(at) = self.pod_security.get(&source) {
+        if let Some(at) = &self.pod_security {
             let violations = evaluate(at, metadata, spec);
             if !violations.is_empty() {
                 refuse("PodSecurity", message(at, &violations));
             }
+        }
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        if self.allowed_namespaces.as_ref().is_some_and(|all| !all.iter().any(|one| one == namespace)) {
+            let message = format!("namespace {namespace:?} is not allowed for pods of this source");
+            refuse("NamespaceNotAllowed", message);
         }
         let pod = Pod::new(metadata, spec);
         if let Some(allowed) = &self.allowed_host_paths {
@@ -144,13 +165,11 @@ fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<String> {
     let mut wrong = Vec::new();
     for volume in pod.spec.volumes.iter().flatten() {
         let Some(host) = &volume.host_path else { continue };
-        let parts = components(&host.path);
-        let entries: Vec<&AllowedPath> =
-            parts.iter().flat_map(|parts| allowed.iter().filter(|a| a.holds(parts))).collect();
+        let access = AllowedPath::access(allowed, &host.path);
         let what = format!("volume {:?}: hostPath {:?}", volume.name, host.path);
-        if entries.is_empty() {
+        if access == PathAccess::None {
             wrong.push(format!("{what} is not allowed on this node"));
-        } else if entries.iter().all(|entry| entry.read_only) {
+        } else if access == PathAccess::ReadOnly {
             let writes = |c: &super::view::Each<'_>| {
                 c.mounts.iter().any(|m| m.name == volume.name && m.read_only != Some(true))
             };

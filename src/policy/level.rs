@@ -124,8 +124,7 @@ pub fn parse_sources(text: &str) -> Result<BTreeMap<Source, LevelVersion>, Strin
     for part in text.split(',').map(str::trim) {
         let twice = match part.split_once('=') {
             Some((word, level)) => {
-                let source = Source::parse(word)
-                    .ok_or_else(|| format!("source {word:?} must be one of file, http, api"))?;
+                let source = Source::from_word(word)?;
                 named.insert(source, LevelVersion::parse(level)?).is_some()
             }
             None => all.replace(LevelVersion::parse(part)?).is_some(),
@@ -135,7 +134,7 @@ pub fn parse_sources(text: &str) -> Result<BTreeMap<Source, LevelVersion>, Strin
         }
     }
     if let Some(level) = all {
-        for source in [Source::File, Source::Http, Source::Api] {
+        for source in Source::ALL {
             named.entry(source).or_insert(level);
         }
     }

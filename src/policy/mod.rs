@@ -1,5 +1,5 @@
 //! What a pod may do on this node: the Pod Security Standards as Kubernetes has them
-//! (`pod-security-admission/policy`), and the node's own lists of allowed host paths and images.
+//! (`pod-security-admission/policy`), and the node's own lists of what is allowed, for each source.
 //!
 //! Pure: a pod and a policy go in, what is forbidden comes out. Where the standard's page and upstream's code
 //! differ, the code counts: identifiers, versions and texts are those that kubectl's users know. Nothing here
@@ -10,6 +10,7 @@ mod baseline;
 mod image;
 mod level;
 mod restricted;
+mod source_policy;
 mod standards;
 mod told;
 mod view;
@@ -17,8 +18,9 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use allow::{AllowedPath, Policy, Refusal};
+pub use allow::{AllowedPath, PathAccess, Refusal};
 pub use image::AllowedImage;
 pub use level::{Level, LevelVersion, Version, parse_sources};
+pub use source_policy::{Exceptions, Policies, SETTINGS, Setting, SharedObjects, SourcePolicy};
 pub use standards::{Violation, evaluate, message};
 pub use told::Told;

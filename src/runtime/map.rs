@@ -14,6 +14,7 @@ pub mod mounts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -26,6 +27,7 @@ use crate::network::{NetworkConfig, files};
 use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
+use crate::policy::Policies;
 use crate::runtime::env::Expanded;
 use crate::runtime::map::mounts::Mounts;
 use crate::runtime::{
@@ -50,6 +52,8 @@ pub struct MapConfig {
     pub node_name: String,
     /// The node's network.
     pub network: NetworkConfig,
+    /// What pods of each source may do: which paths of the host they may have.
+    pub policies: Arc<Policies>,
 }
 
 /// How much of a container's output is kept. What a container was made with holds as long as it lives: other
@@ -225,6 +229,8 @@ fn no_healthcheck() -> Healthcheck {
 /// labels of a container with each of its events and in every list: what is long stays out.
 fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+    // Of this one only the annotation counts, which podkeeper writes.
+    let theirs = theirs.filter(|(key, _)| key != labels::ASSIGNED_DEVICES);
     let notes = pod.metadata.annotations.iter().flatten();
     let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
     let mut room = limits::LABELS_COPIED;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::limits;
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::{DesiredPod, Source};
-use crate::policy::{Policy, Refusal};
+use crate::policy::{Policies, Refusal};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
 use crate::source::{Refused, Severity};
@@ -26,7 +26,7 @@ pub struct Acceptor {
     /// Whose signatures are asked for; `None` for nobody's.
     pub verifier: Option<Arc<Verifier>>,
     /// What pods may do here.
-    pub policy: Arc<Policy>,
+    pub policy: Arc<Policies>,
     /// How bytes are read.
     pub decode: Decode,
 }
@@ -76,7 +76,8 @@ impl Acceptor {
 
     /// Sets apart the pods that the policy refuses: they stop neither the others nor what runs.
     fn judge(&self, mut decoded: Decoded) -> Decoded {
-        let check = |pod: &DesiredPod| self.policy.check(self.source, &pod.metadata, &pod.spec).err();
+        let policy = self.policy.of(self.source);
+        let check = |pod: &DesiredPod| policy.check(&pod.metadata, &pod.spec).err();
         for pod in std::mem::take(&mut decoded.pods) {
             match check(&pod) {
                 None => decoded.pods.push(pod),

@@ -129,14 +129,15 @@ fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
 
 /// Per-source permissions (spec/02 section 4, the old canRunPod).
 fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
-    if pod.host_network() && !config.host_network_sources.contains(&pod.source) {
+    let policy = config.policy.of(pod.source);
+    if pod.host_network() && !policy.host_network {
         let message = format!(
             "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
             pod.uid
         );
         return refuse("Forbidden", message);
     }
-    if config.allow_privileged {
+    if policy.allow_privileged {
         return Ok(());
     }
     let privileged = pod

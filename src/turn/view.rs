@@ -40,6 +40,7 @@ impl Turn {
             .collect();
         problems.extend(self.merge.problems());
         problems.extend(self.held_problems());
+        problems.extend(self.object_problems());
         problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
             severity: Severity::Error,
             path: path.clone(),

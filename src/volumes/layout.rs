@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
     NFSVolumeSource, PersistentVolumeClaimVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume,
+    VolumeMount,
 };
 
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
+use crate::policy::Policies;
 
 /// Below the root directory: what claims hold. Kept when pods go.
 pub const LOCAL_STORAGE: &str = "local-storage";
@@ -25,6 +27,9 @@ pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 pub const LOCAL: &str = "kubernetes.io~local-volume";
 /// Directory of NFS mounts.
 pub const NFS: &str = "kubernetes.io~nfs";
+
+/// Directory of what hostPath volumes of pods show that may have only some paths.
+pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
 /// What a volume is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,13 +138,52 @@ pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid])
 }
 
+/// The pod may have only some paths of the host: what its hostPath volume leads to is found out and bound before
+/// any container sees it. One whose mounts are to spread to the host belongs to a privileged container, which
+/// may go anywhere: Docker is given the path itself.
+#[must_use]
+pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
+    let spreads = |mount: &VolumeMount| {
+        mount.name == volume && mount.mount_propagation.as_deref() == Some("Bidirectional")
+    };
+    policies.of(pod.source).allowed_host_paths.is_some()
+        && !pod.containers().any(|(_, c)| c.volume_mounts.iter().flatten().any(spreads))
+}
+
+/// Parts of the path below the root directory at which a guarded hostPath volume is bound.
+#[must_use]
+pub fn guarded<'p>(uid: &'p str, volume: &'p str) -> [&'p str; 5] {
+    ["pods", uid, VOLUMES, HOST_PATH, volume]
+}
+
+/// Parts of the path below the root directory at which a claim's data lie. Each source has claims of its own, so
+/// that no pod gets hold of what another source's pods have written by naming a claim as they do.
+#[must_use]
+pub fn claim<'p>(source: Source, namespace: &'p str, name: &'p str) -> Vec<&'p str> {
+    // No namespace begins with a dot.
+    match source {
+        Source::File => vec![LOCAL_STORAGE, namespace, name],
+        Source::Http => vec![LOCAL_STORAGE, ".http", namespace, name],
+        Source::Api => vec![LOCAL_STORAGE, ".api", namespace, name],
+    }
+}
+
+/// What is written into the directory of a pod that uses a claim.
+#[must_use]
+pub fn claim_use(source: Source, namespace: &str, name: &str) -> String {
+    format!("{source}:{namespace}/{name}")
+}
+
 /// Where a volume lies on the host: what containers get to see of it.
 #[must_use]
-pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume) -> Option<PathBuf> {
+pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume, policies: &Policies) -> Option<PathBuf> {
     let kind = Kind::of(volume);
     match kind {
+        Kind::HostPath(_) if is_guarded(pod, &volume.name, policies) => {
+            below(root, &guarded(&pod.uid, &volume.name))
+        }
         Kind::HostPath(it) => Some(PathBuf::from(&it.path)),
-        Kind::Claim(it) => below(root, &[LOCAL_STORAGE, &pod.key.namespace, &it.claim_name]),
+        Kind::Claim(it) => below(root, &claim(pod.source, &pod.key.namespace, &it.claim_name)),
         _ => below(root, &["pods", &pod.uid, VOLUMES, kind.plugin()?, &volume.name]),
     }
 }
@@ -148,6 +192,21 @@ pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume) -> Option<PathB
 #[must_use]
 pub fn sub_path(root: &Path, uid: &str, volume: &str, container: &str, index: usize) -> Option<PathBuf> {
     below(root, &["pods", uid, SUB_PATHS, volume, container, &index.to_string()])
+}
+
+/// Where in a container a path of its manifest is, as Docker reads it: from its root, without `.`, `..` and
+/// slashes too many. Links in the image are not known.
+#[must_use]
+pub fn target(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => _ = parts.pop(),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 /// The parts of a path inside a volume that a manifest gives: relative, without `..`.

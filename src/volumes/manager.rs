@@ -12,6 +12,8 @@ use super::{Failure, Order, Report, SubPath, layout, mounts, set_up, sub_path, t
 use crate::allocatable::Allocatable;
 use crate::clock::System;
 use crate::limits;
+use crate::pod::PodKey;
+use crate::policy::Policies;
 
 /// What all of this room knows of the node.
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub struct Node {
     pub(super) name: String,
     pub(super) allocatable: Allocatable,
     pub(super) clock: System,
+    pub(super) policies: Arc<Policies>,
     /// Docker's socket; `None` when there is no engine that mounts anything.
     docker: Option<PathBuf>,
     /// Docker is known to see what is mounted here.
@@ -31,10 +34,10 @@ pub struct Node {
 }
 
 /// Who is at work on a pod's directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Use {
-    /// A worker.
-    Worker,
+    /// The worker of this pod.
+    Worker(PodKey),
     /// The sweep.
     Sweep,
 }
@@ -54,19 +57,22 @@ pub struct Settings {
     pub allocatable: Allocatable,
     /// Docker's socket.
     pub docker: Option<PathBuf>,
+    /// What pods may do: which paths of the host they may have.
+    pub policies: Arc<Policies>,
 }
 
 impl Volumes {
     /// Those of this node. Nothing is touched yet.
     #[must_use]
     pub fn new(settings: Settings, clock: System) -> Volumes {
-        let Settings { root, name, allocatable, docker } = settings;
+        let Settings { root, name, allocatable, docker, policies } = settings;
         Volumes(Arc::new(Node {
             root,
             real_root: OnceLock::new(),
             name,
             allocatable,
             clock,
+            policies,
             docker,
             sees: AtomicBool::new(false),
             claims: Mutex::default(),
@@ -93,7 +99,7 @@ impl Volumes {
 
     /// True: try again.
     fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
-        if !self.0.take(uid, Use::Sweep) {
+        if !self.0.take(uid, &Use::Sweep) {
             return false;
         }
         let result = tear_down::pod(root, uid);
@@ -123,11 +129,6 @@ impl Node {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another pod that uses this claim.
-    pub(super) fn other_user(&self, root: &Path, uid: &str, claim: &str, target: &Path) -> Option<String> {
-        tear_down::user_of(root, uid, claim, target).unwrap_or_default()
-    }
-
     /// Docker gets to see what is mounted at this place. It does when both live in one mount namespace, or
     /// when mounts spread from ours to Docker's. What cannot be found out counts as seen.
     pub(super) fn docker_sees(&self, place: &Path) -> Result<(), String> {
@@ -154,9 +155,15 @@ impl Node {
     }
 
     /// False: somebody else is at work there.
-    fn take(&self, uid: &str, who: Use) -> bool {
+    fn take(&self, uid: &str, who: &Use) -> bool {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        *uses.entry(uid.to_owned()).or_insert(who) == who
+        *uses.entry(uid.to_owned()).or_insert_with(|| who.clone()) == *who
+    }
+
+    /// The worker of another pod has it: what is there is none of this one's.
+    fn is_others(&self, uid: &str, key: &PodKey) -> bool {
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(uses.get(uid), Some(Use::Worker(other)) if other != key)
     }
 
     fn release(&self, uid: &str) {
@@ -180,6 +187,7 @@ pub type Bound = Box<dyn FnOnce(Result<(), String>) + Send>;
 /// The work of one worker: one thing after the other.
 pub struct Hand {
     node: Arc<Node>,
+    key: PodKey,
     tell: Tell,
     queue: Arc<Mutex<Queue>>,
 }
@@ -204,13 +212,16 @@ enum Job {
 impl Hand {
     /// For one worker.
     #[must_use]
-    pub fn new(volumes: &Volumes, tell: Tell) -> Hand {
-        Hand { node: Arc::clone(&volumes.0), tell, queue: Arc::default() }
+    pub fn new(volumes: &Volumes, key: PodKey, tell: Tell) -> Hand {
+        Hand { node: Arc::clone(&volumes.0), key, tell, queue: Arc::default() }
     }
 
     /// Carries out an order, and tells what became of it.
     pub fn order(&self, order: Order) {
         match &order {
+            Order::TearDown { uid } if self.node.is_others(uid, &self.key) => {
+                return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
+            }
             Order::TearDown { uid } => {
                 // Most pods have nothing: no thread for that.
                 let idle = !self.lock().runs;
@@ -220,8 +231,8 @@ impl Hand {
                 }
             }
             Order::SetUp(order) => {
-                if !self.node.take(&order.pod.uid, Use::Worker) {
-                    let why = "what an earlier pod of its UID left is being removed".to_owned();
+                if !self.node.take(&order.pod.uid, &Use::Worker(self.key.clone())) {
+                    let why = "what another pod of its UID has or left is not removed yet".to_owned();
                     return (self.tell)(all_failed(order, &why));
                 }
             }

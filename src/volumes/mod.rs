@@ -7,7 +7,9 @@
 //! a disk.
 
 mod atomic;
+mod claim_use;
 pub(crate) mod helper;
+mod host_path;
 pub mod layout;
 pub mod manager;
 pub mod mounts;

@@ -8,7 +8,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    unmount,
+};
 
 use super::walk::by_descriptor;
 
@@ -135,6 +138,35 @@ pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<
 /// The system's.
 pub fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind(by_descriptor(what), by_descriptor(target))?)
+}
+
+/// The same with what is mounted below it.
+///
+/// # Errors
+/// The system's.
+pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
+    Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
+}
+
+/// What is mounted and unmounted at a bound place from now on is nothing to the place it shows; the other way
+/// round it is seen. Without this, taking a pod's directory down would unmount the host's own file systems.
+///
+/// # Errors
+/// The system's.
+pub fn keep_to_itself(at: &Path) -> io::Result<()> {
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
+}
+
+/// Ends the mount at this place, and all below it.
+///
+/// # Errors
+/// One is in use, or the system's.
+pub fn end_all(place: &Path) -> io::Result<()> {
+    for mounted in below(&table()?, place) {
+        end(&mounted.at)?;
+    }
+    end(place)
 }
 
 /// Ends the mount at this place; what is none has ended.

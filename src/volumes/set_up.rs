@@ -7,14 +7,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, NFSVolumeSource, Volume};
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, HostPathVolumeSource, NFSVolumeSource, Volume,
+};
 use rustix::fs::{FileType, Mode, OFlags, fchmod, openat, stat};
 use rustix::io::Errno;
 
+use super::claim_use::Use;
 use super::layout::{self, Kind};
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, SetUp, atomic, helper, mounts, payload};
+use super::{Failure, SetUp, atomic, helper, host_path, mounts, payload};
 use crate::clock::Clock as _;
 use crate::downward::Facts;
 use crate::manifest::quantity;
@@ -71,7 +74,10 @@ impl One<'_> {
         let kind = Kind::of(self.volume);
         match kind {
             Kind::EmptyDir(spec) => self.empty_dir(spec, slow),
-            Kind::HostPath(spec) => Ok(host_path(&spec.path, spec.type_.as_deref().unwrap_or_default())?),
+            Kind::HostPath(spec) if layout::is_guarded(self.pod, &self.volume.name, &self.node.policies) => {
+                Ok(self.guarded(spec)?)
+            }
+            Kind::HostPath(spec) => Ok(unguarded(&spec.path, spec.type_.as_deref().unwrap_or_default())?),
             Kind::Claim(spec) => self.claim(&spec.claim_name, spec.read_only.unwrap_or(false), slow),
             Kind::Nfs(spec) => self.nfs(spec),
             Kind::Other => Err("no volume plugin matched".to_owned().into()),
@@ -282,7 +288,7 @@ impl One<'_> {
 
     /// On this node's own disk. That the pod uses it stands in its directory, as a link that nobody follows.
     fn claim(&self, name: &str, read_only: bool, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
-        let namespace = &self.pod.key.namespace;
+        let (namespace, source) = (&self.pod.key.namespace, self.pod.source);
         let key = ObjectKey {
             kind: ObjectKind::PersistentVolumeClaim,
             namespace: namespace.clone(),
@@ -300,29 +306,30 @@ impl One<'_> {
             }
         };
         let root = self.node.root()?;
-        let parts = [layout::LOCAL_STORAGE, namespace, name];
+        let parts = layout::claim(source, namespace, name);
         let path = layout::below(&root, &parts).ok_or_else(|| format!("{name:?} is no name"))?;
         let (users, _) = self.pod_directory(&[layout::VOLUMES, layout::LOCAL])?;
+        let at = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let at = at.map_err(io::Error::from).map_err(cannot("cannot open", &root))?;
         {
             // One at a time: of two pods that want it alone one has to come first.
             let _turn = self.node.claims();
-            if alone && let Some(other) = self.node.other_user(&root, &self.pod.uid, name, &path) {
+            let taken = Use { root: &root, uid: &self.pod.uid, source, namespace, name };
+            if alone && let Some(other) = taken.other_user(false)? {
                 return Err(format!(
                     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode: {other}"
                 )
                 .into());
             }
-            match rustix::fs::symlinkat(&path, &users, name) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(cannot("cannot mark the use of", &path)(error.into())),
-            }
+            taken.adopt(&at, &users)?;
+            taken.mark(&users).map_err(cannot("cannot mark the use of", &path))?;
         }
-        let open = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        let made = open.map_err(io::Error::from).and_then(|at| {
-            let parent = walk::make_below(at.as_fd(), &[layout::LOCAL_STORAGE, namespace], PRIVATE)?;
+        let made = (|| {
+            let (last, above) = parts.split_last().ok_or(Errno::INVAL)?;
+            let parent = walk::make_below(at.as_fd(), above, PRIVATE)?;
             // Whoever the container runs as: nobody else gets as far as here.
-            walk::make_below(parent.as_fd(), &[name], 0o777)
-        });
+            walk::make_below(parent.as_fd(), &[last], 0o777)
+        })();
         made.map_err(cannot("cannot make", &path))?;
         let ready = self.ready(layout::LOCAL, name)?;
         if !ready.is_set() {
@@ -330,6 +337,21 @@ impl One<'_> {
             ready.set()?;
         }
         Ok(())
+    }
+
+    /// Of a pod that may have only some paths.
+    fn guarded(&self, spec: &HostPathVolumeSource) -> Result<(), String> {
+        let name = self.volume.name.as_str();
+        let writes = |c: &Container| {
+            c.volume_mounts.iter().flatten().any(|m| m.name == name && m.read_only != Some(true))
+        };
+        let wanted = host_path::Wanted {
+            path: &spec.path,
+            kind: spec.type_.as_deref().unwrap_or_default(),
+            writes: self.pod.containers().any(|(_, c)| writes(c)),
+            allowed: self.node.policies.of(self.pod.source).allowed_host_paths.as_deref().unwrap_or_default(),
+        };
+        host_path::bind(self.node, &wanted.open()?, &layout::guarded(&self.pod.uid, name))
     }
 
     fn nfs(&self, spec: &NFSVolumeSource) -> Result<(), Trouble> {
@@ -368,7 +390,7 @@ impl Ready {
 
 /// What stands at the path is of the wanted type; made where the type says so, and where the kubelet leaves
 /// it to Docker.
-fn host_path(path: &str, wanted: &str) -> Result<(), String> {
+fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
     }

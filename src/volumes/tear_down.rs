@@ -63,7 +63,15 @@ fn open(root: &Path, uid: &str) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
 fn unmount_all(path: &Path) -> Result<(), String> {
     let table = || mounts::table().map_err(|error| format!("the mount table cannot be read: {error}"));
     let mut first = None;
-    for mounted in mounts::below(&table()?, path) {
+    let all = table()?;
+    let bound = path.join(layout::VOLUMES).join(layout::HOST_PATH);
+    for mounted in mounts::below(&all, &bound) {
+        // A daemon that died just after binding has left this out.
+        if let Err(error) = mounts::keep_to_itself(&mounted.at) {
+            return Err(format!("{} cannot be set apart: {error}", mounted.at.display()));
+        }
+    }
+    for mounted in mounts::below(&all, path) {
         let ended = if mounted.kind.starts_with("nfs") {
             helper::unmount_nfs(&mounted.at)
         } else {
@@ -111,7 +119,7 @@ fn volumes(pod: &OwnedFd) -> io::Result<()> {
             let stat = statat(&of_plugin, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
                 walk::gone(unlinkat(&of_plugin, name.as_str(), AtFlags::empty()))?;
-            } else if matches!(plugin.as_str(), layout::NFS | layout::LOCAL) {
+            } else if matches!(plugin.as_str(), layout::NFS | layout::LOCAL | layout::HOST_PATH) {
                 rmdir(&of_plugin, &name)?;
             } else {
                 walk::remove(&of_plugin, &name)?;
@@ -126,20 +134,25 @@ fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {
     walk::gone(unlinkat(at, name, AtFlags::REMOVEDIR))
 }
 
-/// The other pod whose directory says that it uses this claim.
-pub(super) fn user_of(root: &Path, but: &str, claim: &str, target: &Path) -> io::Result<Option<String>> {
+/// The other pod whose directory says that it uses this claim, in one of these words.
+///
+/// # Errors
+/// It cannot be found out of some pod: then nobody may say that there is none.
+pub(super) fn user_of(root: &Path, but: &str, claim: &str, words: &[&[u8]]) -> io::Result<Option<String>> {
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let Some(pods) = walk::open_below(at.as_fd(), &["pods"])? else { return Ok(None) };
     for uid in walk::names(&pods)? {
         if uid == but {
             continue;
         }
-        let Ok(Some(of_pod)) = walk::open_below(pods.as_fd(), &[&uid, layout::VOLUMES, layout::LOCAL]) else {
-            continue;
-        };
-        let link = readlinkat(&of_pod, claim, Vec::new());
-        if link.is_ok_and(|link| link.to_bytes() == target.as_os_str().as_encoded_bytes()) {
-            return Ok(Some(uid));
+        let place = [uid.as_str(), layout::VOLUMES, layout::LOCAL];
+        let of_pod = walk::open_below(pods.as_fd(), &place);
+        let of_pod = of_pod.map_err(|error| io::Error::new(error.kind(), format!("pod {uid}: {error}")))?;
+        let Some(of_pod) = of_pod else { continue };
+        match readlinkat(&of_pod, claim, Vec::new()) {
+            Ok(link) if words.contains(&link.to_bytes()) => return Ok(Some(uid)),
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(io::Error::other(format!("pod {uid}: {}", io::Error::from(error)))),
         }
     }
     Ok(None)

@@ -173,7 +173,10 @@ impl Machine {
                 return false;
             }
         };
-        let mounts = map::mounts::of(pod, container, &expanded.env, Path::new(&self.settings.map.root_dir));
+        let mounts = {
+            let map = &self.settings.map;
+            map::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
+        };
         let mounts = match mounts {
             Ok(mounts) => mounts,
             Err(why) => {

@@ -137,8 +137,8 @@ impl Worker {
         let mailbox = Arc::new(Mailbox::new()?);
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
         let told = Arc::clone(&mailbox);
-        let volumes =
-            Hand::new(&tools.volumes, Arc::new(move |report| told.put(|slot| slot.volumes(report))));
+        let tell = Arc::new(move |report| told.put(|slot| slot.volumes(report)));
+        let volumes = Hand::new(&tools.volumes, key.clone(), tell);
         let told = Arc::clone(&mailbox);
         let cgroups =
             cgroup::Hand::new(&tools.cgroups, Arc::new(move |report| told.put(|slot| slot.cgroup(report))));

@@ -61,7 +61,7 @@ devices:
     assert_eq!((o.resolv_conf, o.registry_qps, o.serialize_image_pulls), (None, 0, Some(false)));
     assert_eq!((o.sync_frequency, o.verbosity), (Duration::from_secs(30), 2));
     assert_eq!((o.root_dir, o.node.max_pods), ("/data/podkeeper".into(), 110));
-    assert_eq!(o.policy.pod_security.len(), 2);
+    assert_eq!(o.pod_security.len(), 2);
     let count = |name: &str| o.node.devices.count(name);
     assert_eq!((count("podkeeper.dev/camera"), count("podkeeper.dev/serial")), (1, 2));
 }
@@ -85,7 +85,7 @@ fn other_commands_take_what_they_know() {
         other => panic!("{other:?}"),
     }
     match command("check --config=/etc/podkeeper/config.yaml a.yaml", file) {
-        Ok(Command::Check(o, _)) => assert_eq!(o.policy.pod_security.len(), 3),
+        Ok(Command::Check(o, _)) => assert_eq!(o.pod_security.len(), 3),
         other => panic!("{other:?}"),
     }
 }

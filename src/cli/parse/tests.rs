@@ -36,7 +36,7 @@ fn one_flag_is_enough_for_run() {
     assert_eq!(o.run_dir, PathBuf::from("/run/podkeeper"));
     assert_eq!(o.docker, Endpoint::Unix("/var/run/docker.sock".into()));
     assert_eq!(o.host_network_sources, vec![Source::File, Source::Http, Source::Api]);
-    assert_eq!((o.allow_privileged, o.verbosity, o.infra_image), (false, 0, None));
+    assert_eq!((o.policy.allow_privileged, o.verbosity, o.infra_image), (false, 0, None));
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn flags_in_every_spelling() {
         "run --pod_manifest_path=/m --sync_frequency 10s --allow-privileged -v4 --docker-endpoint fake://",
     );
     assert_eq!(o.sync_frequency, Duration::from_secs(10));
-    assert_eq!((o.allow_privileged, o.verbosity, o.docker), (true, 4, Endpoint::Fake));
+    assert_eq!((o.policy.allow_privileged, o.verbosity, o.docker), (true, 4, Endpoint::Fake));
     let o = run("run --pod-manifest-path /m --allow-privileged --allow-privileged=false --v=2");
-    assert_eq!((o.allow_privileged, o.verbosity), (false, 2));
+    assert_eq!((o.policy.allow_privileged, o.verbosity), (false, 2));
     let o = run("run --pod-manifest-path /m --node-labels a=b,c=d --node-labels e= --host-network-sources=");
     assert_eq!(o.node_labels.len(), 3);
     assert_eq!(o.host_network_sources, vec![]);
@@ -117,17 +117,17 @@ fn images_and_archives_by_hand() {
 #[test]
 fn policies_are_read() {
     let none = run("run --pod-manifest-path /m").policy;
-    assert_eq!(none, crate::policy::Policy::default());
+    assert_eq!(none, crate::policy::SourcePolicy::default());
     let some = run("run --pod-manifest-path /m --pod-security file=baseline,http=restricted:v1.30 \
          --allowed-host-paths /var/log,/etc:ro --allowed-host-paths=/srv --allowed-images= \
-         --require-image-digest")
-    .policy;
+         --require-image-digest");
     let levels: Vec<String> = some.pod_security.iter().map(|(source, at)| format!("{source}={at}")).collect();
     assert_eq!(levels, ["file=baseline:latest", "http=restricted:v1.30"]);
+    let some = some.policy;
     let paths: Vec<String> = some.allowed_host_paths.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(paths, ["/var/log", "/etc:ro", "/srv"]);
     assert_eq!((some.allowed_images, some.require_image_digest), (Some(vec![]), true));
-    let last = run("run --pod-manifest-path /m --pod-security restricted --pod-security api=baseline").policy;
+    let last = run("run --pod-manifest-path /m --pod-security restricted --pod-security api=baseline");
     assert_eq!(last.pod_security.len(), 1);
 }
 

@@ -11,6 +11,7 @@ use super::super::{quantity, support};
 use super::{chosen, names, needed, one_of};
 
 use crate::order;
+use crate::volumes::layout;
 
 pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("volumes");
@@ -125,7 +126,7 @@ pub(super) fn check_mounts(
             report.error(&path.field("mountPath"), required(""));
         } else if target.contains(':') {
             report.error(&path.field("mountPath"), invalid(target, "must not contain ':'"));
-        } else if !seen.insert(target) {
+        } else if !seen.insert(layout::target(target)) {
             report.error(&path.field("mountPath"), invalid(target, "must be unique"));
         }
         let sub = mount.sub_path.as_deref().unwrap_or_default();

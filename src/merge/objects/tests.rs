@@ -94,17 +94,18 @@ fn the_holder_keeps_its_name() {
 }
 
 #[test]
-fn only_the_owner_takes_away_and_the_other_source_takes_over() {
+fn each_source_has_names_of_its_own() {
     let mut merge = merge();
     merge.full(Source::Http, &set(Source::Http, "u: x=http"), at());
     merge.full(Source::File, &set(Source::File, "a: x=file"), at());
-    assert_eq!(state(&merge), "x=file a", "a file wins over a URL");
+    assert_eq!(state(&merge), "x=file a, x=http u");
+    assert_eq!(problems(&merge), [""; 0], "neither is in the other's way");
     merge.full(Source::File, &set(Source::File, ""), at());
     assert_eq!(state(&merge), "x=http u");
-    merge.full(Source::File, &set(Source::File, "a: x=file"), at());
+    merge.full(Source::File, &set(Source::File, "a: x=again"), at());
+    assert_eq!(state(&merge), "x=again a, x=http u");
     merge.full(Source::Http, &set(Source::Http, ""), at());
-    assert_eq!(state(&merge), "x=file a");
-    assert_eq!(problems(&merge), [""; 0]);
+    assert_eq!(state(&merge), "x=again a");
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn an_immutable_object_is_not_changed_but_deleted_and_made_anew() {
     let mut merge = self::merge();
     merge.full(Source::File, &set(Source::File, "a: x!=1"), at());
     merge.full(Source::Http, &set(Source::Http, "u: x!=2"), at());
-    assert_eq!(state(&merge), "x=1 a");
+    assert_eq!(state(&merge), "x=1 a, x=2 u");
     merge.full(Source::File, &set(Source::File, ""), at());
     assert_eq!(state(&merge), "x=2 u");
 }
@@ -179,7 +180,7 @@ fn too_many_bytes_push_out_none_in_force() {
     merge.full(Source::File, &set(Source::File, &format!("z: kept={big}")), at());
     let words = format!("a: a={big} b={big} c={big} d={big}; z: kept={big}");
     merge.full(Source::File, &set(Source::File, &words), at());
-    let names: Vec<&str> = merge.objects().keys().map(|key| key.name.as_str()).collect();
+    let names: Vec<&str> = merge.objects().keys().map(|(_, key)| key.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "kept"], "keys count too");
     assert_eq!(problems(&merge).len(), 1);
 }
@@ -217,9 +218,8 @@ proptest! {
             last.insert(*source, set);
             let now = merge.objects();
             for (key, old) in before.iter() {
-                let still = last.get(&old.source).is_some_and(|s| s.objects.iter().any(|o| o.key == *key));
-                // Only the owner's own set moves a name, and that of a source that comes before.
-                let still = still && !(*source < old.source && keys.contains(key));
+                let still = last.get(&old.source).is_some_and(|s| s.objects.iter().any(|o| o.key == key.1));
+                // Only the owner's own set moves a name.
                 prop_assert!(!still || now.get(key).is_some_and(|o| o.source == old.source));
                 if old.immutable && still {
                     prop_assert_eq!(&now[key].content, &old.content);
@@ -230,11 +230,12 @@ proptest! {
         let claims: Vec<&Arc<LocalObject>> = last.values().flat_map(|s| &s.objects).collect();
         let in_force = merge.objects();
         for claim in &claims {
-            prop_assert!(in_force.contains_key(&claim.key), "{} is lost", claim.key);
+            let name = (claim.source, claim.key.clone());
+            prop_assert!(in_force.contains_key(&name), "{} is lost", claim.key);
         }
         for (key, object) in in_force.iter() {
-            let wanted = claims.iter().any(|c| c.key == *key && (***c == **object || object.immutable));
-            prop_assert!(wanted, "{} is nobody's", key);
+            let wanted = claims.iter().any(|c| (c.source, &c.key) == (key.0, &key.1) && (***c == **object || object.immutable));
+            prop_assert!(wanted, "{} is nobody's", key.1);
         }
         let total: usize = [Source::File, Source::Http].iter().map(|s| merge.claims(*s)).sum();
         prop_assert_eq!(total, claims.len());

@@ -3,25 +3,25 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{AllowedImage, AllowedPath, Policy, Refusal};
+use super::super::{AllowedImage, AllowedPath, Policies, Refusal, SourcePolicy};
 use super::{at, pod};
 use crate::pod::Source;
 
-fn refusals(policy: &Policy, spec: &Value) -> Vec<(String, String)> {
+fn refusals(policy: &SourcePolicy, spec: &Value) -> Vec<(String, String)> {
     let (metadata, spec) = pod(&json!({}), spec);
-    let all = policy.refusals(Source::Http, &metadata, &spec);
-    assert_eq!(policy.check(Source::Http, &metadata, &spec), all.first().cloned().map_or(Ok(()), Err));
+    let all = policy.refusals(&metadata, &spec);
+    assert_eq!(policy.check(&metadata, &spec), all.first().cloned().map_or(Ok(()), Err));
     all.into_iter().map(|Refusal { reason, message }| (reason, message)).collect()
 }
 
-fn paths(list: &[&str]) -> Policy {
+fn paths(list: &[&str]) -> SourcePolicy {
     let list = list.iter().map(|entry| AllowedPath::parse(entry).unwrap()).collect();
-    Policy { allowed_host_paths: Some(list), ..Policy::default() }
+    SourcePolicy { allowed_host_paths: Some(list), ..SourcePolicy::default() }
 }
 
-fn images(list: &[&str]) -> Policy {
+fn images(list: &[&str]) -> SourcePolicy {
     let list = list.iter().map(|entry| AllowedImage::parse(entry).unwrap()).collect();
-    Policy { allowed_images: Some(list), ..Policy::default() }
+    SourcePolicy { allowed_images: Some(list), ..SourcePolicy::default() }
 }
 
 #[test]
@@ -187,6 +187,8 @@ fn what_may_be_an_id_is_no_name() {
         !refusals(&policy, &json!({"containers": [{"name": "app", "image": image}]})).is_empty()
     };
     assert!(refused(hex) && refused(DIGEST) && refused("0123456789ab") && refused("cafe"));
+    assert!(refused("sha256:0123456789ab") && refused("sha256:c") && refused("sha512:cafe"));
+    assert!(!refused("library/sha256:cafe") && !refused("sha256:v1"));
     assert!(!refused("cafe:1") && !refused("library/cafe") && !refused("nginx"));
 }
 
@@ -228,7 +230,7 @@ fn every_image_counts() {
 
 #[test]
 fn a_digest_is_sixty_four_digits_of_sha256() {
-    let policy = Policy { require_image_digest: true, ..Policy::default() };
+    let policy = SourcePolicy { require_image_digest: true, ..SourcePolicy::default() };
     let check = |image: &str, expected: bool| {
         let image = image.replace("DIGEST", DIGEST);
         for kind in ["containers", "initContainers", "ephemeralContainers"] {
@@ -256,28 +258,28 @@ fn a_digest_is_sixty_four_digits_of_sha256() {
 
 #[test]
 fn each_source_has_its_own_standard() {
-    let policy = Policy {
-        pod_security: [(Source::File, at("privileged")), (Source::Http, at("baseline:v1.20"))].into(),
-        allowed_host_paths: Some(Vec::new()),
-        ..Policy::default()
-    };
+    let all = SourcePolicy { allowed_host_paths: Some(Vec::new()), ..SourcePolicy::default() };
+    let level = |text| SourcePolicy { pod_security: Some(at(text)), ..all.clone() };
+    let policies = Policies::all(all.clone())
+        .with(Source::File, level("privileged"))
+        .with(Source::Http, level("baseline:v1.20"));
     let (metadata, spec) = pod(
         &json!({}),
         &json!({"containers": [{"name": "app"}], "hostPID": true,
         "volumes": [{"name": "v", "hostPath": {"path": "/"}}]}),
     );
     let reasons = |source| -> Vec<String> {
-        policy.refusals(source, &metadata, &spec).into_iter().map(|r| r.reason).collect()
+        policies.of(source).refusals(&metadata, &spec).into_iter().map(|r| r.reason).collect()
     };
     assert_eq!(reasons(Source::File), ["HostPathNotAllowed"]);
     assert_eq!(reasons(Source::Http), ["PodSecurity", "HostPathNotAllowed"]);
     assert_eq!(reasons(Source::Api), ["HostPathNotAllowed"]);
-    let refusal = policy.check(Source::Http, &metadata, &spec).unwrap_err();
+    let refusal = policies.of(Source::Http).check(&metadata, &spec).unwrap_err();
     assert_eq!(
         refusal.message,
         r#"violates PodSecurity "baseline:v1.20": host namespaces (hostPID=true), hostPath volumes (volume "v")"#
     );
-    assert_eq!(Policy::default().check(Source::Http, &metadata, &spec), Ok(()));
+    assert_eq!(SourcePolicy::default().check(&metadata, &spec), Ok(()));
 }
 
 proptest! {
@@ -289,7 +291,7 @@ proptest! {
         let _ = (AllowedImage::parse(&text), AllowedPath::parse(&text), super::super::parse_sources(&text));
         let _ = (AllowedImage::parse(&image), AllowedPath::parse(&path));
         let spec = json!({"containers": [{"name": "a", "image": image}], "volumes": [{"name": "v", "hostPath": {"path": path}}]});
-        let policy = Policy { allowed_host_paths: Some(vec![]), allowed_images: Some(vec![]), ..Policy::default() };
+        let policy = SourcePolicy { allowed_host_paths: Some(vec![]), allowed_images: Some(vec![]), ..SourcePolicy::default() };
         prop_assert_eq!(refusals(&policy, &spec).len(), 2);
         // Below an allowed path one stays below it.
         let under = json!({"containers": [], "volumes": [{"name": "v", "hostPath": {"path": format!("/srv/{path}")}}]});

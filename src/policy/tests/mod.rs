@@ -5,6 +5,7 @@ mod baseline;
 mod generated;
 mod level;
 mod restricted;
+mod source_policy;
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

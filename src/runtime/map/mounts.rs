@@ -5,6 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
 use crate::pod::DesiredPod;
+use crate::policy::Policies;
 use crate::runtime::{BindOptions, Mount};
 use crate::volumes::SubPath;
 use crate::volumes::layout::{self, Kind};
@@ -22,13 +23,19 @@ pub struct Mounts {
 ///
 /// # Errors
 /// Its `volumeMounts` make no sense, in the kubelet's words, for reason `CreateContainerConfigError`.
-pub fn of(pod: &DesiredPod, container: &Container, env: &[String], root: &Path) -> Result<Mounts, String> {
+pub fn of(
+    pod: &DesiredPod,
+    container: &Container,
+    env: &[String],
+    root: &Path,
+    policies: &Policies,
+) -> Result<Mounts, String> {
     let mut all = Mounts::default();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let unknown =
             || format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name);
         let volume = layout::volumes(pod).iter().find(|v| v.name == mount.name).ok_or_else(unknown)?;
-        let base = layout::host_path(root, pod, volume).ok_or_else(unknown)?;
+        let base = layout::host_path(root, pod, volume, policies).ok_or_else(unknown)?;
         let source = match sub_path(mount, env)? {
             None => base,
             Some(path) => {
@@ -39,17 +46,12 @@ pub fn of(pod: &DesiredPod, container: &Container, env: &[String], root: &Path) 
                 place.ok_or_else(unknown)?
             }
         };
-        let mut made = Mount::bind(source.to_string_lossy().into_owned(), target(&mount.mount_path));
+        let mut made = Mount::bind(source.to_string_lossy().into_owned(), layout::target(&mount.mount_path));
         made.read_only = mount.read_only.unwrap_or(false) || Kind::of(volume).is_read_only();
         made.bind_options = options(mount, made.read_only);
         all.mounts.push(made);
     }
     Ok(all)
-}
-
-/// A relative path counts from the container's root, as with the kubelet.
-fn target(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
 fn options(mount: &VolumeMount, read_only: bool) -> Option<BindOptions> {

@@ -37,6 +37,7 @@ pub(crate) fn config() -> MapConfig {
         logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
         node_name: "node1".into(),
         network: Default::default(),
+        policies: Default::default(),
     }
 }
 
@@ -69,7 +70,7 @@ fn container_with(
         allocatable: &Allocatable { milli_cpu: 4000, memory: 1 << 30, ephemeral_storage: 1 << 33 },
     };
     let expanded = env::expand(spec, &pod.key.namespace, objects, Some(&facts)).unwrap();
-    let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir)).unwrap();
+    let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir), &config.policies).unwrap();
     super::container(pod, at, attempt, sandbox_id, Ready { expanded, ips: &ips, mounts }, config)
 }
 

@@ -81,25 +81,21 @@ pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
     })
 }
 
-/// Who may name devices: all with `--allow-privileged`, else what `--allowed-devices` says.
+/// Who may name which devices: what the policy of the pod's source says.
 pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
     let named = match devices::named(pod) {
         Ok(named) => named,
         Err(why) => return refuse("Forbidden", format!("annotation {}: {why}", devices::DEVICE)),
     };
-    if config.allow_privileged {
-        return Ok(());
-    }
-    let allowed = &config.node.allowed_devices;
-    let wrong =
-        named.iter().find(|(_, device)| !allowed.iter().any(|a| device.path_on_host.starts_with(a.as_str())));
+    let policy = config.policy.of(pod.source);
+    let wrong = named
+        .iter()
+        .find_map(|(_, device)| Some((&device.path_on_host, policy.refuses_device(&device.path_on_host)?)));
     match wrong {
         None => Ok(()),
-        Some((_, device)) => {
-            let message = format!(
-                "pod with UID {:?} specified device {}, but is disallowed (--allowed-devices)",
-                pod.uid, device.path_on_host
-            );
+        Some((path, why)) => {
+            let message =
+                format!("pod with UID {:?} specified device {path}, but is disallowed ({why})", pod.uid);
             refuse("Forbidden", message)
         }
     }

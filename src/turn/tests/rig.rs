@@ -10,6 +10,7 @@ use crate::clock::{Mono, Now, Timestamp};
 use crate::config::{Config, Endpoint};
 use crate::plan::testing;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
 use crate::status::snapshot::Snapshot;
@@ -41,9 +42,10 @@ pub(crate) fn config() -> Config {
         manifest_url: None,
         sync_frequency: Duration::from_secs(60),
         infra_image: None,
-        host_network_sources: vec![Source::File],
-        allow_privileged: false,
-        policy: Default::default(),
+        policy: Arc::new(
+            Policies::all(SourcePolicy { host_network: false, ..SourcePolicy::default() })
+                .with(Source::File, SourcePolicy::default()),
+        ),
         pull_pace: Default::default(),
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::devices::{ASSIGNED, DEVICE, Pools};
 use crate::node::Node;
 use crate::pod::DesiredPod;
+use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::labels;
 use crate::turn::admission::admit;
 use crate::turn::{Effect, Event, RuntimeEvent};
@@ -23,10 +24,10 @@ fn small() -> Config {
         huge_pages: [("hugepages-2Mi".to_owned(), 4 << 20)].into(),
         max_pods: 3,
         devices,
-        allowed_devices: vec!["/dev/ttyS".to_owned()],
         ..Node::default()
     };
-    Config { node: Arc::new(node), ..config() }
+    let policy = SourcePolicy { allowed_devices: vec!["/dev/ttyS".to_owned()], ..SourcePolicy::default() };
+    Config { node: Arc::new(node), policy: Arc::new(Policies::all(policy)), ..config() }
 }
 
 /// One container with these requests.

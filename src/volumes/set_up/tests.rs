@@ -13,6 +13,8 @@ use crate::allocatable::Allocatable;
 use crate::clock::System;
 use crate::object::testing::snapshot;
 use crate::plan::testing;
+use crate::pod::{PodKey, Source};
+use crate::policy::{Policies, Setting, SourcePolicy};
 use crate::volumes::manager::{Hand, Settings, Volumes};
 use crate::volumes::{Order, Report};
 
@@ -28,21 +30,39 @@ fn rig(name: &str) -> Rig {
 }
 
 fn rig_in(base: &Path) -> Rig {
+    rig_of(base, "p")
+}
+
+/// The worker of this pod.
+fn rig_of(base: &Path, name: &str) -> Rig {
+    rig_with(base, name, Policies::default())
+}
+
+/// On a node with this policy.
+fn rig_with(base: &Path, name: &str, policies: Policies) -> Rig {
+    let policies = Arc::new(policies);
     let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
-    let settings = Settings { root: base.to_owned(), name: "n".into(), allocatable, docker: None };
+    let settings = Settings { root: base.to_owned(), name: "n".into(), allocatable, docker: None, policies };
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
-    let hand = Hand::new(&volumes, Arc::new(move |report| tell.send(report).unwrap()));
+    let key = PodKey { namespace: "default".into(), name: name.into() };
+    let hand = Hand::new(&volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
     Rig { base: base.to_owned(), volumes, hand, told }
 }
 
 impl Rig {
     /// Sets up the volumes (YAML) of a pod; what failed, in words.
     fn set_up(&self, uid: &str, volumes: &str, objects: &str) -> String {
+        self.set_up_of(Source::File, uid, volumes, objects)
+    }
+
+    /// The same of a pod of this source.
+    fn set_up_of(&self, source: Source, uid: &str, volumes: &str, objects: &str) -> String {
         let spec =
             format!("{{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}], volumes: {volumes}}}");
         let mut pod = testing::pod(&spec);
         pod.uid = uid.to_owned();
+        pod.source = source;
         let objects = if objects.is_empty() { Arc::default() } else { snapshot(objects) };
         self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects }));
         let Report::SetUp { failed, .. } = self.told.recv().unwrap() else { panic!("another report") };
@@ -141,13 +161,8 @@ fn what_cannot_be_had() {
 
 #[test]
 fn a_claim_of_one_pod_is_no_other_s() {
-    let claim = |mode: &str| {
-        format!(
-            "---\n{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: p}}, spec: {{accessModes: [{mode}], resources: {{requests: {{storage: 1}}}}}}}}\n"
-        )
-    };
     let rig = rig("set-up-claim");
-    let volume = "[{name: v, persistentVolumeClaim: {claimName: p}}]";
+    let volume = CLAIM;
     assert_eq!(rig.set_up("a", volume, &claim("ReadWriteOnce")), "");
     assert_eq!(rig.set_up("b", volume, &claim("ReadWriteMany")), "");
     let refused = rig.set_up("c", volume, &claim("ReadWriteOncePod"));
@@ -160,6 +175,130 @@ fn a_claim_of_one_pod_is_no_other_s() {
     rig.tear_down("c").unwrap();
     assert_eq!(fs::read(rig.base.join("local-storage/default/p/data")).unwrap(), b"kept");
     assert!(!rig.base.join("pods/c").exists());
+    rig.end();
+}
+
+fn claim(mode: &str) -> String {
+    format!(
+        "---\n{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: p}}, spec: {{accessModes: [{mode}], resources: {{requests: {{storage: 1}}}}}}}}\n"
+    )
+}
+
+const CLAIM: &str = "[{name: v, persistentVolumeClaim: {claimName: p}}]";
+
+#[test]
+fn each_source_has_claims_of_its_own() {
+    let rig = rig("set-up-claim-sources");
+    let alone = claim("ReadWriteOncePod");
+    assert_eq!(rig.set_up("a", CLAIM, &alone), "");
+    fs::write(rig.base.join("local-storage/default/p/data"), "file").unwrap();
+    assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &alone), "", "another claim, though of one name");
+    assert_eq!(fs::read_dir(rig.base.join("local-storage/.http/default/p")).unwrap().count(), 0);
+    // Nor when its pod is gone, nor when the pod itself moves from one source to the other.
+    rig.tear_down("a").unwrap();
+    assert_eq!(rig.set_up("c", CLAIM, &alone), "");
+    assert_eq!(rig.set_up_of(Source::Http, "c", CLAIM, &claim("ReadWriteOnce")), "");
+    assert_eq!(fs::read(rig.base.join("local-storage/default/p/data")).unwrap(), b"file");
+    assert_eq!(fs::read_dir(rig.base.join("local-storage/.http/default/p")).unwrap().count(), 0);
+    rig.end();
+}
+
+/// An earlier version had the claims of all sources in one place.
+#[test]
+fn a_pod_takes_what_its_claim_held_before_sources_were_told_apart() {
+    let rig = rig("set-up-claim-former");
+    let former = fs::canonicalize(&rig.base).unwrap().join("local-storage/default/p");
+    fs::create_dir_all(&former).unwrap();
+    fs::write(former.join("data"), "kept").unwrap();
+    for uid in ["a", "b"] {
+        let users = rig.base.join("pods").join(uid).join("volumes/kubernetes.io~local-volume");
+        fs::create_dir_all(&users).unwrap();
+        symlink(&former, users.join("p")).unwrap();
+    }
+    let (once, moved) = (claim("ReadWriteOnce"), rig.base.join("local-storage/.http/default/p/data"));
+    assert_eq!(rig.set_up_of(Source::Http, "c", CLAIM, &once), "");
+    assert!(!moved.exists(), "it never had it");
+    fs::remove_dir(moved.parent().unwrap()).unwrap();
+    assert_eq!(rig.set_up_of(Source::Http, "a", CLAIM, &once), "");
+    assert!(!moved.exists() && former.join("data").exists(), "another pod has it too");
+    fs::remove_dir(moved.parent().unwrap()).unwrap();
+    rig.tear_down("a").unwrap();
+    assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &once), "");
+    assert_eq!(fs::read(&moved).unwrap(), b"kept");
+    assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &once), "", "and again");
+    assert_eq!(fs::read(&moved).unwrap(), b"kept");
+    rig.end();
+}
+
+#[test]
+fn a_claim_is_not_alone_when_nobody_can_say_so() {
+    let rig = rig("set-up-claim-unknown");
+    fs::create_dir_all(rig.base.join("pods/b/volumes")).unwrap();
+    fs::write(rig.base.join("pods/b/volumes/kubernetes.io~local-volume"), "no directory").unwrap();
+    let refused = rig.set_up("a", CLAIM, &claim("ReadWriteOncePod"));
+    let says = "cannot find out whether another pod uses PersistentVolumeClaim default/p: pod b: ";
+    assert!(refused.starts_with(says), "{refused}");
+    assert_eq!(rig.set_up("a", CLAIM, &claim("ReadWriteOnce")), "");
+    fs::remove_dir_all(rig.base.join("pods/b")).unwrap();
+    assert_eq!(rig.set_up("a", CLAIM, &claim("ReadWriteOncePod")), "");
+    rig.end();
+}
+
+/// What was looked at is what containers get, whatever a pod makes of the path later.
+#[test]
+fn a_guarded_host_path_is_bound_as_it_was_found() {
+    let base = crate::cli::scratch("set-up-guarded");
+    let (shared, outside) = (base.join("shared"), base.join("outside"));
+    for dir in [&shared.join("data/mounted"), &outside] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(shared.join("data/inside"), "").unwrap();
+    let mut policy = SourcePolicy::default();
+    policy.set(Setting::AllowedHostPaths, &shared.display().to_string()).unwrap();
+    let rig = rig_with(&base, "p", Policies::all(policy));
+    let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", shared.join("data").display());
+    let submount = rustix::fs::open(shared.join("data/mounted"), DIRECTORY, Mode::empty()).unwrap();
+    mounts::tmpfs(&submount, Some(1 << 20)).unwrap();
+    assert_eq!(rig.set_up("a", &volumes, ""), "");
+    let place = base.join("pods/a/volumes/kubernetes.io~host-path/v");
+    assert!(place.join("inside").exists());
+    let table = || mounts::table().unwrap();
+    let real = fs::canonicalize(&place).unwrap();
+    assert!(mounts::at(&table(), &real.join("mounted")).is_some(), "what is mounted below it is seen");
+    assert_eq!(rig.set_up("a", &volumes, ""), "");
+    assert_eq!(table().iter().filter(|mounted| mounted.at == real).count(), 1, "bound once");
+    // The path becomes a link to what is not allowed.
+    fs::rename(shared.join("data"), shared.join("moved")).unwrap();
+    symlink("../outside", shared.join("data")).unwrap();
+    assert!(place.join("inside").exists(), "it shows what was found");
+    let refused = rig.set_up("a", &volumes, "");
+    assert!(refused.ends_with("a link leads out of the allowed path"), "{refused}");
+    assert!(place.join("inside").exists());
+    rig.tear_down("a").unwrap();
+    let left = fs::canonicalize(shared.join("moved/mounted")).unwrap();
+    assert!(mounts::at(&table(), &left).is_some(), "the host's own mounts stay");
+    assert!(shared.join("moved/inside").exists());
+    mounts::end(&left).unwrap();
+    rig.end();
+}
+
+/// Two workers, one UID: the second has nothing to do with the directory.
+#[test]
+fn the_directory_of_a_uid_is_one_pod_s() {
+    let rig = rig("set-up-uid");
+    let volumes = "[{name: d, emptyDir: {}}]";
+    assert_eq!(rig.set_up("a", volumes, ""), "");
+    let (tell, told) = unbounded();
+    let key = PodKey { namespace: "default".into(), name: "evil".into() };
+    let hand = Hand::new(&rig.volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
+    let other = Rig { base: rig.base.clone(), volumes: rig.volumes.clone(), hand, told };
+    let why = "what another pod of its UID has or left is not removed yet";
+    assert_eq!(other.set_up("a", volumes, ""), why);
+    other.tear_down("a").unwrap();
+    assert!(rig.base.join("pods/a/volumes/kubernetes.io~empty-dir/d").exists(), "it is not its to remove");
+    rig.tear_down("a").unwrap();
+    assert_eq!(other.set_up("a", volumes, ""), "");
+    other.tear_down("a").unwrap();
     rig.end();
 }
 

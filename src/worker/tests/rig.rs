@@ -168,6 +168,7 @@ fn settings() -> Arc<Settings> {
         logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
         node_name: "node".into(),
         network: Default::default(),
+        policies: Default::default(),
     };
     let boot = Boot { id: "boot-1".into(), began: s(1000) };
     let (allocatable, cgroups) = (Default::default(), cgroups());

@@ -28,9 +28,7 @@ fn begin(pod: &Arc<DesiredPod>) -> (Rig, u64) {
 
 #[test]
 fn term_then_kill_at_the_deadline() {
-    for (grace, kill) in
-        [(30, 30_000), (1, 2000), (0, 2000), (5, 5000)]
-    {
+    for (grace, kill) in [(30, 30_000), (1, 2000), (0, 2000), (5, 5000)] {
         let (mut rig, begun) = begin(&deaf(grace));
         rig.wish(stop(None));
         rig.pass(s(60));

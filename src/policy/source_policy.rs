@@ -1,0 +1,321 @@
+//! What pods of each source may do and see: every setting that has a scope per source, written once. Flags and
+//! the configuration file both read them here.
+//!
+//! Whoever writes one source's manifests may be trusted less than whoever writes another's, so nothing is
+//! shared between sources unless it is said: each sees its own local objects, and has its own claims.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::allow::AllowedPath;
+use super::image::AllowedImage;
+use super::level::{Level, LevelVersion};
+use crate::duration::boolean;
+use crate::limits;
+use crate::object::{ObjectKey, ObjectKind};
+use crate::pod::Source;
+
+/// A setting of a source, each also a flag of its own for all sources where that makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// [`SourcePolicy::pod_security`].
+    PodSecurity,
+    /// [`SourcePolicy::allow_privileged`].
+    AllowPrivileged,
+    /// [`SourcePolicy::host_network`].
+    HostNetwork,
+    /// [`SourcePolicy::allowed_devices`].
+    AllowedDevices,
+    /// [`SourcePolicy::allowed_host_paths`].
+    AllowedHostPaths,
+    /// [`SourcePolicy::allowed_images`].
+    AllowedImages,
+    /// [`SourcePolicy::require_image_digest`].
+    RequireImageDigest,
+    /// [`SourcePolicy::allowed_namespaces`].
+    AllowedNamespaces,
+    /// [`SourcePolicy::shared_objects`].
+    SharedObjects,
+}
+
+/// Name of each setting on the command line, and as a field of the configuration file.
+pub const SETTINGS: &[(Setting, &str, &str)] = &[
+    (Setting::PodSecurity, "pod-security", "podSecurity"),
+    (Setting::AllowPrivileged, "allow-privileged", "allowPrivileged"),
+    (Setting::HostNetwork, "host-network", "hostNetwork"),
+    (Setting::AllowedDevices, "allowed-devices", "allowedDevices"),
+    (Setting::AllowedHostPaths, "allowed-host-paths", "allowedHostPaths"),
+    (Setting::AllowedImages, "allowed-images", "allowedImages"),
+    (Setting::RequireImageDigest, "require-image-digest", "requireImageDigest"),
+    (Setting::AllowedNamespaces, "allowed-namespaces", "allowedNamespaces"),
+    (Setting::SharedObjects, "shared-objects", "sharedObjects"),
+];
+
+/// Local objects of another source that pods of this one see too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedObjects {
+    /// Whose objects.
+    pub source: Source,
+    /// Of this kind; `None` for `ConfigMaps` and Secrets.
+    kind: Option<ObjectKind>,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl SharedObjects {
+    /// Reads `SOURCE[/KIND[/NAMESPACE[/NAME]]]`: `file`, `file/ConfigMap/default/ca`.
+    ///
+    /// # Errors
+    /// What is wrong with it. Claims are never shared: what they hold is one source's alone.
+    pub fn parse(text: &str) -> Result<SharedObjects, String> {
+        let mut parts = text.split('/');
+        let source = Source::from_word(parts.next().unwrap_or_default())?;
+        let kind = match parts.next() {
+            None => None,
+            Some("ConfigMap") => Some(ObjectKind::ConfigMap),
+            Some("Secret") => Some(ObjectKind::Secret),
+            Some(other) => return Err(format!("{text:?}: kind {other:?} must be ConfigMap or Secret")),
+        };
+        let mut word = || match parts.next() {
+            Some("") => Err(format!("{text:?} must be SOURCE[/KIND[/NAMESPACE[/NAME]]]")),
+            other => Ok(other.map(str::to_owned)),
+        };
+        let (namespace, name) = (word()?, word()?);
+        match parts.next() {
+            None => Ok(SharedObjects { source, kind, namespace, name }),
+            Some(_) => Err(format!("{text:?} must be SOURCE[/KIND[/NAMESPACE[/NAME]]]")),
+        }
+    }
+
+    fn holds(&self, key: &ObjectKey) -> bool {
+        key.kind != ObjectKind::PersistentVolumeClaim
+            && self.kind.is_none_or(|kind| kind == key.kind)
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
+    }
+}
+
+impl fmt::Display for SharedObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.source.as_str())?;
+        let kind = self.kind.map(ObjectKind::as_str);
+        for part in [kind, self.namespace.as_deref(), self.name.as_deref()].into_iter().flatten() {
+            write!(f, "/{part}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What pods of one source may do. The default allows everything but privileged containers, devices of the
+/// host, and objects of other sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePolicy {
+    /// `--pod-security`; `None` forbids nothing.
+    pub pod_security: Option<LevelVersion>,
+    /// `--allow-privileged`.
+    pub allow_privileged: bool,
+    /// `--host-network-sources` names the source.
+    pub host_network: bool,
+    /// `--allowed-devices`: beginnings of paths below `/dev/`.
+    pub allowed_devices: Vec<String>,
+    /// `--allowed-host-paths`; `None` allows all, an empty list none.
+    pub allowed_host_paths: Option<Vec<AllowedPath>>,
+    /// `--allowed-images`; `None` allows all, an empty list none.
+    pub allowed_images: Option<Vec<AllowedImage>>,
+    /// `--require-image-digest`.
+    pub require_image_digest: bool,
+    /// Namespaces that pods may be in; `None` allows all.
+    pub allowed_namespaces: Option<Vec<String>>,
+    /// Objects of other sources that pods see where their own source has none of that name.
+    pub shared_objects: Vec<SharedObjects>,
+}
+
+impl Default for SourcePolicy {
+    fn default() -> SourcePolicy {
+        SourcePolicy {
+            pod_security: None,
+            allow_privileged: false,
+            host_network: true,
+            allowed_devices: Vec::new(),
+            allowed_host_paths: None,
+            allowed_images: None,
+            require_image_digest: false,
+            allowed_namespaces: None,
+            shared_objects: Vec::new(),
+        }
+    }
+}
+
+/// Items with commas between. `*` alone stands for all, and is `None`.
+fn items<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Vec<T>>, String> {
+    if text.trim() == "*" {
+        return Ok(None);
+    }
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(read).collect::<Result<_, _>>().map(Some)
+}
+
+/// Adds to a list that was said before.
+fn more<T>(
+    list: &mut Option<Vec<T>>,
+    text: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    match items(text, read)? {
+        None => *list = None,
+        Some(new) => list.get_or_insert_default().extend(new),
+    }
+    Ok(())
+}
+
+fn device(text: &str) -> Result<String, String> {
+    let is_device = text.starts_with("/dev/");
+    is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
+}
+
+impl SourcePolicy {
+    /// Sets one setting, as its flag is written; lists grow.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    pub fn set(&mut self, setting: Setting, text: &str) -> Result<(), String> {
+        match setting {
+            Setting::PodSecurity => self.pod_security = Some(LevelVersion::parse(text)?),
+            Setting::AllowPrivileged => self.allow_privileged = boolean(text)?,
+            Setting::HostNetwork => self.host_network = boolean(text)?,
+            Setting::AllowedDevices => {
+                let all = || vec!["/dev/".to_owned()];
+                self.allowed_devices.extend(items(text, device)?.unwrap_or_else(all));
+            }
+            Setting::AllowedHostPaths => more(&mut self.allowed_host_paths, text, AllowedPath::parse)?,
+            Setting::AllowedImages => more(&mut self.allowed_images, text, AllowedImage::parse)?,
+            Setting::RequireImageDigest => self.require_image_digest = boolean(text)?,
+            Setting::AllowedNamespaces => more(&mut self.allowed_namespaces, text, |s| Ok(s.to_owned()))?,
+            Setting::SharedObjects => {
+                let all = || Err("must name the sources that share: file, http, api".to_owned());
+                self.shared_objects.extend(items(text, SharedObjects::parse)?.map_or_else(all, Ok)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was said of all sources.
+    fn clear(&mut self, setting: Setting) {
+        match setting {
+            Setting::AllowedDevices => self.allowed_devices.clear(),
+            Setting::AllowedHostPaths => self.allowed_host_paths = None,
+            Setting::AllowedImages => self.allowed_images = None,
+            Setting::AllowedNamespaces => self.allowed_namespaces = None,
+            Setting::SharedObjects => self.shared_objects.clear(),
+            // What is said next takes their place.
+            Setting::PodSecurity
+            | Setting::AllowPrivileged
+            | Setting::HostNetwork
+            | Setting::RequireImageDigest => {}
+        }
+    }
+
+    /// Why a pod may not name this device of the host in its annotation; `None` when it may. Pod Security knows
+    /// nothing of devices, and one of a disk is more than any hostPath: where a level forbids these, only
+    /// listed devices are left.
+    #[must_use]
+    pub fn refuses_device(&self, path: &str) -> Option<String> {
+        let forbids = self.pod_security.filter(|at| at.level != Level::Privileged);
+        if self.allowed_devices.iter().any(|allowed| path.starts_with(allowed.as_str())) {
+            return None;
+        }
+        match forbids {
+            Some(at) => Some(format!("pod security level {at} leaves it those of --allowed-devices")),
+            None if self.allow_privileged => None,
+            None => Some("--allowed-devices".to_owned()),
+        }
+    }
+
+    /// Sources whose object of this name a pod may see, after its own.
+    pub fn sharing(&self, key: &ObjectKey) -> impl Iterator<Item = Source> {
+        self.shared_objects.iter().filter(|shared| shared.holds(key)).map(|shared| shared.source)
+    }
+}
+
+/// What `--source-policy` says, each source's settings in the order they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exceptions(BTreeMap<Source, Vec<(Setting, String)>>);
+
+impl Exceptions {
+    /// Reads `SOURCE=NAME=VALUE[;NAME=VALUE]...`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        let (source, settings) = text.split_once('=').ok_or("must be SOURCE=NAME=VALUE[;NAME=VALUE]...")?;
+        let source = Source::from_word(source.trim())?;
+        let list = self.0.entry(source).or_default();
+        for pair in settings.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} must be NAME=VALUE"))?;
+            let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
+            let names = || SETTINGS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
+            let (setting, ..) = known.ok_or_else(|| format!("{name:?} must be one of {}", names()))?;
+            SourcePolicy::default().set(*setting, value).map_err(|why| format!("{name}: {why}"))?;
+            if list.len() >= limits::SOURCE_POLICY_SETTINGS {
+                return Err(format!(
+                    "source {source} has more than {} settings",
+                    limits::SOURCE_POLICY_SETTINGS
+                ));
+            }
+            list.push((*setting, value.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The source's policy: what holds for all, but for what is said of this one. A list that is said of it
+    /// takes the place of the list for all.
+    ///
+    /// # Errors
+    /// None that [`Exceptions::add`] did not tell.
+    fn apply(&self, source: Source, mut policy: SourcePolicy) -> Result<SourcePolicy, String> {
+        let said = self.0.get(&source).map(Vec::as_slice).unwrap_or_default();
+        said.iter().for_each(|(setting, _)| policy.clear(*setting));
+        said.iter().try_for_each(|(setting, value)| policy.set(*setting, value))?;
+        Ok(policy)
+    }
+}
+
+/// What pods of each source may do. A source that nothing was said of has the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policies {
+    named: BTreeMap<Source, SourcePolicy>,
+    others: SourcePolicy,
+}
+
+impl Policies {
+    /// One for all sources.
+    #[must_use]
+    pub fn all(policy: SourcePolicy) -> Policies {
+        Policies { named: BTreeMap::new(), others: policy }
+    }
+
+    /// The same, with another for this source.
+    #[must_use]
+    pub fn with(mut self, source: Source, policy: SourcePolicy) -> Policies {
+        self.named.insert(source, policy);
+        self
+    }
+
+    /// The same, with what is said of single sources.
+    ///
+    /// # Errors
+    /// None that [`Exceptions::add`] did not tell.
+    pub fn except(mut self, exceptions: &Exceptions) -> Result<Policies, String> {
+        for source in exceptions.0.keys() {
+            let policy = exceptions.apply(*source, self.of(*source).clone())?;
+            self.named.insert(*source, policy);
+        }
+        Ok(self)
+    }
+
+    /// That of a source.
+    #[must_use]
+    pub fn of(&self, source: Source) -> &SourcePolicy {
+        self.named.get(&source).unwrap_or(&self.others)
+    }
+}

@@ -1,0 +1,138 @@
+//! Settings of single sources over those for all, and what is of each source alone.
+
+use serde_json::json;
+
+use super::super::{Exceptions, Policies, SETTINGS, Setting, SharedObjects, SourcePolicy};
+use super::{at, pod};
+use crate::object::{ObjectKey, ObjectKind};
+use crate::pod::Source;
+
+fn policies(all: &[(Setting, &str)], exceptions: &[&str]) -> Policies {
+    let mut policy = SourcePolicy::default();
+    all.iter().for_each(|(setting, text)| policy.set(*setting, text).unwrap());
+    let mut said = Exceptions::default();
+    exceptions.iter().for_each(|text| said.add(text).unwrap());
+    Policies::all(policy).except(&said).unwrap()
+}
+
+#[test]
+fn what_is_said_of_a_source_goes_before_what_is_said_of_all() {
+    let all =
+        [(Setting::AllowPrivileged, "true"), (Setting::AllowedImages, "a/"), (Setting::AllowedImages, "b/")];
+    let of = policies(&all, &["http=allow-privileged=false; allowed-images=c/", "http=allowedImages=d/"]);
+    let refused = |source: Source, image: &str| {
+        let (metadata, spec) = pod(&json!({}), &json!({"containers": [{"name": "a", "image": image}]}));
+        !of.of(source).refusals(&metadata, &spec).is_empty()
+    };
+    for source in [Source::File, Source::Api] {
+        assert!(of.of(source).allow_privileged);
+        assert!(!refused(source, "a/x") && !refused(source, "b/x") && refused(source, "c/x"));
+    }
+    assert!(!of.of(Source::Http).allow_privileged);
+    assert!(refused(Source::Http, "a/x") && !refused(Source::Http, "c/x") && !refused(Source::Http, "d/x"));
+    // All of a list, and none of it.
+    let of = policies(&all, &["file=allowed-images=*", "api=allowed-images="]);
+    assert_eq!(of.of(Source::File).allowed_images, None);
+    assert_eq!(of.of(Source::Api).allowed_images, Some(vec![]));
+}
+
+#[test]
+fn every_setting_is_read_under_both_its_names() {
+    for (setting, name, field) in SETTINGS {
+        let value = match setting {
+            Setting::PodSecurity => "restricted:v1.30",
+            Setting::AllowPrivileged | Setting::HostNetwork | Setting::RequireImageDigest => "true",
+            Setting::AllowedDevices => "/dev/ttyS",
+            Setting::AllowedHostPaths => "/srv:ro",
+            Setting::AllowedImages => "busybox",
+            Setting::AllowedNamespaces => "edge",
+            Setting::SharedObjects => "file/Secret",
+        };
+        let mut expected = SourcePolicy::default();
+        expected.set(*setting, value).unwrap();
+        for name in [name, field] {
+            let got = policies(&[], &[&format!("http={name}={value}")]);
+            assert_eq!(*got.of(Source::Http), expected);
+            assert_eq!(*got.of(Source::File), SourcePolicy::default());
+        }
+    }
+    for (text, part) in [
+        ("", "must be SOURCE=NAME=VALUE"),
+        ("dir=allow-privileged=true", "source \"dir\" must be one of file, http, api"),
+        ("http=allow-privileged", "\"allow-privileged\" must be NAME=VALUE"),
+        ("http=privileged=true", "\"privileged\" must be one of pod-security, allow-privileged, "),
+        ("http=pod-security=strict", "pod-security: level \"strict\" must be one of"),
+        ("http=allowed-devices=/etc/x", "does not begin with /dev/"),
+        ("http=shared-objects=*", "must name the sources"),
+        ("http=shared-objects=file/PersistentVolumeClaim", "must be ConfigMap or Secret"),
+        ("http=shared-objects=file/Secret//x", "must be SOURCE[/KIND[/NAMESPACE[/NAME]]]"),
+        ("http=shared-objects=file/Secret/a/b/c", "must be SOURCE[/KIND[/NAMESPACE[/NAME]]]"),
+    ] {
+        let why = Exceptions::default().add(text).unwrap_err();
+        assert!(why.contains(part), "{text}: {why}");
+    }
+}
+
+#[test]
+fn devices_are_refused_where_a_level_forbids_host_paths() {
+    let check = |level: Option<&str>, privileged: bool, expected: bool| {
+        let mut policy = SourcePolicy {
+            pod_security: level.map(at),
+            allow_privileged: privileged,
+            ..SourcePolicy::default()
+        };
+        assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
+        policy.set(Setting::AllowedDevices, "/dev/ttyS,/dev/gpiochip0").unwrap();
+        assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
+        assert_eq!(policy.refuses_device("/dev/ttyS1"), None);
+    };
+    check(None, false, false);
+    check(None, true, true);
+    check(Some("privileged"), true, true);
+    check(Some("baseline"), true, false);
+    check(Some("restricted"), true, false);
+    let mut all = SourcePolicy { pod_security: Some(at("restricted")), ..SourcePolicy::default() };
+    all.set(Setting::AllowedDevices, "*").unwrap();
+    assert_eq!(all.refuses_device("/dev/sda"), None);
+}
+
+#[test]
+fn a_source_is_kept_to_its_namespaces() {
+    let of = policies(&[], &["http=allowed-namespaces=edge,shop"]);
+    let reasons = |source: Source, metadata: serde_json::Value| -> Vec<String> {
+        let (_, spec) = pod(&json!({}), &json!({"containers": []}));
+        let metadata = serde_json::from_value(metadata).unwrap();
+        of.of(source)
+            .refusals(&metadata, &spec)
+            .into_iter()
+            .map(|r| format!("{}: {}", r.reason, r.message))
+            .collect()
+    };
+    assert_eq!(reasons(Source::Http, json!({"namespace": "shop"})), [""; 0]);
+    let says = "NamespaceNotAllowed: namespace \"kube-system\" is not allowed for pods of this source";
+    assert_eq!(reasons(Source::Http, json!({"namespace": "kube-system"})), [says]);
+    assert_eq!(reasons(Source::Http, json!({})).len(), 1, "default is one too");
+    assert_eq!(reasons(Source::File, json!({"namespace": "kube-system"})), [""; 0]);
+}
+
+#[test]
+fn objects_are_shared_by_source_kind_and_name() {
+    let check = |shared: &str, kind: ObjectKind, name: &str, expected: bool| {
+        let of = policies(&[], &[&format!("http=shared-objects={shared}")]);
+        let key = ObjectKey { kind, namespace: "default".into(), name: name.into() };
+        let found: Vec<Source> = of.of(Source::Http).sharing(&key).collect();
+        assert_eq!(found, if expected { vec![Source::File] } else { vec![] }, "{shared} {key}");
+        assert_eq!(of.of(Source::File).sharing(&key).count(), 0);
+        assert_eq!(SharedObjects::parse(shared).unwrap().to_string(), shared);
+    };
+    use ObjectKind::{ConfigMap, PersistentVolumeClaim, Secret};
+    check("file", Secret, "x", true);
+    check("file", ConfigMap, "x", true);
+    check("file", PersistentVolumeClaim, "x", false);
+    check("file/ConfigMap", ConfigMap, "x", true);
+    check("file/ConfigMap", Secret, "x", false);
+    check("file/Secret/default", Secret, "x", true);
+    check("file/Secret/other", Secret, "x", false);
+    check("file/Secret/default/x", Secret, "x", true);
+    check("file/Secret/default/x", Secret, "y", false);
+}

@@ -1,0 +1,111 @@
+//! Which pod uses which claim: a link in the pod's directory, which nobody follows. It says whose claim it is,
+//! by source, namespace and name.
+//!
+//! Up to version 0.1 all sources had their claims in one place, and the link was that place's path. Such a link
+//! is the only sign of whose data they are; see [`Use::adopt`].
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, readlinkat, renameat, statat, symlinkat, unlinkat};
+use rustix::io::Errno;
+
+use super::set_up::PRIVATE;
+use super::{layout, tear_down, walk};
+use crate::pod::Source;
+
+/// A pod that is to use a claim.
+pub(super) struct Use<'a> {
+    /// Without links.
+    pub root: &'a Path,
+    /// Of the pod.
+    pub uid: &'a str,
+    /// Of the pod, and of the claim.
+    pub source: Source,
+    /// Of both.
+    pub namespace: &'a str,
+    /// Of the claim.
+    pub name: &'a str,
+}
+
+impl Use<'_> {
+    fn words(&self) -> String {
+        layout::claim_use(self.source, self.namespace, self.name)
+    }
+
+    /// Where the data of all sources' claims of this name were, and the file source's still are.
+    fn former_place(&self) -> Result<PathBuf, String> {
+        let parts = layout::claim(Source::File, self.namespace, self.name);
+        layout::below(self.root, &parts).ok_or_else(|| format!("{:?} is no name", self.name))
+    }
+
+    /// Another pod that uses the claim; or, if that is asked, what lies at the former place. What an earlier
+    /// version wrote may mean this claim.
+    ///
+    /// # Errors
+    /// Nobody can say.
+    pub(super) fn other_user(&self, former: bool) -> Result<Option<String>, String> {
+        let source = if former { Source::File } else { self.source };
+        let words = layout::claim_use(source, self.namespace, self.name);
+        let path = self.former_place()?;
+        let all = [words.as_bytes(), path.as_os_str().as_encoded_bytes()];
+        tear_down::user_of(self.root, self.uid, self.name, &all).map_err(|error| {
+            format!(
+                "cannot find out whether another pod uses PersistentVolumeClaim {}/{}: {error}; the volume is \
+                 not set up, and this is tried again",
+                self.namespace, self.name
+            )
+        })
+    }
+
+    /// Takes over what this pod had at the former place, if it had it alone: its own link of an earlier version
+    /// says so. A source's claim whose pod is not here now stays where it is.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub(super) fn adopt(&self, root: &OwnedFd, users: &OwnedFd) -> Result<(), String> {
+        if self.source == Source::File {
+            return Ok(());
+        }
+        let former = self.former_place()?;
+        let had = readlinkat(users, self.name, Vec::new());
+        if !had.is_ok_and(|link| link.to_bytes() == former.as_os_str().as_encoded_bytes()) {
+            return Ok(());
+        }
+        let parts = layout::claim(self.source, self.namespace, self.name);
+        let failed = |error: io::Error| {
+            format!("cannot move {} to the claims of source {}: {error}", former.display(), self.source)
+        };
+        let there = statat(root, parts.join("/"), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if there || self.other_user(true)?.is_some() {
+            return Ok(());
+        }
+        let above = parts.split_last().map(|(_, above)| above).unwrap_or_default();
+        walk::make_below(root.as_fd(), above, PRIVATE).map_err(failed)?;
+        let from = layout::claim(Source::File, self.namespace, self.name).join("/");
+        match renameat(root, from, root, parts.join("/")) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn mark(&self, users: &OwnedFd) -> io::Result<()> {
+        let words = self.words();
+        match symlinkat(&words, users, self.name) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if readlinkat(users, self.name, Vec::new()).is_ok_and(|link| link.to_bytes() == words.as_bytes()) {
+            return Ok(());
+        }
+        // Whoever dies here has not started anything with the claim.
+        unlinkat(users, self.name, AtFlags::empty())?;
+        Ok(symlinkat(&words, users, self.name)?)
+    }
+}

@@ -1,0 +1,229 @@
+//! hostPath volumes of pods that may have only some paths of the host. A pod may write below an allowed path, and
+//! put links there for the next one: so below it every part is opened by itself, and what a link leads to must be
+//! allowed as well. What was found is bound by its descriptor to a place of the pod's own, where Docker mounts it
+//! from: exchanging it after it was looked at changes nothing.
+//!
+//! The allowed path itself is the operator's, and may lead through links.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlinkat, stat};
+use rustix::io::Errno;
+
+use super::manager::Node;
+use super::set_up::PRIVATE;
+use super::walk::{self, DIRECTORY, HANDLE};
+use super::{layout, mounts};
+use crate::limits;
+use crate::policy::{AllowedPath, PathAccess};
+
+/// Mode of directories that are made, as the kubelet's.
+const MADE_DIRECTORY: u32 = 0o755;
+/// Mode of files that are made.
+const MADE_FILE: u32 = 0o644;
+
+/// What is wanted of a hostPath volume.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// `hostPath.path`.
+    pub path: &'a str,
+    /// `hostPath.type`.
+    pub kind: &'a str,
+    /// Some container may write to it.
+    pub writes: bool,
+    /// `--allowed-host-paths`.
+    pub allowed: &'a [AllowedPath],
+}
+
+/// What to make of a part that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Directory,
+    File,
+    Nothing,
+}
+
+impl Wanted<'_> {
+    fn missing(&self) -> Missing {
+        match self.kind {
+            "" | "DirectoryOrCreate" => Missing::Directory,
+            "FileOrCreate" => Missing::File,
+            _ => Missing::Nothing,
+        }
+    }
+
+    fn refused(&self, why: &str) -> String {
+        format!("hostPath {}: {why}", self.path)
+    }
+
+    /// A handle of what the path leads to, made where the type says so.
+    ///
+    /// # Errors
+    /// It leads out of what is allowed, is of another type, or the system's.
+    pub(super) fn open(&self) -> Result<OwnedFd, String> {
+        let system = |error: io::Error| self.refused(&error.to_string());
+        let no = || self.refused("is not allowed on this node");
+        let (base, rest) = AllowedPath::split(self.allowed, self.path).ok_or_else(no)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let top = match rustix::fs::open(&base, flags, Mode::empty()) {
+            Err(Errno::NOENT) if self.missing() == Missing::Directory => {
+                std::fs::create_dir_all(&base).map_err(system)?;
+                rustix::fs::open(&base, flags, Mode::empty())
+            }
+            other => other,
+        };
+        let top = top.map_err(io::Error::from).map_err(system)?;
+        let mut way: Vec<(String, OwnedFd)> = Vec::new();
+        let mut to_go: Vec<String> = rest.iter().rev().map(|part| (*part).to_owned()).collect();
+        let mut links = 0_u32;
+        while let Some(part) = to_go.pop() {
+            if part == ".." {
+                way.pop().ok_or_else(|| self.refused("a link leads out of the allowed path"))?;
+                continue;
+            }
+            let here = way.last().map_or(&top, |(_, fd)| fd);
+            let found = match openat(here, part.as_str(), HANDLE, Mode::empty()) {
+                Err(Errno::NOENT) => self.make(here, &part, to_go.is_empty()).map_err(system)?,
+                other => other.map_err(io::Error::from).map_err(system)?,
+            };
+            if kind_of(&found).map_err(system)? == FileType::Symlink {
+                let target = readlinkat(&found, c"", Vec::new()).map_err(io::Error::from).map_err(system)?;
+                let target = target.into_string().map_err(|_| self.refused("a link is not UTF-8"))?;
+                if target.starts_with('/') {
+                    // From the root of the host, which only an allowed `/` has.
+                    if base != "/" {
+                        return Err(self.refused("a link leads out of the allowed path"));
+                    }
+                    way.clear();
+                }
+                let parts = target.split('/').rev().filter(|part| !matches!(*part, "" | "."));
+                to_go.extend(parts.map(str::to_owned));
+                links = links.saturating_add(1);
+            } else {
+                way.push((part, found));
+            }
+            if links > limits::SUB_PATH_LINKS
+                || to_go.len() > limits::SUB_PATH_PARTS
+                || way.len() > limits::SUB_PATH_PARTS
+            {
+                return Err(self.refused("too many links or parts"));
+            }
+        }
+        let names = way.iter().map(|(name, _)| name.as_str());
+        let real = names.fold(base.trim_end_matches('/').to_owned(), |path, name| format!("{path}/{name}"));
+        let real = if real.is_empty() { "/" } else { &real };
+        match AllowedPath::access(self.allowed, real) {
+            PathAccess::Full => {}
+            PathAccess::ReadOnly if !self.writes => {}
+            PathAccess::ReadOnly => return Err(self.refused("a link leads to what is allowed read-only")),
+            PathAccess::None => return Err(no()),
+        }
+        let found = way.pop().map_or(top, |(_, fd)| fd);
+        self.check(kind_of(&found).map_err(system)?)?;
+        Ok(found)
+    }
+
+    fn make(&self, at: &OwnedFd, name: &str, is_last: bool) -> io::Result<OwnedFd> {
+        match self.missing() {
+            Missing::Directory => {
+                match mkdirat(at, name, Mode::from_raw_mode(MADE_DIRECTORY)) {
+                    Ok(()) => {
+                        let made = openat(at, name, DIRECTORY, Mode::empty())?;
+                        // Whatever the umask is.
+                        fchmod(&made, Mode::from_raw_mode(MADE_DIRECTORY))?;
+                    }
+                    Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                Ok(openat(at, name, HANDLE, Mode::empty())?)
+            }
+            Missing::File if is_last => {
+                let flags =
+                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let made = openat(at, name, flags, Mode::from_raw_mode(MADE_FILE))?;
+                fchmod(&made, Mode::from_raw_mode(MADE_FILE))?;
+                Ok(openat(at, name, HANDLE, Mode::empty())?)
+            }
+            _ => Err(Errno::NOENT.into()),
+        }
+    }
+
+    fn check(&self, found: FileType) -> Result<(), String> {
+        let (good, what) = match self.kind {
+            "" => (true, ""),
+            "Directory" | "DirectoryOrCreate" => (found == FileType::Directory, "a directory"),
+            // As upstream, anything but a directory is a file here.
+            "File" | "FileOrCreate" => (found != FileType::Directory, "a file"),
+            "Socket" => (found == FileType::Socket, "a socket file"),
+            "CharDevice" => (found == FileType::CharacterDevice, "a character device"),
+            "BlockDevice" => (found == FileType::BlockDevice, "a block device"),
+            other => return Err(format!("{other} is an invalid volume type")),
+        };
+        if good { Ok(()) } else { Err(format!("hostPath type check failed: {} is not {what}", self.path)) }
+    }
+}
+
+fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(fstat(found)?.st_mode))
+}
+
+/// Shows what was found at the volume's place in the pod's directory, `parts` below the root directory.
+///
+/// # Errors
+/// What went wrong.
+pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), String> {
+    let words = |error: io::Error| error.to_string();
+    let root = node.root()?;
+    let place = layout::below(&root, parts).ok_or("a name is none")?;
+    let failed = |why: String| format!("cannot bind {}: {why}", place.display());
+    let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
+    loop {
+        let table = mounts::table().map_err(words)?;
+        if mounts::at(&table, &place).is_none() {
+            break;
+        }
+        let there = stat(&place).map_err(io::Error::from).map_err(words)?;
+        if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
+            // Whoever died before this was done.
+            mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+            return node.docker_sees(&place);
+        }
+        // Containers that run keep what they have.
+        mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+        mounts::end_all(&place).map_err(words).map_err(failed)?;
+    }
+    let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
+    let target = target(&root, parts, is_directory).map_err(words).map_err(failed)?;
+    mounts::bind_with_all(found, &target).map_err(words).map_err(failed)?;
+    mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+    node.docker_sees(&place)
+}
+
+/// An empty directory, or an empty file.
+fn target(root: &Path, parts: &[&str], is_directory: bool) -> io::Result<OwnedFd> {
+    let (name, above) = parts.split_last().ok_or(Errno::INVAL)?;
+    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let parent = walk::make_below(at.as_fd(), above, PRIVATE)?;
+    let make = || -> io::Result<OwnedFd> {
+        if is_directory {
+            return walk::make_below(parent.as_fd(), &[name], PRIVATE);
+        }
+        let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(&parent, *name, flags, Mode::from_raw_mode(0o640))?;
+        match kind_of(&made)? {
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Ok(made),
+        }
+    };
+    make().or_else(|_| {
+        // Of the other kind, from before; never with anything in it.
+        let flags = if is_directory { rustix::fs::AtFlags::empty() } else { rustix::fs::AtFlags::REMOVEDIR };
+        rustix::fs::unlinkat(&parent, *name, flags)?;
+        make()
+    })
+}
+
+#[cfg(test)]
+mod tests;
