@@ -108,6 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_grace_that_is_too_long_is_the_longest_and_not_the_default() {
+        assert_eq!([0, 30].map(grace), [Some(0), Some(30)]);
+        assert_eq!([1 << 32, i64::MAX].map(grace), [Some(u32::MAX); 2]);
+        assert_eq!(grace(-1), None);
+    }
+
+    #[test]
     fn durations_as_go_prints_them() {
         let check = |millis: u64, expected: &str| {
             assert_eq!(text(Duration::from_millis(millis)), expected);
