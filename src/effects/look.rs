@@ -16,7 +16,7 @@ use crate::drain::Drain;
 use crate::manifest::{self, Context};
 use crate::object::Objects;
 use crate::pod::{DesiredPod, Source};
-use crate::policy::{LevelVersion, evaluate};
+use crate::policy::{LevelVersion, Policies, SourcePolicy, evaluate};
 use crate::source::{FromSource, PodSet, Severity, SourceUpdate};
 use crate::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::volumes::manager::{Hand, Settings, Volumes};
@@ -107,10 +107,16 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     std::os::unix::fs::chown(&claim, None, Some(2000)).unwrap();
     fs::set_permissions(&claim, std::os::unix::fs::PermissionsExt::from_mode(0o2770)).unwrap();
     let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
-    let settings = Settings { root: base.clone(), name: NODE.into(), allocatable, docker: None };
+    let settings = Settings {
+        root: base.clone(),
+        name: NODE.into(),
+        allocatable,
+        docker: None,
+        policies: Arc::default(),
+    };
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
-    let hand = Hand::new(&volumes, Arc::new(move |report| tell.send(report).unwrap()));
+    let hand = Hand::new(&volumes, pod.key.clone(), Arc::new(move |report| tell.send(report).unwrap()));
     hand.order(Order::SetUp(SetUp { pod: Arc::clone(pod), objects: Arc::clone(objects) }));
     let Report::SetUp { failed, .. } = told.recv().unwrap() else { panic!("another report") };
     facts.extend(failed.iter().map(|failure| format!("{failure:?}")));
@@ -156,8 +162,9 @@ fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
     config.node_labels.insert("disk".into(), "flash".into());
     let mut facts = Vec::new();
     for privileged in [false, true] {
-        config.allow_privileged = privileged;
-        config.host_network_sources = if privileged { vec![Source::File] } else { Vec::new() };
+        let (allow_privileged, host_network) = (privileged, privileged);
+        let policy = SourcePolicy { allow_privileged, host_network, ..SourcePolicy::default() };
+        config.policy = Arc::new(Policies::all(policy));
         let mut turn = Turn::new(Arc::new(config.clone()));
         let now = now();
         let listed = RuntimeEvent::Listed { containers: Vec::new(), version: Some("1.41".into()) };
