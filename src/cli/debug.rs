@@ -215,7 +215,7 @@ fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
             "the daemon does not tell what pods of source {source} may do: nothing is added"
         ));
     };
-    let refusals = policy.refusals(source, &pod.metadata, &pod.spec).map_err(|why| {
+    let refusals = policy.refusals(&pod.metadata, &pod.spec).map_err(|why| {
         format!("what pods of source {source} may do is not understood (another version?): {why}")
     })?;
     if refusals.is_empty() {

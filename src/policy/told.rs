@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use super::{AllowedImage, LevelVersion, Policy, Refusal};
-use crate::pod::Source;
+use super::{AllowedImage, LevelVersion, Refusal, SourcePolicy};
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +29,13 @@ pub struct Told {
 impl Told {
     /// What holds for pods of this source.
     #[must_use]
-    pub fn of(policy: &Policy, source: Source, allow_privileged: bool) -> Told {
+    pub fn of(policy: &SourcePolicy) -> Told {
         let images = policy.allowed_images.as_ref();
         Told {
-            pod_security: policy.pod_security.get(&source).map(LevelVersion::to_string),
+            pod_security: policy.pod_security.as_ref().map(LevelVersion::to_string),
             allowed_images: images.map(|all| all.iter().map(AllowedImage::to_string).collect()),
             require_image_digest: policy.require_image_digest,
-            allow_privileged,
+            allow_privileged: policy.allow_privileged,
         }
     }
 
@@ -44,21 +43,17 @@ impl Told {
     ///
     /// # Errors
     /// A word that this program does not know: the daemon is of another version.
-    pub fn refusals(
-        &self,
-        source: Source,
-        metadata: &ObjectMeta,
-        spec: &PodSpec,
-    ) -> Result<Vec<Refusal>, String> {
-        let mut policy = Policy { require_image_digest: self.require_image_digest, ..Policy::default() };
+    pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Result<Vec<Refusal>, String> {
+        let mut policy =
+            SourcePolicy { require_image_digest: self.require_image_digest, ..SourcePolicy::default() };
         if let Some(level) = &self.pod_security {
-            policy.pod_security.insert(source, LevelVersion::parse(level)?);
+            policy.pod_security = Some(LevelVersion::parse(level)?);
         }
         if let Some(images) = &self.allowed_images {
             policy.allowed_images =
                 Some(images.iter().map(|text| AllowedImage::parse(text)).collect::<Result<_, _>>()?);
         }
-        let mut refusals = policy.refusals(source, metadata, spec);
+        let mut refusals = policy.refusals(metadata, spec);
         let mut added = spec.ephemeral_containers.iter().flatten();
         let privileged = |c: &&k8s_openapi::api::core::v1::EphemeralContainer| {
             c.security_context.as_ref().and_then(|s| s.privileged) == Some(true)
@@ -81,13 +76,13 @@ mod tests {
         let images = ["busybox", "ghcr.io/team/", "quay.io", "alpine:3", "a/b@sha256:"];
         let digest = "0".repeat(64);
         let images = images.map(|text| text.replace("sha256:", &format!("sha256:{digest}")));
-        let policy = Policy {
-            pod_security: [(Source::File, LevelVersion::parse("restricted:v1.30").unwrap())].into(),
+        let policy = SourcePolicy {
+            pod_security: Some(LevelVersion::parse("restricted:v1.30").unwrap()),
             allowed_images: Some(images.iter().map(|text| AllowedImage::parse(text).unwrap()).collect()),
             require_image_digest: true,
-            ..Policy::default()
+            ..SourcePolicy::default()
         };
-        let told = Told::of(&policy, Source::File, false);
+        let told = Told::of(&policy);
         let told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
         let again =
             told.allowed_images.as_ref().unwrap().iter().map(|text| AllowedImage::parse(text).unwrap());
@@ -100,13 +95,13 @@ mod tests {
         }))
         .unwrap();
         let metadata = ObjectMeta::default();
-        let mut expected = policy.refusals(Source::File, &metadata, &spec);
+        let mut expected = policy.refusals(&metadata, &spec);
         assert_eq!(expected.len(), 3, "{expected:?}");
         let message = "ephemeral container \"d\" is privileged (--allow-privileged)".to_owned();
         expected.push(Refusal { reason: "Forbidden".into(), message });
-        assert_eq!(told.refusals(Source::File, &metadata, &spec), Ok(expected));
-        let of_http = Told::of(&policy, Source::Http, true);
+        assert_eq!(told.refusals(&metadata, &spec), Ok(expected));
+        let of_http = Told::of(&SourcePolicy { pod_security: None, allow_privileged: true, ..policy });
         assert_eq!(of_http.pod_security, None);
-        assert_eq!(of_http.refusals(Source::Http, &metadata, &spec).unwrap().len(), 2, "images alone");
+        assert_eq!(of_http.refusals(&metadata, &spec).unwrap().len(), 2, "images alone");
     }
 }

@@ -251,7 +251,7 @@ impl Turn {
                     }
                     self.out.push(Effect::Retire(key.clone()));
                     // Whoever waited for what goes by its UID.
-                    self.readmit(now);
+                    self.readmit(std::slice::from_ref(key), now);
                 }
             }
         }

@@ -106,7 +106,7 @@ impl Turn {
     /// What pods of each source may do.
     fn policies(&self) -> BTreeMap<String, policy::Told> {
         let config = &self.config;
-        let told = |source| policy::Told::of(&config.policy, source, config.allow_privileged);
+        let told = |source| policy::Told::of(config.policy.of(source));
         order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
     }
 

@@ -213,7 +213,6 @@ proptest! {
         for (source, samples) in &steps {
             let before = Arc::clone(merge.objects());
             let set = made(*source, samples);
-            let keys: Vec<ObjectKey> = set.objects.iter().map(|o| o.key.clone()).collect();
             merge.full(*source, &set, at());
             last.insert(*source, set);
             let now = merge.objects();
