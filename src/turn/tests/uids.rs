@@ -80,19 +80,19 @@ fn what_runs_when_the_daemon_begins_has_its_uid() {
 #[test]
 fn another_source_does_not_take_over_what_goes_by_a_uid() {
     let mut rig = two(&[]);
+    rig.want(&[]);
     http(&mut rig, &[pod_of("a/u", "{containers: [{name: evil}]}")]);
     let mine = pod("b/u");
-    assert_eq!(acts(rig.want(&[pod("a/u")])), [""; 0], "the name is held");
-    assert_eq!(acts(http(&mut rig, &[])), ["stop a: it was rejected"]);
+    assert_eq!(acts(rig.want(&[pod("a/u")])), ["stop a: it was rejected"], "a file wins the name");
     assert_eq!(rig.shown(), "a Failed DuplicateUID");
     assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
     // A manifest that moves word for word is the same pod.
     let mut rig = two(&[]);
+    rig.want(&[]);
     let mut moving = (*mine).clone();
     moving.written = Some("hash".into());
     http(&mut rig, &[Arc::new(moving.clone())]);
-    rig.want(&[Arc::new(moving)]);
-    assert_eq!(acts(http(&mut rig, &[])), ["run b/u"]);
+    assert_eq!(acts(rig.want(&[Arc::new(moving)])), ["run b/u"]);
 }
 
 /// A pod that moves to a source with fewer rights has to be admitted there.
