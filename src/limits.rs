@@ -14,6 +14,8 @@ pub const HTTP_HEADERS: usize = 64;
 pub const HTTP_BODY: usize = 32 * 1024 * 1024;
 /// Bytes that are kept of one entry of a container list while it is read: labels that are read back.
 pub const LIST_ENTRY: usize = 16 * 1024 * 1024;
+/// Longest name of a field or label that is looked at in a container list: longer than any that is read.
+pub const LIST_NAME: usize = 128;
 /// Most entries of a container list.
 pub const LIST_CONTAINERS: usize = 100_000;
 /// A container list may take this long as long as it comes; [`SHORT_CALL`] holds from each byte to the next.

@@ -189,6 +189,16 @@ impl ListReader {
         }
     }
 
+    /// An image names its labels as it likes: a name longer than any that is read is known before its end.
+    fn drop_long_name(&mut self) {
+        let (depth, length) = (self.depth, self.entry.len());
+        let Some(members) = self.members_mut().filter(|m| !m.named) else { return };
+        if members.name.is_some_and(|at| length.saturating_sub(at) > limits::LIST_NAME) {
+            members.named = true;
+            self.dropping = Some(depth);
+        }
+    }
+
     /// The comma before a member is written once there is one.
     fn member_begins(&mut self) -> Result<(), Malformed> {
         let at = self.entry.len();
@@ -230,6 +240,10 @@ impl ListReader {
     }
 
     fn keep(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.dropping.is_some() {
+            return Ok(());
+        }
+        self.drop_long_name();
         if self.dropping.is_some() {
             return Ok(());
         }
@@ -331,10 +345,19 @@ mod tests {
         feed(&mut reader, br"\u003c", 100_000);
         feed(&mut reader, br#"","#, 1);
         feed(&mut reader, br#""label-of-an-image":"x","#, 100_000);
+        feed(&mut reader, b"\"", 1);
+        feed(&mut reader, &[b'n'; 4096], 2 * limits::LIST_ENTRY / 4096);
+        feed(&mut reader, br#"":"x","#, 1);
         feed(&mut reader, br#""io.kubernetes.pod.name":"web"}}]"#, 1);
         let found = reader.end().unwrap();
         assert_eq!(found[0].labels, [(labels::POD_NAME.to_owned(), "web".to_owned())].into());
         assert!(most < 64 * 1024, "{most}");
+    }
+
+    /// Else what is read would be taken for too long.
+    #[test]
+    fn every_name_that_is_read_is_short_enough() {
+        assert!(FIELDS.iter().chain(labels::OURS).all(|name| name.len() <= limits::LIST_NAME));
     }
 
     #[test]
