@@ -120,17 +120,6 @@ pub fn live_long() -> std::io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", OOM_OWN.to_string())
 }
 
-/// The machine's architecture in the word of label `kubernetes.io/arch` (Go's `GOARCH`). It is the one
-/// this binary was built for, as with the kubelet.
-#[must_use]
-pub fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,9 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn name_and_architecture() {
+    fn the_name_is_the_kernels() {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!(hostname(), name.trim_end());
-        assert!(["amd64", "arm64", "arm", "riscv64"].contains(&architecture()));
     }
 }

@@ -29,11 +29,12 @@ use crate::regular;
 use crate::source::hints::is_manifest_name;
 use crate::source::signature;
 use crate::source::{PodSet, Problem, Severity};
+use crate::sys;
 use places::Places;
 
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = sys::hostname();
     if let Err(why) = super::run::verifier(&options.verify_keys) {
         say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
         return Exit::Usage;

@@ -16,7 +16,7 @@ use super::parse::Options;
 use super::{events, fail, human, pods, print, say, table};
 use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
-use crate::merge::CONFIG_SOURCE;
+use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
 use crate::recorder::object::{self, Events};
 use crate::source::{Problem, Severity};

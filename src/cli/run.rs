@@ -31,7 +31,7 @@ const LOCK: &str = "lock";
 /// Runs the daemon until it ends.
 pub fn run(options: &Options) -> Exit {
     logging::init(options.verbosity);
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = sys::hostname();
     let config = match configure(options, &host) {
         Ok(config) => config,
         Err(error) => {

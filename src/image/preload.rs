@@ -46,7 +46,8 @@ enum Command {
 #[derive(Clone, Debug)]
 pub struct Preload {
     commands: Sender<Command>,
-    pinned: Arc<Mutex<BTreeSet<String>>>,
+    /// The full names of all images that archives in the directory have brought.
+    brought: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Preload {
@@ -62,14 +63,14 @@ impl Preload {
         out: Sink,
     ) -> io::Result<Preload> {
         let (commands, asked) = bounded(limits::EVENT_QUEUE);
-        let pinned = Arc::default();
+        let brought = Arc::default();
         let body = Body {
             dir,
             memory_path: root_dir.join(MEMORY),
             frequency,
             docker,
             out,
-            pinned: Arc::clone(&pinned),
+            brought: Arc::clone(&brought),
             clock: System::start(),
             memory: Memory::new(),
             checked: BTreeSet::new(),
@@ -83,7 +84,7 @@ impl Preload {
             body.run(&asked);
         };
         thread::Builder::new().name("pk-preload".to_owned()).stack_size(limits::PRELOAD_STACK).spawn(run)?;
-        Ok(Preload { commands, pinned })
+        Ok(Preload { commands, brought })
     }
 
     /// Asks for a look now, also at archives that were bad. Never blocks.
@@ -99,20 +100,9 @@ impl Preload {
     /// A pod wants this image and Docker may not have it. Never blocks.
     pub fn missing(&self, image: &str) {
         let image = normal(image);
-        if self.names().contains(&image) {
+        if self.brought.lock().unwrap_or_else(PoisonError::into_inner).contains(&image) {
             self.tell(Command::Missing(image));
         }
-    }
-
-    /// The full names of all images that archives in the directory have brought: they are not to be
-    /// collected as garbage.
-    #[must_use]
-    pub fn pinned(&self) -> BTreeSet<String> {
-        self.names().clone()
-    }
-
-    fn names(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, command: Command) {
@@ -129,7 +119,7 @@ struct Body {
     frequency: Duration,
     docker: Docker,
     out: Sink,
-    pinned: Arc<Mutex<BTreeSet<String>>>,
+    brought: Arc<Mutex<BTreeSet<String>>>,
     clock: System,
     memory: Memory,
     /// Archives whose images were seen in Docker since this process began.
@@ -164,7 +154,7 @@ impl Body {
                 self.dir.display()
             ),
         }
-        self.pin();
+        self.tell_brought();
         loop {
             let Ok(again) = self.look() else { return };
             let command = match asked.recv_timeout(again) {
@@ -332,7 +322,7 @@ impl Body {
     }
 
     fn remember(&mut self) {
-        self.pin();
+        self.tell_brought();
         if let Err(error) = remembered::write(&self.memory_path, &self.memory) {
             log::warn!(
                 "{}: {error}; after a restart the image archives are loaded again",
@@ -341,9 +331,9 @@ impl Body {
         }
     }
 
-    fn pin(&self) {
+    fn tell_brought(&self) {
         let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
-        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = order::set(all);
+        *self.brought.lock().unwrap_or_else(PoisonError::into_inner) = order::set(all);
     }
 }
 

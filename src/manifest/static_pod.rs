@@ -10,13 +10,13 @@ use crate::devices;
 use crate::pod::Source;
 use crate::qos;
 
-/// Annotation: which source the pod came from.
+/// Annotation: which source the pod came from: `file`, `http`, `api`.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// Annotation: the static pod's UID.
 pub const CONFIG_HASH: &str = "kubernetes.io/config.hash";
-/// Annotation: when the pod was first seen; set by the merge.
+/// Annotation: when the pod was first seen, wall time, set by the merge: for people, nothing is judged by it.
 pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
-/// Annotation of mirror pods only.
+/// Annotation of mirror pods only: the static pod's hash.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// [`crate::pod::DesiredPod::written`] and [`crate::pod::DesiredPod::shape`].

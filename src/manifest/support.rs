@@ -53,7 +53,7 @@ const NO_CLAIMS: &str = "there is no dynamic resource allocation; see --device";
 const NO_CLUSTER: &str = "there is no cluster";
 
 /// Every field of metadata, pod and container, once.
-#[must_use]
+#[cfg(test)]
 pub fn table() -> &'static [Row] {
     TABLE
 }

@@ -5,16 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::manifest::static_pod::CONFIG_HASH;
+use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use crate::merge::Op;
 use crate::pod::{DesiredPod, Source};
 
-/// Source of the pod: `file`, `http`, `api`.
-pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-/// When the pod was first seen, wall time: for people, nothing is judged by it.
-pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
-/// On mirror pods: the static pod's hash.
-pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 /// Written by the agent, so not part of what the user means. `config.hash` is: it counts.
 const LOCAL: [&str; 3] = [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR];
 

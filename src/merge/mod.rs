@@ -24,7 +24,6 @@ use crate::object::{LocalObject, Scopes};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
-pub use compare::CONFIG_SOURCE;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 
@@ -44,8 +43,6 @@ pub enum Op {
     /// From the last good store, before the source itself has answered: handled like Add, marks nothing
     /// ready.
     Restore,
-    /// The complete state; only in the snapshot modes.
-    Set,
 }
 
 /// What was found running under one identity when the daemon began.
@@ -73,17 +70,6 @@ pub struct Change {
     pub source: Source,
     /// The pods, in order of origin. For `Remove`: as they were last wanted.
     pub pods: Vec<Arc<DesiredPod>>,
-}
-
-/// How changes are told (spec/01 section 8, notification modes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notification {
-    /// One `Set` of the merged state whenever anything changed.
-    Snapshot,
-    /// A `Set` when pods came or went, and then typed updates.
-    SnapshotAndUpdates,
-    /// Typed changes only: what the daemon uses.
-    Incremental,
 }
 
 /// One declared source, as its last set left it.
@@ -118,7 +104,6 @@ struct Turn {
 /// The state of the merge. See [`Merge::full`].
 #[derive(Debug)]
 pub struct Merge {
-    mode: Notification,
     /// The declared ones only.
     sources: BTreeMap<Source, Known>,
     holders: Holders,
@@ -132,9 +117,9 @@ impl Merge {
     /// A merge of these declared sources; no other source is ever ready or not ready, and what it sends
     /// is not taken.
     #[must_use]
-    pub fn new(mode: Notification, declared: &[Source]) -> Merge {
+    pub fn new(declared: &[Source]) -> Merge {
         let sources = order::map(declared.iter().map(|s| (*s, Known::default())));
-        Merge { mode, sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
+        Merge { sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
     /// This set lacks a pod that the source wants until now.
@@ -155,7 +140,7 @@ impl Merge {
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let turn = self.resolve(seen);
-        self.tell(turn, source, Op::Add, first)
+        Self::tell(turn, source, Op::Add, first)
     }
 
     /// Takes what the last good store held for a source: `Restore`, and the source stays not ready.
@@ -165,7 +150,7 @@ impl Merge {
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let turn = self.resolve(seen);
-        self.tell(turn, source, Op::Restore, false)
+        Self::tell(turn, source, Op::Restore, false)
     }
 
     /// Tells what runs now for each identity (from Docker's labels, at start): of two that claim one name,
@@ -179,7 +164,7 @@ impl Merge {
         for source in sources {
             let mine = |p: &Arc<DesiredPod>| self.get(&p.key).is_some_and(|now| now.source == source);
             let part = turn.take(mine);
-            changes.extend(self.tell(part, source, Op::Add, false));
+            changes.extend(Self::tell(part, source, Op::Add, false));
         }
         changes
     }
@@ -306,42 +291,21 @@ impl Merge {
         turn
     }
 
-    /// Words the turn as the mode wants it. `added` is what an addition is called, `first` that the
-    /// source became ready just now.
-    fn tell(&self, turn: Turn, source: Source, added: Op, first: bool) -> Vec<Change> {
-        let came_or_went = first || !turn.added.is_empty() || !turn.removed.is_empty();
-        let other = [&turn.updated, &turn.deleted, &turn.reconciled].iter().any(|pods| !pods.is_empty());
-        let set = || Change { op: Op::Set, source, pods: self.pods().cloned().collect() };
+    /// Words the turn. `added` is what an addition is called, `first` that the source became ready just now.
+    fn tell(turn: Turn, source: Source, added: Op, first: bool) -> Vec<Change> {
+        let silent = first && turn.added.is_empty() && turn.updated.is_empty() && turn.deleted.is_empty();
         let mut changes = Vec::new();
         let mut typed = |op, pods: Vec<Arc<DesiredPod>>, even_empty| {
             if even_empty || !pods.is_empty() {
                 changes.push(Change { op, source, pods: in_order(pods) });
             }
         };
-        match self.mode {
-            Notification::Incremental => {
-                let silent =
-                    first && turn.added.is_empty() && turn.updated.is_empty() && turn.deleted.is_empty();
-                typed(Op::Remove, turn.removed, false);
-                typed(added, turn.added, false);
-                typed(Op::Update, turn.updated, false);
-                typed(Op::Delete, turn.deleted, false);
-                typed(Op::Add, Vec::new(), silent);
-                typed(Op::Reconcile, turn.reconciled, false);
-            }
-            Notification::SnapshotAndUpdates => {
-                typed(Op::Update, turn.updated, false);
-                typed(Op::Delete, turn.deleted, false);
-                if came_or_went {
-                    changes.insert(0, set());
-                }
-            }
-            Notification::Snapshot => {
-                if came_or_went || other {
-                    changes.push(set());
-                }
-            }
-        }
+        typed(Op::Remove, turn.removed, false);
+        typed(added, turn.added, false);
+        typed(Op::Update, turn.updated, false);
+        typed(Op::Delete, turn.deleted, false);
+        typed(Op::Add, Vec::new(), silent);
+        typed(Op::Reconcile, turn.reconciled, false);
         changes
     }
 }

@@ -31,8 +31,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((source, prop::collection::vec(a_sample(), 0..6)), 1..10)
 }
 
-fn merge(mode: Notification) -> Merge {
-    Merge::new(mode, &[Source::File, Source::Http])
+fn merge() -> Merge {
+    Merge::new(&[Source::File, Source::Http])
 }
 
 fn state(merge: &Merge) -> BTreeMap<PodKey, Arc<DesiredPod>> {
@@ -44,7 +44,6 @@ fn apply(map: &mut BTreeMap<PodKey, Arc<DesiredPod>>, changes: &[Change]) {
     for change in changes {
         match change.op {
             Op::Remove => change.pods.iter().for_each(|p| drop(map.remove(&p.key))),
-            Op::Set => *map = change.pods.iter().map(|p| (p.key.clone(), Arc::clone(p))).collect(),
             _ => map.extend(change.pods.iter().map(|p| (p.key.clone(), Arc::clone(p)))),
         }
     }
@@ -55,7 +54,7 @@ proptest! {
 
     #[test]
     fn replaying_any_sequence_ends_with_exactly_the_last_sets(steps in steps()) {
-        let mut merge = merge(Notification::Incremental);
+        let mut merge = merge();
         let mut last: BTreeMap<Source, PodSet> = BTreeMap::new();
         for (source, samples) in &steps {
             let set = set(*source, samples);
@@ -82,19 +81,17 @@ proptest! {
 
     #[test]
     fn the_changes_alone_reproduce_the_state_at_each_step(steps in steps()) {
-        for mode in [Notification::Incremental, Notification::Snapshot] {
-            let mut merge = merge(mode);
-            let mut map = BTreeMap::new();
-            for (source, samples) in &steps {
-                apply(&mut map, &merge.full(*source, &set(*source, samples), at(1)));
-                prop_assert_eq!(&map, &state(&merge));
-            }
+        let mut merge = merge();
+        let mut map = BTreeMap::new();
+        for (source, samples) in &steps {
+            apply(&mut map, &merge.full(*source, &set(*source, samples), at(1)));
+            prop_assert_eq!(&map, &state(&merge));
         }
     }
 
     #[test]
     fn one_kind_of_change_for_one_pod_and_remove_before_add(steps in steps()) {
-        let mut merge = merge(Notification::Incremental);
+        let mut merge = merge();
         for (source, samples) in &steps {
             let changes = merge.full(*source, &set(*source, samples), at(1));
             let mut kinds: BTreeMap<(&PodKey, &str), Op> = BTreeMap::new();
@@ -123,7 +120,7 @@ proptest! {
 
     #[test]
     fn a_set_that_still_holds_the_holder_never_moves_the_name(steps in steps()) {
-        let mut merge = merge(Notification::Incremental);
+        let mut merge = merge();
         for (source, samples) in &steps {
             let before = state(&merge);
             merge.full(*source, &set(*source, samples), at(1));
@@ -146,7 +143,7 @@ proptest! {
 
     #[test]
     fn the_order_inside_a_set_does_not_matter(steps in steps()) {
-        let (mut one, mut two) = (merge(Notification::Incremental), merge(Notification::Incremental));
+        let (mut one, mut two) = (merge(), merge());
         for (source, samples) in &steps {
             // Two documents cannot stand at one place: keep the first of each.
             let mut samples = samples.clone();
@@ -157,34 +154,6 @@ proptest! {
             let backward = two.full(*source, &set(*source, &samples), at(1));
             prop_assert_eq!(forward, backward);
             prop_assert_eq!(one.problems(), two.problems());
-        }
-    }
-
-    #[test]
-    fn snapshot_modes_tell_the_same_as_incremental(steps in steps()) {
-        use Notification::{Incremental, Snapshot, SnapshotAndUpdates};
-        let (mut a, mut b, mut c) = (merge(Incremental), merge(Snapshot), merge(SnapshotAndUpdates));
-        for (source, samples) in &steps {
-            let set = set(*source, samples);
-            let typed = a.full(*source, &set, at(1));
-            let snapshot = b.full(*source, &set, at(1));
-            let both = c.full(*source, &set, at(1));
-            prop_assert_eq!(state(&a), state(&b));
-            prop_assert_eq!(state(&a), state(&c));
-            prop_assert_eq!(snapshot.len(), usize::from(!typed.is_empty()));
-            let came_or_went = typed.iter().any(|t| matches!(t.op, Op::Add | Op::Remove));
-            let typed_pods = |all: &[Change], op| -> Vec<Change> {
-                all.iter().filter(|t| t.op == op).cloned().collect()
-            };
-            // A first set is a Set even when it only reconciles.
-            let sets = typed_pods(&both, Op::Set);
-            prop_assert!(sets.len() == 1 || !came_or_went);
-            for op in [Op::Update, Op::Delete] {
-                prop_assert_eq!(typed_pods(&both, op), typed_pods(&typed, op));
-            }
-            for told in sets.iter().chain(&snapshot) {
-                prop_assert_eq!(&told.pods, &a.pods().cloned().collect::<Vec<_>>());
-            }
         }
     }
 }

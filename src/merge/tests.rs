@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::compare::{CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use super::*;
+use crate::manifest::static_pod::{CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use crate::pod::Origin;
 
 /// A pod to be written in a manifest.
@@ -113,7 +113,7 @@ pub fn set(source: Source, samples: &[Sample]) -> PodSet {
 }
 
 fn merge() -> Merge {
-    Merge::new(Notification::Incremental, &[Source::File, Source::Http])
+    Merge::new(&[Source::File, Source::Http])
 }
 
 fn file(merge: &mut Merge, samples: &[Sample]) -> String {
@@ -219,13 +219,13 @@ fn an_empty_add_marks_a_source_seen_once() {
 
 #[test]
 fn k59275_a_source_that_is_not_declared_does_not_exist() {
-    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    let mut merge = Merge::new(&[Source::File]);
     assert_eq!(http(&mut merge, &[sample("web", "u1", "url")]), "");
     assert!(!merge.ready(Source::Http));
     assert_eq!(file(&mut merge, &[sample("web", "u2", "/m/a.yaml")]), "Add[web:u2]");
     assert!(merge.all_ready());
     assert_eq!(file(&mut merge, &[]), "Remove[web:u2]");
-    assert!(Merge::new(Notification::Incremental, &[]).all_ready());
+    assert!(Merge::new(&[]).all_ready());
 }
 
 #[test]
@@ -547,29 +547,6 @@ fn past_the_bound_what_holds_its_name_stays() {
 }
 
 #[test]
-fn snapshot_modes() {
-    let a = || sample("web", "u1", "/m/a.yaml");
-    let told = |mode, then: &[Sample]| {
-        let mut merge = Merge::new(mode, &[Source::File, Source::Http]);
-        merge.full(Source::Http, &set(Source::Http, &[sample("db", "h1", "url")]), at(1));
-        file(&mut merge, &[a()]);
-        file(&mut merge, then)
-    };
-    use Notification::{Snapshot, SnapshotAndUpdates};
-    let b = || sample("kv", "u2", "/m/b.yaml");
-    assert_eq!(told(Snapshot, &[a()]), "");
-    assert_eq!(told(Snapshot, &[]), "Set[db:h1]");
-    assert_eq!(told(Snapshot, &[a().host("x")]), "Set[db:h1 web:u1]");
-    assert_eq!(told(Snapshot, &[a().phase("Running")]), "Set[db:h1 web:u1]");
-    assert_eq!(told(SnapshotAndUpdates, &[a()]), "");
-    assert_eq!(told(SnapshotAndUpdates, &[a().host("x"), b()]), "Set[db:h1 kv:u2 web:u1] Update[web:u1]");
-    assert_eq!(told(SnapshotAndUpdates, &[a().deleted(1, 1)]), "Delete[web:u1]");
-    let mut merge = Merge::new(SnapshotAndUpdates, &[Source::File]);
-    assert_eq!(file(&mut merge, &[]), "Set[]");
-    assert_eq!(file(&mut merge, &[]), "");
-}
-
-#[test]
 fn a_pod_that_is_resized_keeps_its_uid() {
     let sized = |uid: &str, path: &str, shape: &'static str, image: &str| {
         let mut made = sample("web", uid, path);
@@ -577,7 +554,7 @@ fn a_pod_that_is_resized_keeps_its_uid() {
         made.host = Some(image.to_owned());
         made
     };
-    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    let mut merge = Merge::new(&[Source::File]);
     let uid = |merge: &Merge| merge.pods().map(|p| p.uid.clone()).collect::<Vec<_>>();
     merge.full(Source::File, &set(Source::File, &[sized("u1", "/m/a.yaml", "s", "i:1")]), at(0));
     let changes =
@@ -598,7 +575,7 @@ fn a_pod_that_is_resized_keeps_its_uid() {
         merge.full(Source::File, &set(Source::File, &[sized("u4", "/m/b.yaml", "t", "i:1")]), at(5));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
     // What runs when the daemon begins is recognised by its labels.
-    let mut merge = Merge::new(Notification::Incremental, &[Source::File]);
+    let mut merge = Merge::new(&[Source::File]);
     let places = [(Source::File, "/m/a.yaml".to_owned())].into();
     let found =
         Running { uid: "u1".into(), written: Some("w".into()), shape: Some("s".into()), places, seen: None };

@@ -76,12 +76,6 @@ impl Net {
         self.connected
     }
 
-    /// Where to.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Finds out whether the connection stands.
     ///
     /// # Errors

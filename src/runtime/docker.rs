@@ -10,7 +10,7 @@ use super::event_stream::EventStream;
 use super::fake::Fake;
 use super::pull::Patience;
 use super::request::{AttachOptions, LogOptions, Request};
-use super::stream::{Body, Duplex, ExitWait, OutputStream};
+use super::stream::{Body, Duplex, OutputStream};
 use super::types::{Call, DockerError, Reply};
 use crate::clock::System;
 use crate::config::Endpoint;
@@ -192,19 +192,6 @@ impl Docker {
             }
             Docker::Fake(fake) => {
                 Ok(Duplex::new(Body::over(fake.exec_start(id, tty)?, "exec")?, Vec::new(), tty))
-            }
-        }
-    }
-
-    /// Begins to wait for a container's end.
-    ///
-    /// # Errors
-    /// As a short call; a container that does not exist is reported by [`ExitWait::next`].
-    pub fn wait(&self, id: &str) -> Result<ExitWait, DockerError> {
-        match self {
-            Docker::Engine(client) => ExitWait::open(client, id),
-            Docker::Fake(_) => {
-                Err(DockerError::BadAnswer("the in-memory engine cannot be waited for".into()))
             }
         }
     }

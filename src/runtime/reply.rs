@@ -134,23 +134,6 @@ fn network(value: &Value) -> NetworkDetail {
     }
 }
 
-/// The exit code in the answer to a wait.
-///
-/// # Errors
-/// As [`reply`]; an error that Docker met while waiting is [`DockerError::BadAnswer`].
-pub fn exit_code(what: &str, status: u16, body: &[u8]) -> Result<i64, DockerError> {
-    let Reply::Json(value) = reply(Form::Json, what, status, body)? else {
-        return Err(DockerError::BadAnswer(format!("{what}: the answer has no StatusCode")));
-    };
-    match value.pointer("/Error/Message").and_then(Value::as_str) {
-        Some(why) if !why.is_empty() => Err(DockerError::BadAnswer(format!("{what}: {why}"))),
-        _ => value
-            .get("StatusCode")
-            .and_then(Value::as_i64)
-            .ok_or_else(|| DockerError::BadAnswer(format!("{what}: the answer has no StatusCode"))),
-    }
-}
-
 /// Reads an array one element at a time, so that a list of thousands is never held twice. `null` is an
 /// empty list; an element that `read` cannot use is left out, and does not spoil the others.
 fn each<T>(body: &[u8], read: fn(Value) -> Option<T>) -> Result<Vec<T>, serde_json::Error> {

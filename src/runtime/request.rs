@@ -210,12 +210,6 @@ impl Request {
         Request::new("POST", format!("/exec/{}/start", encode(id))).json(&body).upgrade()
     }
 
-    /// Waits for a container's end.
-    #[must_use]
-    pub fn wait(id: &str) -> Request {
-        Request::new("POST", format!("/containers/{}/wait", encode(id)))
-    }
-
     /// Method and path, for messages.
     #[must_use]
     pub fn what(&self) -> String {

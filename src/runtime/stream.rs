@@ -1,4 +1,4 @@
-//! Long answers, read piece by piece: a container's output, its exit, and the connections that attach
+//! Long answers, read piece by piece: a container's output, and the connections that attach
 //! and exec take over. Events are in `event_stream`, images in `pull`.
 //!
 //! Silence is normal here, so each read is given a [`Wait`]; who reads decides how long is too long, and
@@ -10,11 +10,10 @@ use std::time::Instant;
 
 use super::client::Client;
 use super::connection::{Connection, Polled, Wait, poll, poll_write};
-use super::exchange::{Exchange, Goal};
+use super::exchange::Exchange;
 use super::frames::{Frames, StreamKind};
 use super::http1::Parser;
 use super::refusal::refusal;
-use super::reply::exit_code;
 use super::request::Request;
 use super::types::DockerError;
 use crate::limits;
@@ -325,42 +324,6 @@ impl Duplex {
     pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> Duplex {
         let input = InputStream { connection: Arc::clone(&body.connection) };
         Duplex { output: OutputStream::new(body, begun, tty), input }
-    }
-}
-
-/// Waiting for a container's end.
-#[derive(Debug)]
-pub struct ExitWait {
-    exchange: Exchange,
-}
-
-impl ExitWait {
-    /// Sends the request. Docker answers the head at once and Podman only at the end, so nothing is
-    /// waited for here.
-    pub(super) fn open(client: &Client, id: &str) -> Result<ExitWait, DockerError> {
-        // A deadline holds for the version question, none for the wait.
-        client.version()?;
-        Ok(ExitWait { exchange: Exchange::begin(client, Some(Request::wait(id)))? })
-    }
-
-    /// The exit code; `None` when the time was up, or the wake-up came, first.
-    ///
-    /// # Errors
-    /// As a short call, but for the time.
-    pub fn next(&mut self, wait: &Wait<'_>) -> Result<Option<i64>, DockerError> {
-        let until = wait.until();
-        loop {
-            if let Some(answer) = self.exchange.advance(Goal::End)? {
-                return exit_code(self.exchange.what(), answer.head.status, &answer.body).map(Some);
-            }
-            if until.is_some_and(|at| at <= Instant::now()) {
-                return Ok(None);
-            }
-            let fds = std::iter::once((self.exchange.as_fd(), self.exchange.wants_write()));
-            if poll(fds, wait.wake, until) == Polled::Woken {
-                return Ok(None);
-            }
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
-/// What lasts longer (events, logs, attach, exec, pull, load, wait) are methods of `docker::Docker`, not calls.
+/// What lasts longer (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// `GET /version`.

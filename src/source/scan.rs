@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,12 +150,6 @@ impl Scanner {
                 .strip_prefix(self.text.as_str())
                 .and_then(|p| p.strip_prefix('/'))
                 .is_some_and(is_manifest_name)
-    }
-
-    /// The configured path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Looks at everything.

@@ -29,7 +29,7 @@ use crate::clock::{Mono, Now, Timestamp};
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::limits;
-use crate::merge::{Merge, Notification};
+use crate::merge::Merge;
 use crate::object::Objects;
 use crate::order;
 use crate::plan::Owned;
@@ -285,7 +285,7 @@ impl Turn {
             crate::config::Endpoint::Fake => "fake://".to_owned(),
         };
         Turn {
-            merge: Merge::new(Notification::Incremental, &declared),
+            merge: Merge::new(&declared),
             sources: order::map(declared.into_iter().map(|s| (s, SourceState::default()))),
             entries: BTreeMap::new(),
             found: BTreeMap::new(),

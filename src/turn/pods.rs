@@ -48,18 +48,13 @@ impl Turn {
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
         let touched: Vec<PodKey> = touched.collect();
-        for Change { op, source, pods } in changes {
+        for Change { op, pods, .. } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
                 Op::Add | Op::Restore => self.additions(pods, now),
                 // Delete is an update whose pod has a deletionTimestamp.
                 Op::Update | Op::Delete => self.updates(pods, now),
                 Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod, now)),
-                Op::Set => {
-                    let line =
-                        format!("source {source}: a snapshot came where changes were expected; ignored");
-                    self.log(log::Level::Error, line);
-                }
             }
         }
         self.readmit(&touched, now);

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::Turn;
 use super::orphans::Verdict;
-use crate::merge;
+use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
@@ -73,7 +73,7 @@ impl Turn {
             name: Some(key.name.clone()),
             namespace: Some(key.namespace.clone()),
             uid: Some(newest.uid.clone()),
-            annotations: newest.source.map(|s| [(merge::CONFIG_SOURCE.to_owned(), s.to_string())].into()),
+            annotations: newest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
             ..ObjectMeta::default()
         };
         let pod = DesiredPod {

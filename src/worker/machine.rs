@@ -182,8 +182,8 @@ impl Machine {
         }
     }
 
-    /// The state, for tests and logs.
-    #[must_use]
+    /// The state.
+    #[cfg(test)]
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::{io, thread};
 
 use crossbeam_channel::Sender;
@@ -125,7 +124,6 @@ pub struct Tools {
 #[derive(Debug)]
 pub struct Worker {
     mailbox: Arc<Mailbox>,
-    thread: JoinHandle<()>,
 }
 
 impl Worker {
@@ -158,23 +156,17 @@ impl Worker {
             unsent: BTreeMap::new(),
             refused: Vec::new(),
         };
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name(thread_name(key))
             .stack_size(limits::WORKER_STACK)
             .spawn(move || body.run())?;
-        Ok(Worker { mailbox, thread })
+        Ok(Worker { mailbox })
     }
 
     /// Its mailbox.
     #[must_use]
     pub fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
-    }
-
-    /// The thread has ended.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.thread.is_finished()
     }
 }
 

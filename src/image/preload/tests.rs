@@ -105,8 +105,8 @@ fn archives_are_loaded_when_they_come_and_when_they_change() {
     rig.write("a.tar", &image_tar("web:longer-name"));
     assert_eq!(rig.comes(), ["docker.io/library/web:longer-name"]);
     assert_eq!(rig.memory(), ["a.tar", "b.tar"]);
-    let pinned: Vec<String> = rig.handle().pinned().into_iter().collect();
-    assert_eq!(pinned, ["docker.io/library/web:longer-name", "r.io/b:1"]);
+    let brought: Vec<String> = rig.handle().brought.lock().unwrap().iter().cloned().collect();
+    assert_eq!(brought, ["docker.io/library/web:longer-name", "r.io/b:1"]);
     fs::remove_file(rig.base.join("images/a.tar")).unwrap();
     until("it is forgotten", || rig.memory() == ["b.tar"]);
     assert!(rig.has("web:1") && !rig.has("hidden:1"), "nothing is removed from Docker");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::merge::{Merge, Notification};
+use crate::merge::Merge;
 use crate::object::{Content, ObjectKind};
 use crate::source::PodSet;
 
@@ -41,7 +41,7 @@ fn at() -> Timestamp {
 }
 
 fn merge() -> Merge {
-    Merge::new(Notification::Incremental, &[Source::File, Source::Http])
+    Merge::new(&[Source::File, Source::Http])
 }
 
 fn value(object: &LocalObject) -> &str {

@@ -262,18 +262,6 @@ fn the_small_ones() {
     assert!(matches!(reply(Form::Done, "x", 404, b"gone"), Err(DockerError::Refused(_))));
 }
 
-#[test]
-fn exit_codes() {
-    assert_eq!(exit_code("x", 200, br#"{"Error":null,"StatusCode":7}"#), Ok(7));
-    assert_eq!(exit_code("x", 200, br#"{"Error":{"Message":""},"StatusCode":0}"#), Ok(0));
-    assert!(matches!(
-        exit_code("x", 200, br#"{"Error":{"Message":"removed"},"StatusCode":-1}"#),
-        Err(DockerError::BadAnswer(_))
-    ));
-    assert!(matches!(exit_code("x", 200, b"{}"), Err(DockerError::BadAnswer(_))));
-    assert!(matches!(exit_code("x", 404, b"{}"), Err(DockerError::Refused(_))));
-}
-
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), status in 100u16..600) {

@@ -77,7 +77,6 @@ fn every_request() -> Vec<Request> {
         Request::attach(&id(), AttachOptions { stdin: false, logs: false }),
         Request::attach(&id(), AttachOptions { stdin: true, logs: true }),
         Request::exec_start(&id(), true),
-        Request::wait(&id()),
     ]);
     all
 }

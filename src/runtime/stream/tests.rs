@@ -186,36 +186,6 @@ fn hold_without_reading(stream: &UnixStream) {
     rustix::event::poll(&mut fd, None).unwrap();
 }
 
-#[test]
-fn waiting_for_an_exit() {
-    // Docker sends the head at once, Podman with the body.
-    for head_first in [true, false] {
-        let (go, wait_for_go) = std::sync::mpsc::channel::<()>();
-        let (docker, server) = engine(move |mut s| {
-            const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-            read_request(&s);
-            if head_first {
-                s.write_all(HEAD).unwrap();
-            }
-            wait_for_go.recv().unwrap();
-            if !head_first {
-                s.write_all(HEAD).unwrap();
-            }
-            s.write_all(chunk("{\"Error\":null,\"StatusCode\":7}").as_bytes()).unwrap();
-            s.write_all(b"0\r\n\r\n").unwrap();
-        });
-        let mut exit = docker.wait("ab").unwrap();
-        assert_eq!(exit.next(&Wait::at_most(SHORT)), Ok(None));
-        go.send(()).unwrap();
-        assert_eq!(exit.next(&patient()), Ok(Some(7)));
-        assert_eq!(server.requests(), ["GET /_ping", "POST /v1.41/containers/ab/wait"]);
-    }
-    let (docker, _server) =
-        answering(b"HTTP/1.1 404 N\r\nContent-Length: 34\r\n\r\n{\"message\":\"No such container: x\"}\n");
-    let error = docker.wait("ab").unwrap().next(&patient()).unwrap_err();
-    assert_eq!(error.refusal(), Some(&RefusalKind::NoSuchContainer));
-}
-
 fn pull(answer: &'static [u8]) -> (Result<(), DockerError>, Vec<String>) {
     let (docker, _server) = answering(answer);
     let mut seen = Vec::new();
@@ -297,11 +267,9 @@ fn a_log_that_is_followed_waits_for_its_first_line() {
 }
 
 #[test]
-fn a_load_and_a_wait_outlast_a_slow_head() {
+fn a_load_outlasts_a_slow_head() {
     let (docker, _server) = slow_head(LOADED);
     assert_eq!(docker.load(&mut &b"tar"[..], &Wait::at_most(SHORT)).unwrap(), ["a:1"]);
-    let (docker, _server) = slow_head(b"HTTP/1.1 200 OK\r\n\r\n{\"StatusCode\":7}");
-    assert_eq!(docker.wait("ab").unwrap().next(&patient()), Ok(Some(7)));
 }
 
 const LOADED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n{\"stream\":\"Loaded image: a:1\"}\r\n";
