@@ -28,7 +28,7 @@ pub struct Row {
     status: String,
     restarts: i32,
     last_restart: Option<Timestamp>,
-    created: Option<Timestamp>,
+    started: Option<Timestamp>,
     ip: String,
     node: String,
 }
@@ -42,8 +42,6 @@ impl Row {
         let counted = count(pod, status);
         let or_none =
             |text: Option<&String>| text.filter(|t| !t.is_empty()).cloned().unwrap_or("<none>".into());
-        // A pod from a file was never created on a server: its age is that of its start.
-        let created = pod.metadata.creation_timestamp.as_ref().or(status.start_time.as_ref());
         Row {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             name: pod.metadata.name.clone().unwrap_or_default(),
@@ -51,7 +49,7 @@ impl Row {
             status: if is_stale(pod) { format!("{},STALE", counted.reason) } else { counted.reason },
             restarts: counted.restarts,
             last_restart: counted.last_restart.map(|t| t.0),
-            created: created.map(|t| t.0),
+            started: status.start_time.as_ref().map(|t| t.0),
             ip: or_none(status.pod_ip.as_ref()),
             node: or_none(pod.spec.as_ref().and_then(|s| s.node_name.as_ref())),
         }
@@ -77,7 +75,7 @@ impl Row {
             Some(then) if self.restarts != 0 => format!("{} ({} ago)", self.restarts, since(then)),
             _ => self.restarts.to_string(),
         };
-        let age = self.created.map_or("<unknown>".to_owned(), since);
+        let age = self.started.map_or("<unknown>".to_owned(), since);
         let mut cells = Vec::with_capacity(10);
         if namespaces {
             cells.push(self.namespace.clone());

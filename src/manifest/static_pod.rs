@@ -58,6 +58,8 @@ pub(crate) fn apply(
     if spec.node_name.as_deref().unwrap_or_default().is_empty() {
         spec.node_name = Some(context.node_name.to_owned());
     }
+    // Of another cluster, or made up.
+    meta.creation_timestamp = None;
     let annotations = meta.annotations.get_or_insert_default();
     for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED] {
         if annotations.remove(key).is_some() {

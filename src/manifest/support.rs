@@ -65,7 +65,7 @@ const TABLE: &[Row] = &[
     ignored("status", &[], "a manifest has no status"),
     yes("metadata"),
     yes("metadata.annotations"),
-    yes("metadata.creationTimestamp"),
+    ignored("metadata.creationTimestamp", &[], NO_CLUSTER),
     refused("metadata.deletionGracePeriodSeconds", &[], "remove the manifest to delete the pod"),
     refused("metadata.deletionTimestamp", &[], "remove the manifest to delete the pod"),
     ignored("metadata.finalizers", &[], NO_CLUSTER),
@@ -312,7 +312,7 @@ pub(crate) fn check_metadata(report: &mut Report<'_>) {
 }
 
 /// Metadata that counts of pods, and not of local objects.
-const OF_PODS_ALONE: &[&str] = &["creationTimestamp", "generation"];
+const OF_PODS_ALONE: &[&str] = &["generation"];
 
 fn walk(node: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     // Item paths (`spec.containers[*]`) have no row of their own.

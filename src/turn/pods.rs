@@ -60,10 +60,9 @@ impl Turn {
         self.readmit(&touched, now);
     }
 
-    /// What runs already is admitted first, so that it keeps its ports; then the oldest; then by name.
+    /// What runs already is admitted first, so that it keeps its ports; then by name: no clock has a say.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        let age = |pod: &DesiredPod| pod.metadata.creation_timestamp.as_ref().map(|t| t.0);
-        order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), age(pod), pod.key.clone()));
+        order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), pod.key.clone()));
         for pod in pods {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.remove(&pod);
