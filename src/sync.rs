@@ -38,6 +38,7 @@ use crate::status::writer::{Restore, Writer};
 use crate::sys;
 use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
+use crate::volumes::claim_move;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
@@ -117,6 +118,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let stream =
         Events::start(docker.clone(), root_dir, config.sync_frequency, events_in.clone(), on_connect)
             .map_err(cannot("the event thread could not be started"))?;
+    claim_move::tell_apart(&config.root_dir, &config.sources()).map_err(RunError)?;
     if !config.sources().is_empty()
         && let Err(why) = LastGood::prepare(&config.root_dir, config.last_good_key_file.as_deref())
     {

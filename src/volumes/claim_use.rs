@@ -69,21 +69,31 @@ impl Use<'_> {
             return Ok(());
         }
         let former = self.former_place()?;
-        let had = readlinkat(users, self.name, Vec::new());
-        if !had.is_ok_and(|link| link.to_bytes() == former.as_os_str().as_encoded_bytes()) {
-            return Ok(());
-        }
         let parts = layout::claim(self.source, self.namespace, self.name);
         let failed = |error: io::Error| {
             format!("cannot move {} to the claims of source {}: {error}", former.display(), self.source)
         };
-        let there = statat(root, parts.join("/"), AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        if there || self.other_user(true)?.is_some() {
+        let is_there = |path: &str| statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let from = layout::claim(Source::File, self.namespace, self.name).join("/");
+        if is_there(&parts.join("/")) || !is_there(&from) {
+            return Ok(());
+        }
+        let had = readlinkat(users, self.name, Vec::new());
+        let had = had.is_ok_and(|link| link.to_bytes() == former.as_os_str().as_encoded_bytes());
+        if !had || self.other_user(true)?.is_some() {
+            log::warn!(
+                "PersistentVolumeClaim {}/{} of source {} begins empty: what is in {} is the file source's, or of \
+                 an earlier version and perhaps another pod's; if it is this claim's, stop the pod and move it to {}",
+                self.namespace,
+                self.name,
+                self.source,
+                former.display(),
+                self.root.join(parts.join("/")).display()
+            );
             return Ok(());
         }
         let above = parts.split_last().map(|(_, above)| above).unwrap_or_default();
         walk::make_below(root.as_fd(), above, PRIVATE).map_err(failed)?;
-        let from = layout::claim(Source::File, self.namespace, self.name).join("/");
         match renameat(root, from, root, parts.join("/")) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(failed(error.into())),

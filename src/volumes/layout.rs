@@ -156,16 +156,22 @@ pub fn guarded<'p>(uid: &'p str, volume: &'p str) -> [&'p str; 5] {
     ["pods", uid, VOLUMES, HOST_PATH, volume]
 }
 
+/// Where a source has its claims below [`LOCAL_STORAGE`], by namespace; `None`: right there.
+#[must_use]
+pub fn claims_of(source: Source) -> Option<&'static str> {
+    // No namespace begins with a dot.
+    match source {
+        Source::File => None,
+        Source::Http => Some(".http"),
+        Source::Api => Some(".api"),
+    }
+}
+
 /// Parts of the path below the root directory at which a claim's data lie. Each source has claims of its own, so
 /// that no pod gets hold of what another source's pods have written by naming a claim as they do.
 #[must_use]
 pub fn claim<'p>(source: Source, namespace: &'p str, name: &'p str) -> Vec<&'p str> {
-    // No namespace begins with a dot.
-    match source {
-        Source::File => vec![LOCAL_STORAGE, namespace, name],
-        Source::Http => vec![LOCAL_STORAGE, ".http", namespace, name],
-        Source::Api => vec![LOCAL_STORAGE, ".api", namespace, name],
-    }
+    [LOCAL_STORAGE].into_iter().chain(claims_of(source)).chain([namespace, name]).collect()
 }
 
 /// What is written into the directory of a pod that uses a claim.

@@ -7,6 +7,7 @@
 //! a disk.
 
 mod atomic;
+pub mod claim_move;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
