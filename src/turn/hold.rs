@@ -53,6 +53,7 @@ impl Turn {
             let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
             return self.hold(pod, Why::Cycle, CYCLE, &way, now);
         }
+        self.make_way(&pod, now);
         if let Err(rejection) = self.admit(&pod) {
             // What runs when the daemon begins is not stopped for want of room: it has its room.
             if self.postpone(&pod, &rejection, now) {

@@ -2,9 +2,15 @@
 //! write any UID, and those that podkeeper makes can be foretold; so a pod whose UID another one has, or had and
 //! is not gone yet, is refused until then. Two pods are one only if the same source says so, or both manifests
 //! say the same word for word.
+//!
+//! As with names, a source that precedes has the UID in the end, whoever came first: otherwise whoever writes the
+//! URL's manifests could keep a pod of the node's own files from ever starting.
+
+use std::sync::Arc;
 
 use super::admission::Rejection;
 use super::{Entry, Turn};
+use crate::clock::Now;
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, Source, same_uid};
 
@@ -37,7 +43,33 @@ impl Entry {
     }
 }
 
+/// Why this pod is refused.
+fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
+    let message = format!(
+        "metadata.uid {} is that of {whose}, which is not gone: no other pod may have its directories and \
+         cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
+        pod.uid
+    );
+    Rejection { reason: DUPLICATE.to_owned(), message }
+}
+
 impl Turn {
+    /// Refuses the pods of sources that come after this one's and have its UID; it waits until they are gone.
+    pub(super) fn make_way(&mut self, pod: &DesiredPod, now: &Now) {
+        let wanted = |entry: &Entry| {
+            let held = entry.held.as_ref().map(|held| &held.pod);
+            entry.desired.as_ref().or(held).cloned()
+        };
+        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        let others = others.filter_map(|(_, entry)| wanted(entry));
+        let after: Vec<Arc<DesiredPod>> =
+            others.filter(|other| pod.source < other.source && same_uid(&other.uid, &pod.uid)).collect();
+        for other in after {
+            let rejection = duplicate(&other, &format!("pod {} of source {}", pod.key, pod.source));
+            self.reject(other, &rejection, now);
+        }
+    }
+
     /// The pod's UID is nobody else's.
     ///
     /// # Errors
@@ -52,17 +84,17 @@ impl Turn {
             let other = found.find(|(_, all)| is(all)).map(|(key, _)| key);
             other.filter(|_| !self.runs(&pod.key, &pod.uid))
         });
-        let whose = match holder {
+        // Refused or not: what precedes comes first when it is tried again.
+        let refused = self.entries.values().filter_map(|entry| entry.rejected.as_ref());
+        let mut before = refused.map(|rejected| &rejected.pod).filter(|other| {
+            other.key != pod.key && other.source < pod.source && same_uid(&other.uid, &pod.uid)
+        });
+        let whose = match holder.or_else(|| before.next().map(|other| &other.key)) {
             Some(key) => format!("pod {key}"),
             None if self.is_another_sources(pod) => format!("the pod {} of another source", pod.key),
             None => return Ok(()),
         };
-        let message = format!(
-            "metadata.uid {} is that of {whose}, which is not gone: no other pod may have its directories and \
-             cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
-            pod.uid
-        );
-        Err(Rejection { reason: DUPLICATE.to_owned(), message })
+        Err(duplicate(pod, &whose))
     }
 
     /// The same identity runs with the same UID for another source, whose manifest says something else.

@@ -95,6 +95,23 @@ fn another_source_does_not_take_over_what_goes_by_a_uid() {
     assert_eq!(acts(rig.want(&[Arc::new(moving)])), ["run b/u"]);
 }
 
+/// Whoever writes the URL's manifests can foretell UIDs.
+#[test]
+fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil, empty", "run evil/u"]);
+    assert_eq!(acts(rig.want(&[pod("mine/U")])), ["stop evil: it was rejected"]);
+    assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Failed DuplicateUID");
+    assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/U"]);
+    assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Pending");
+    // Also when it is what runs as the daemon begins.
+    let mut rig = two(&["evil/u/app running"]);
+    assert_eq!(acts(rig.want(&[pod("mine/u")])), [""; 0]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil", "stop evil: it was rejected"]);
+    assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/u"]);
+}
+
 /// A pod that moves to a source with fewer rights has to be admitted there.
 #[test]
 fn a_pod_that_moves_has_the_rights_of_its_new_source() {
