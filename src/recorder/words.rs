@@ -250,6 +250,9 @@ mod tests {
     fn each_event_in_the_kubelets_words() {
         let check = |words: Words, weight: Weight, reason: &str, message: &str| {
             assert_eq!((words.weight, &*words.reason, &*words.message), (weight, reason, message));
+            let page = include_str!("../../man/podkeeper.8");
+            let is_told = page.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == reason);
+            assert!(is_told, "{reason} is not in the man page");
         };
         let (normal, warning) = (Weight::Normal, Weight::Warning);
         let ms = Duration::from_millis;
