@@ -291,14 +291,20 @@ fn only_signed_manifests_reach_docker() {
 
 #[test]
 fn a_key_file_that_is_none_is_a_usage_error() {
-    let node = Node::prepare(Options::flags(&["--manifest-verify-key", "/dev/null"]));
-    let output = node.run_command().output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        error.contains("\"--manifest-verify-key\" flag: /dev/null: holds no minisign public key"),
-        "{error}"
-    );
+    let node = Node::prepare(Options::default());
+    let empty = node.base.join("empty.pub");
+    std::fs::write(&empty, "").unwrap();
+    let none = format!("{}: holds no minisign public key", empty.display());
+    for (path, says) in [
+        (empty.as_path(), none.as_str()),
+        (std::path::Path::new("/dev/null"), "/dev/null: cannot be read: it is not a regular file"),
+    ] {
+        let output = node.run_command().arg("--manifest-verify-key").arg(path).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let all = format!("\"--manifest-verify-key\" flag: {says}");
+        assert!(error.contains(&all), "{error}");
+    }
 }
 
 #[test]
