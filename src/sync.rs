@@ -98,7 +98,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         (docker.clone(), cgroups.clone(), settings.recursive_mounts.clone());
     let writer = Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, restore)
         .map_err(cannot("the status thread could not be started"))?;
-    let eye = writer.eye(&config.run_dir);
+    let eye = writer.eye(&config.run_dir, crate::status::file::LOCK);
     let on_connect = move || {
         eye.look();
         recursive.store(asked.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);

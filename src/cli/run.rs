@@ -21,12 +21,10 @@ use crate::node::Node;
 use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
+use crate::status::file::LOCK;
 use crate::status::writer::Restore;
 use crate::worker::pulls::Pace;
 use crate::{durable, limits, logging, regular, sync, sys};
-
-/// Name of the lock file in the root directory and in the run directory.
-const LOCK: &str = "lock";
 
 /// Runs the daemon until it ends.
 pub fn run(options: &Options) -> Exit {

@@ -43,13 +43,13 @@ pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
 /// Notices that what was written has been taken away.
 pub struct Eye {
     shared: Arc<Shared>,
-    path: PathBuf,
+    paths: [PathBuf; 2],
 }
 
 impl Eye {
     /// Looks, and has it written again where it is missing. Wakes nobody otherwise.
     pub fn look(&self) {
-        if self.path.exists() {
+        if self.paths.iter().all(|path| path.exists()) {
             return;
         }
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).lost = true;
@@ -74,10 +74,10 @@ impl Writer {
         Ok(Writer { shared })
     }
 
-    /// An eye on what is written into this directory.
+    /// An eye on what is written into this directory, and on the file `beside` it that [`Restore`] makes.
     #[must_use]
-    pub fn eye(&self, run_dir: &Path) -> Eye {
-        Eye { shared: Arc::clone(&self.shared), path: run_dir.join(file::NAME) }
+    pub fn eye(&self, run_dir: &Path, beside: &str) -> Eye {
+        Eye { shared: Arc::clone(&self.shared), paths: [file::NAME, beside].map(|name| run_dir.join(name)) }
     }
 
     /// Replaces what waits to be written; never blocks on the writing.
@@ -155,13 +155,14 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
 
 fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
     // The directory may be taken away under us at any time.
-    let write = |name: &str, bytes: &[u8]| match file::write_atomically(run_dir, name, bytes) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            restore()?;
+    let write = |name: &str, bytes: &[u8]| {
+        let gone = !run_dir.exists();
+        // Also where only what is in it was taken away.
+        restore()?;
+        if gone {
             log::warn!("the run directory {} was gone and is made anew", run_dir.display());
-            file::write_atomically(run_dir, name, bytes)
         }
-        done => done,
+        file::write_atomically(run_dir, name, bytes)
     };
     let mut written: Vec<u8> = Vec::new();
     let mut kept: Vec<Arc<Kept>> = Vec::new();
@@ -217,10 +218,13 @@ mod tests {
         let root = crate::cli::scratch("writer");
         let dir = root.join("run");
         let made = dir.clone();
-        let restore: Restore = Box::new(move || std::fs::create_dir_all(&made));
+        let restore: Restore = Box::new(move || {
+            std::fs::create_dir_all(&made)?;
+            std::fs::write(made.join("lock"), "")
+        });
         restore().unwrap();
         let writer = Writer::start(&dir, "node", &[], restore).unwrap();
-        let eye = writer.eye(&dir);
+        let eye = writer.eye(&dir, "lock");
         writer.publish(file::tests::snapshot());
         let path = dir.join(file::NAME);
         until("it is written", || path.exists());
@@ -230,10 +234,16 @@ mod tests {
         eye.look();
         until("it is written again", || path.exists());
         assert_eq!(std::fs::read(&path).unwrap(), first);
-        // Only the file.
+        // Only what is in it, with what is made beside the file.
         std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(dir.join("lock")).unwrap();
         eye.look();
         until("it is written again", || path.exists());
+        assert!(dir.join("lock").exists());
+        // Only what is made beside it.
+        std::fs::remove_file(dir.join("lock")).unwrap();
+        eye.look();
+        until("it is made again", || dir.join("lock").exists());
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
