@@ -39,6 +39,7 @@ pub mod recorder;
 pub mod regular;
 pub mod requests;
 pub mod runtime;
+pub mod signals;
 pub mod source;
 pub mod status;
 pub mod sync;

@@ -2,19 +2,17 @@
 //! It never blocks on anyone: mailboxes and slots take what it has to say.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use std::{fmt, io};
 
-use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased, unbounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased};
 
 use crate::cgroup::{self, Cgroups, Parents};
 use crate::clock::{Clock, System};
 use crate::config::{Config, Endpoint};
-use crate::drain::{self, Drain};
+use crate::drain;
 use crate::events::Events;
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
@@ -30,6 +28,7 @@ use crate::runtime::map::MapConfig;
 use crate::runtime::network::PodNetwork;
 use crate::runtime::sandbox_image;
 use crate::runtime::{Call, Reply};
+use crate::signals::{self, Signal};
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::http::HttpSource;
@@ -67,7 +66,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 /// # Errors
 /// A thread could not be started at the very beginning.
 pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
-    let signals = signals(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
+    let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
     if let Err(error) = sys::live_long() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
@@ -252,48 +251,6 @@ fn volume_settings(config: &Config) -> manager::Settings {
         },
         policies: Arc::clone(&config.policy),
     }
-}
-
-/// What a signal asks for.
-enum Signal {
-    /// With the marker of a drained node as it is now.
-    Rescan(Option<Drain>),
-    /// Does the main thread still work?
-    Ask,
-    End(i32),
-}
-
-fn signals(root_dir: &Path) -> io::Result<Receiver<Signal>> {
-    let root_dir = root_dir.to_owned();
-    let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
-    let (out, signals) = unbounded();
-    std::thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
-        move || {
-            for signal in caught.forever() {
-                let what = match signal {
-                    SIGHUP => Signal::Rescan(drain::read(&root_dir)),
-                    SIGURG => Signal::Ask,
-                    _ => Signal::End(signal),
-                };
-                let ends = matches!(what, Signal::End(_));
-                if out.send(what).is_err() {
-                    return;
-                }
-                if ends {
-                    end_at_the_latest();
-                }
-            }
-        },
-    )?;
-    Ok(signals)
-}
-
-/// Ends the process when the main thread has not done so in time: a file system that is dead must not keep a
-/// daemon alive that was told to end. The pods go on running, whatever was not done.
-fn end_at_the_latest() {
-    std::thread::sleep(limits::END_PATIENCE);
-    log::warn!("podkeeper ends without waiting any longer for what hangs");
-    std::process::exit(0);
 }
 
 struct Main {
