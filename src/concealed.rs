@@ -92,7 +92,7 @@ mod tests {
         let validators = Validators::default;
         let content = || state::Content { bytes: bytes(), signature: None, validators: validators() };
         shown.push(("fetched", format!("{:?}", Fetched::Body { bytes: bytes(), validators: validators() })));
-        let decoded = || acceptor.accept("/m/s.yaml", text.as_bytes(), None);
+        let decoded = || acceptor.accept("/m/s.yaml", text.as_bytes(), None, &Default::default());
         assert!(decoded().is_good());
         shown.push(("decoded", format!("{:?}", decoded())));
         let digest = content().digest();

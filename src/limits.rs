@@ -152,6 +152,8 @@ pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
 pub const LAST_GOOD_RETRY_MIN: Duration = Duration::from_secs(5);
 /// Longest wait.
 pub const LAST_GOOD_RETRY_MAX: Duration = Duration::from_secs(600);
+/// Most pods, local objects and URLs of one source whose highest signed version is remembered.
+pub const SEEN_NAMES: usize = 8192;
 /// Damaged files of one source that are kept.
 pub const LAST_GOOD_DAMAGED: usize = 4;
 /// How long `forget` waits for the daemon to have forgotten.

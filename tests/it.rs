@@ -146,6 +146,9 @@ mod registry;
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;
 #[cfg(test)]
+#[path = "it/signer.rs"]
+mod signer;
+#[cfg(test)]
 #[path = "it/sim/mod.rs"]
 mod sim;
 #[cfg(test)]

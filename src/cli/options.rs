@@ -17,6 +17,7 @@ use crate::manifest::quantity;
 use crate::node;
 use crate::pod::Source;
 use crate::policy::{self, Exceptions, LevelVersion, Policies, Setting, SourcePolicy};
+use crate::source::edition::Edition;
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
 use crate::sysctl;
@@ -43,6 +44,7 @@ pub enum Output {
 pub struct Options {
     pub manifest_path: Option<PathBuf>,
     pub verify_keys: Vec<PathBuf>,
+    pub manifest_min_version: Edition,
     pub strict: bool,
     pub last_good_key_file: Option<PathBuf>,
     pub source: Option<Source>,
@@ -127,6 +129,7 @@ impl Options {
         let mut options = Options {
             manifest_path: None,
             verify_keys: Vec::new(),
+            manifest_min_version: Edition::default(),
             strict: false,
             last_good_key_file: None,
             source: None,
@@ -212,6 +215,7 @@ impl Options {
         match id {
             Id::PodManifestPath => o.manifest_path = Some(path()?),
             Id::ManifestVerifyKey | Id::VerifyKey => o.verify_keys.push(path()?),
+            Id::ManifestMinVersion => o.manifest_min_version = Edition::parse(utf8()?)?,
             Id::Strict => o.strict = switch()?,
             Id::LastGoodKeyFile => o.last_good_key_file = Some(path()?),
             Id::Source => o.source = Some(source(utf8()?)?),

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
 use crate::runtime::map::LogLimits;
+use crate::source::edition::Edition;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
 use crate::status::file::LOCK;
@@ -68,6 +69,10 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
         return Err(refuse(format!("the host's name {host:?} {why}")));
     }
+    if options.verify_keys.is_empty() && options.manifest_min_version != Edition::Unnumbered {
+        let why = "--manifest-min-version is of signed manifests: it needs --manifest-verify-key";
+        return Err(refuse(why.to_owned()));
+    }
     let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
     let mut node_labels: BTreeMap<String, String> = [
         ("kubernetes.io/hostname", node_name.as_str()),
@@ -79,6 +84,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     node_labels.extend(options.node_labels.clone());
     let verifier = verifier(&options.verify_keys)
         .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
+        .map(|v| v.at_least(options.manifest_min_version))
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     Ok(Config {
         node_name,

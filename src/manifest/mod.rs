@@ -37,6 +37,7 @@ use crate::limits;
 use crate::object::{LocalObject, ObjectKind};
 use crate::order;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
+use crate::source::edition::Claim;
 use crate::source::{Problem, Refused, Severity};
 use node::{Node, Place};
 use path::{Path, Report, quoted};
@@ -64,6 +65,8 @@ pub struct Decoded {
     pub refused: Vec<Refused>,
     /// Errors and warnings, in order of place.
     pub problems: Vec<Problem>,
+    /// Where signatures are asked for: what the signer says (`source::accept` puts it here).
+    pub signed: Option<Box<Claim>>,
 }
 
 impl Decoded {

@@ -7,6 +7,7 @@ use crate::limits;
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, Refusal};
+use crate::source::edition::{Claim, Edition, Record, names_of};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
 use crate::source::{Refused, Severity};
@@ -52,26 +53,46 @@ impl Acceptor {
     }
 
     /// Judges the content of `path` (a file's path or a URL). `signature` is the detached signature that
-    /// came with it, and is not looked at where none is asked for.
+    /// came with it, and is not looked at where none is asked for. `seen` is what signed content must not be
+    /// older than.
     #[must_use]
-    pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>) -> Decoded {
-        let refused = if bytes.len() > self.max_bytes {
-            Some(format!("is larger than the {} bytes a manifest may have: not read", self.max_bytes))
-        } else if bytes.iter().all(u8::is_ascii_whitespace) {
-            Some("is empty".to_owned())
-        } else {
-            // Before anything else looks at the bytes.
-            self.verifier.as_ref().and_then(|v| v.verify(bytes, signature).err()).map(|e| e.to_string())
-        };
-        match refused {
-            Some(why) => {
-                Decoded { problems: vec![whole_file(Severity::Error, path, why)], ..Decoded::default() }
+    pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>, seen: &Record) -> Decoded {
+        let judged = self.open(bytes, signature).and_then(|edition| {
+            let context = Context { node_name: &self.node_name, source: self.source, path };
+            let mut decoded = self.judge((self.decode)(bytes, &context));
+            if let Some(edition) = edition.filter(|_| decoded.is_good()) {
+                let claim = self.claim(path, bytes, edition, &decoded);
+                seen.check(&claim, self.source.as_str())?;
+                decoded.signed = Some(Box::new(claim));
             }
-            None => {
-                let context = Context { node_name: &self.node_name, source: self.source, path };
-                self.judge((self.decode)(bytes, &context))
-            }
+            Ok(decoded)
+        });
+        judged.unwrap_or_else(|why| Decoded {
+            problems: vec![whole_file(Severity::Error, path, why)],
+            ..Decoded::default()
+        })
+    }
+
+    /// Whether the bytes are to be looked at, and how new they are where signatures are asked for.
+    fn open(&self, bytes: &[u8], signature: Option<&[u8]>) -> Result<Option<Edition>, String> {
+        if bytes.len() > self.max_bytes {
+            return Err(format!("is larger than the {} bytes a manifest may have: not read", self.max_bytes));
         }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err("is empty".to_owned());
+        }
+        // Before anything else looks at the bytes.
+        let verified = self.verifier.as_ref().map(|v| v.verify(bytes, signature));
+        verified.transpose().map_err(|refusal| refusal.to_string())
+    }
+
+    fn claim(&self, path: &str, bytes: &[u8], edition: Edition, decoded: &Decoded) -> Claim {
+        let mut names = names_of(&decoded.pods, &decoded.refused, &decoded.objects);
+        if self.source == Source::Http {
+            // What is not in it is gone.
+            names.insert(format!("URL {path}"));
+        }
+        Claim { edition, digest: hmac_sha256::Hash::hash(bytes), names }
     }
 
     /// Sets apart the pods that the policy refuses: they stop neither the others nor what runs.

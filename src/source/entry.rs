@@ -16,6 +16,7 @@ use crate::concealed::Concealed;
 use crate::limits;
 use crate::manifest::Decoded;
 use crate::source::disk::Stamps;
+use crate::source::edition::Claim;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
 use crate::source::{Problem, Severity};
@@ -51,6 +52,8 @@ pub struct Accepted {
     pub version: Version,
     /// Versions that make what is in force, oldest first, this one last.
     pub needed: Vec<Version>,
+    /// What its signer says.
+    pub signed: Option<Box<Claim>>,
 }
 
 /// Length and hash of what was read: never decoded twice.
@@ -215,8 +218,9 @@ impl Entry {
         let good = decoded.is_good();
         let problems = std::mem::take(&mut decoded.problems);
         let accepted = good.then(|| {
+            let signed = decoded.signed.take();
             let needed = self.in_force.apply(decoded);
-            Accepted { version: self.in_force.newest(), needed }
+            Accepted { version: self.in_force.newest(), needed, signed }
         });
         self.taken = Some(Taken { content, good, problems });
         self.pending = None;

@@ -115,8 +115,13 @@ enum Woken {
 impl Actor {
     /// Begins with what is remembered.
     fn restore(&mut self) {
-        let replayed = replay(self.store.load(), &self.scanner.acceptor);
+        let remembered = self.store.load();
+        if self.scanner.acceptor.wants_signature() {
+            self.store.load_seen();
+        }
+        let replayed = replay(remembered, &self.scanner.acceptor);
         for of in &replayed {
+            self.store.learn(&of.signed);
             self.store.keep(&of.path, &of.needed);
             if let Some(problem) = &of.refused {
                 log::warn!("what was remembered is not accepted any more: {problem}");
@@ -164,6 +169,7 @@ impl Actor {
             }
             self.watch.follow();
             self.watch.read(&mut hints);
+            self.scanner.seen = self.store.seen();
             let outcome = self.scanner.scan(now, &hints);
             hints = Hints::default();
             let spoke = outcome.update.is_some();
@@ -174,6 +180,9 @@ impl Actor {
             }
             for (content, needed) in outcome.accepted {
                 self.store.remember(content, &needed);
+            }
+            for (claim, before) in outcome.signed {
+                self.store.note(&claim, &before, || self.scanner.names());
             }
             if spoke && !outcome.failed {
                 self.store.retain(|path| self.scanner.holds(path));

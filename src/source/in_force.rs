@@ -4,7 +4,7 @@
 //! The state is a fold over accepted contents, so that replaying the remembered ones in order after a
 //! restart ends with the same pods (invariant 5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::manifest::Decoded;
@@ -12,6 +12,7 @@ use crate::object::LocalObject;
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
 use crate::source::Refused;
+use crate::source::edition::names_of;
 
 /// Number of an accepted content of one path; only grows.
 pub type Version = u64;
@@ -80,6 +81,12 @@ impl InForce {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// What it is about, as the record of signed versions calls it.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        names_of(&self.pods, &self.refused, &self.objects)
     }
 
     /// Number of the newest content; 0 when nothing was ever accepted.

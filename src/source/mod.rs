@@ -3,6 +3,7 @@
 
 pub mod accept;
 pub mod disk;
+pub mod edition;
 pub(crate) mod entry;
 pub mod file;
 pub mod hints;

@@ -4,7 +4,7 @@
 //! Hints say where a writer is known to have finished; everything else is found by looking. A look that
 //! fails says so and changes nothing (invariant 2). It does not wait, watch or send: that is `file`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use crate::limits;
 use crate::order;
 use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk};
+use crate::source::edition::{Claim, Record};
 use crate::source::entry::{Entry, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::in_force::{InForce, Version};
@@ -41,6 +42,8 @@ pub struct ScanOutcome {
     /// What was accepted in this look, to be remembered, each with the versions of its path that are
     /// needed.
     pub accepted: Vec<(Remembered, Vec<Version>)>,
+    /// What the signers of those say, each with what the content before it was about and nothing is about now.
+    pub signed: Vec<(Claim, BTreeSet<String>)>,
 }
 
 /// All pods were gone without anyone being seen to delete them.
@@ -76,6 +79,9 @@ pub struct Scanner {
     /// Everything was forgotten, and nothing said since.
     forgotten: bool,
     accepted: Vec<(Remembered, Vec<Version>)>,
+    signed: Vec<(Claim, BTreeSet<String>)>,
+    /// The highest that was seen of what is signed, the contents of this look included.
+    pub(super) seen: Arc<Record>,
 }
 
 impl Scanner {
@@ -107,6 +113,8 @@ impl Scanner {
             sent: None,
             forgotten: false,
             accepted: Vec::new(),
+            signed: Vec::new(),
+            seen: Arc::default(),
         }
     }
 
@@ -143,6 +151,11 @@ impl Scanner {
         self.entries.contains_key(path)
     }
 
+    /// What everything that is in force is about.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        order::set(self.entries.values().flat_map(|entry| entry.in_force().names()))
+    }
+
     /// The path is this directory's or file's: another one may have been configured before.
     fn is_ours(&self, path: &str) -> bool {
         path == self.text
@@ -159,6 +172,7 @@ impl Scanner {
             Err(why) => self.fail(&why),
         };
         outcome.accepted = std::mem::take(&mut self.accepted);
+        outcome.signed = std::mem::take(&mut self.signed);
         outcome
     }
 

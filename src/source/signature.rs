@@ -1,10 +1,9 @@
 //! Detached signatures of manifests, in minisign's format: who may say what runs here.
 //!
-//! A signature is bound to content, and to the nodes that its trusted comment names with `node:` or `group:`,
-//! if it names any. It does not say for which path or time that content is meant: whoever holds an old manifest
-//! with its signature can put both back, under any name. (minisign's trusted comment often has a time and a file
-//! name; they are not compared, because what a pod is called is in the signed content itself, and builds sign
-//! under other names than nodes use.)
+//! A signature is bound to content, to the nodes that its trusted comment names with `node:` or `group:`, if it
+//! names any, and to the version or time that it names: `edition` says what becomes of those that are older than
+//! what was seen. It does not say for which path the content is meant: a file name in the comment is not compared,
+//! because what a pod is called is in the signed content itself, and builds sign under other names than nodes use.
 //!
 //! Never here: looking at content that is not verified.
 
@@ -17,6 +16,7 @@ use minisign_verify::{Error, PublicKey, Signature};
 
 use crate::limits;
 use crate::regular;
+use crate::source::edition::Edition;
 
 /// Ending of a signature's file name or URL, behind a dot.
 pub const SUFFIX: &str = "minisig";
@@ -31,6 +31,8 @@ pub struct Verifier {
     keys: Vec<(PublicKey, String)>,
     /// Who this is; nobody in particular takes only what is for everybody.
     node: Bound,
+    /// `--manifest-min-version`.
+    least: Edition,
 }
 
 /// What a signature may be bound to.
@@ -55,6 +57,8 @@ pub enum Refusal {
     Mismatch(String),
     /// Signed for others; whom the trusted comment names.
     OtherNode(String),
+    /// Of an edition below the least that is taken here, which comes second.
+    Old(Edition, Edition),
 }
 
 impl fmt::Display for Refusal {
@@ -70,6 +74,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::OtherNode(named) => {
                 write!(f, "is signed for other nodes: its trusted comment names {named}")
+            }
+            Refusal::Old(edition, least) => {
+                write!(f, "has {edition}, and --manifest-min-version asks for {least} or higher")
             }
         }
     }
@@ -93,7 +100,7 @@ impl Verifier {
         match keys.len() {
             0 => Err("holds no minisign public key".to_owned()),
             n if n > limits::VERIFY_KEYS => Err(format!("more than {} keys", limits::VERIFY_KEYS)),
-            _ => Ok(Verifier { keys, node: Bound::default() }),
+            _ => Ok(Verifier { keys, node: Bound::default(), least: Edition::default() }),
         }
     }
 
@@ -101,6 +108,12 @@ impl Verifier {
     #[must_use]
     pub fn of_node(self, name: &str, group: Option<&str>) -> Verifier {
         Verifier { node: Bound { node: Some(name.to_owned()), group: group.map(str::to_owned) }, ..self }
+    }
+
+    /// The verifier that takes nothing below this edition.
+    #[must_use]
+    pub fn at_least(self, least: Edition) -> Verifier {
+        Verifier { least, ..self }
     }
 
     /// Reads key files: all of their keys are trusted.
@@ -115,16 +128,16 @@ impl Verifier {
             let text = text.map_err(|e| wrong(format!("cannot be read: {e}")))?;
             keys.extend(Verifier::parse(&text).map_err(wrong)?.keys);
         }
-        let node = Bound::default();
-        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys, node }) }
+        let (node, least) = (Bound::default(), Edition::default());
+        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys, node, least }) }
     }
 
     /// Whether one of the keys signed exactly this content, for this node. Both of minisign's forms are taken,
-    /// and the trusted comment must be signed, too.
+    /// and the trusted comment must be signed, too. Answers with how new the content is.
     ///
     /// # Errors
     /// Why the content is refused.
-    pub fn verify(&self, content: &[u8], signature: Option<&[u8]>) -> Result<(), Refusal> {
+    pub fn verify(&self, content: &[u8], signature: Option<&[u8]>) -> Result<Edition, Refusal> {
         let signature = signature.ok_or(Refusal::Missing)?;
         if signature.len() > limits::SIGNATURE_BYTES {
             return Err(Refusal::Malformed("it is too large"));
@@ -135,7 +148,7 @@ impl Verifier {
         let mut ours = false;
         for (key, _) in &self.keys {
             match key.verify(content, &signature, true) {
-                Ok(()) => return self.node.admits(signature.trusted_comment()),
+                Ok(()) => return self.admits(signature.trusted_comment()),
                 Err(Error::UnexpectedKeyId) => {}
                 Err(_) => ours = true,
             }
@@ -145,6 +158,13 @@ impl Verifier {
         }
         let trusted: Vec<&str> = self.keys.iter().map(|(_, id)| id.as_str()).collect();
         Err(Refusal::OtherKey(id, trusted.join(", ")))
+    }
+
+    /// What a signed comment says suits this node.
+    fn admits(&self, comment: &str) -> Result<Edition, Refusal> {
+        self.node.admits(comment)?;
+        let edition = Edition::of_comment(comment).map_err(Refusal::Malformed)?;
+        if edition < self.least { Err(Refusal::Old(edition, self.least)) } else { Ok(edition) }
     }
 }
 

@@ -21,6 +21,7 @@ use podkeeper::source::{PodSet, SourceUpdate};
 
 use super::harness::PATIENCE;
 use super::hostile::{self, Authority, Server, drip, ok, redirect, silence, status};
+use super::signer::Signer;
 
 const POD_A: &str =
     "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}";
@@ -519,6 +520,46 @@ fn only_what_a_trusted_key_has_signed_is_looked_at() {
     let other = Verifier::parse(&String::from_utf8(golden("other.pub")).unwrap()).unwrap();
     assert!(again(&other).ends_with("no answer within 700ms"));
     assert_eq!(again(&key), "restored signed");
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn older_signed_answers_of_the_server_are_refused() {
+    let (signer, server, root) = (Signer::new(), Server::start(), scratch());
+    let serve = |body: &str, comment: &str| {
+        let (signature, body) = (ok("", signer.sign(body.as_bytes(), comment)), ok("", body));
+        server.answer(move |head, pipe| match head.split(' ').nth(1) {
+            Some("/pods.yaml.minisig") => pipe.write_all(&signature),
+            _ => pipe.write_all(&body),
+        });
+    };
+    let start = || {
+        let key = Verifier::parse(&signer.key()).unwrap();
+        Rig::with(settings(&server.url()), &root, Some(key))
+    };
+    let nothing = r#"{"apiVersion":"v1","kind":"List","items":[]}"#;
+    serve(nothing, "version:1");
+    let rig = start();
+    assert_eq!(rig.next(), "full");
+    serve(POD_B, "version:2");
+    assert_eq!(rig.poll(), "full b");
+    let refused = |told: &str, part: &str| {
+        assert!(told.starts_with("refused ") && told.contains(part), "{part}: {told}");
+    };
+    // Nothing is in it that could be too old, but its absence is.
+    serve(nothing, "version:1");
+    refused(&rig.poll(), "has version 1, and URL ");
+    serve(POD_A, "timestamp:1790000000");
+    refused(&rig.poll(), "has timestamp 1790000000, and URL ");
+    // After a restart, too.
+    drop(rig);
+    serve(nothing, "version:1");
+    let rig = start();
+    assert_eq!(rig.next(), "restored b");
+    refused(&rig.next(), "accepted in version 2 already");
+    serve(nothing, "version:3");
+    assert_eq!(rig.poll(), "full");
+    drop(rig);
     fs::remove_dir_all(&root).unwrap();
 }
 

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use podkeeper::source::Problem;
 use serde_json::json;
 
 use super::harness::{Node, Options};
 use super::pods::Pod;
+use super::signer::Signer;
 
 /// Files that remember something.
 fn good(node: &Node) -> Vec<PathBuf> {
@@ -287,6 +289,68 @@ fn only_signed_manifests_reach_docker() {
     });
     let script = node.inspect(&second.id)["Config"]["Entrypoint"].to_string();
     assert!(script.contains("version 2"), "{script}");
+}
+
+#[test]
+fn a_signed_manifest_that_was_replaced_is_not_taken_again() {
+    let signer = Signer::new();
+    let node = Node::prepare(Options::default());
+    let key = node.base.join("test.pub");
+    fs::write(&key, signer.key()).unwrap();
+    node.options.borrow_mut().flags =
+        ["--manifest-verify-key", &key.to_string_lossy(), "--manifest-min-version", "3"]
+            .map(str::to_owned)
+            .into();
+    node.launch();
+    let put = |name: &str, content: Vec<u8>, comment: &str| {
+        node.write(&format!("{name}.minisig"), signer.sign(&content, comment));
+        node.write(name, content);
+    };
+    let problem = |path: &str, part: &str| {
+        node.wait_until(&format!("the status says of {path}: {part}"), || {
+            let says = |p: &Problem| p.path.ends_with(path) && p.message.contains(part);
+            node.status().is_some_and(|s| s.problems.iter().any(says))
+        });
+    };
+    // Never seen here, and below what this node was installed with.
+    put("signed.yaml", golden("v1.yaml"), "version:2");
+    problem("signed.yaml", "has version 2, and --manifest-min-version asks for version 3 or higher");
+    assert_eq!(node.containers(), []);
+    put("signed.yaml", golden("v1.yaml"), "version:3");
+    let first = node.wait_running("signed", "app");
+    put("signed.yaml", golden("v2.yaml"), "version:4");
+    let second = node.wait_for("the newer version runs", || {
+        node.running("signed", "app").into_iter().find(|c| c.id != first.id)
+    });
+    put("signed.yaml", golden("v1.yaml"), "version:3");
+    problem("signed.yaml", "was accepted in version 4 already: nothing of it is taken");
+    node.restart();
+    // By another name, and nothing else is there.
+    node.remove("signed.yaml");
+    node.remove("signed.yaml.minisig");
+    put("other.yaml", golden("v1.yaml"), "version:3");
+    problem("other.yaml", "has version 3, and pod default/signed-");
+    assert!(node.running("signed", "app").iter().all(|c| c.id == second.id));
+    // On purpose.
+    put("other.yaml", golden("v1.yaml"), "version:5");
+    node.wait_for("the older content runs in a newer version", || {
+        node.running("signed", "app").into_iter().find(|c| c.id != second.id)
+    });
+    // And after everything was forgotten.
+    put("other.yaml", golden("v2.yaml"), "version:3");
+    problem("other.yaml", "was accepted in version 5 already");
+    forget(&node);
+    node.wait_until("it is taken", || node.status().is_some_and(|s| s.problems.is_empty()));
+    node.wait_running("signed", "app");
+}
+
+#[test]
+fn a_least_version_without_signatures_is_a_usage_error() {
+    let node = Node::prepare(Options::flags(&["--manifest-min-version", "3"]));
+    let output = node.run_command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("--manifest-min-version is of signed manifests: it needs"), "{error}");
 }
 
 #[test]

@@ -165,6 +165,17 @@ fn signatures_are_checked_as_the_daemon_does() {
     assert_eq!(lines[0], "DIR/stripped.yaml: error: is not signed: there is no .minisig beside it");
     assert!(lines[1].starts_with("DIR/swapped.yaml: error: its signature with key "), "{lines:?}");
     assert_eq!(found.summary(), "3 files, 1 pod: 2 errors, 0 warnings\n");
+    // The good one has a time and no version.
+    let floor = |least: &str| {
+        let key = golden.join("node.pub");
+        let mut found = empty(&format!("--manifest-min-version {least} --verify-key {}", key.display()));
+        found.visit(&dir.join("good.yaml"));
+        found.problems.iter().map(|p| p.message.clone()).collect::<Vec<_>>()
+    };
+    let asks = "has timestamp 1790000000, and --manifest-min-version asks for";
+    assert_eq!(floor("timestamp:1790000000"), [""; 0]);
+    assert_eq!(floor("timestamp:1790000001"), [format!("{asks} timestamp 1790000001 or higher")]);
+    assert_eq!(floor("1"), [format!("{asks} version 1 or higher")]);
     fs::remove_dir_all(&dir).unwrap();
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::cli::exit::Exit;
 use crate::cli::parse::{Command, Options, UsageError, parse};
+use crate::source::edition::Edition;
 
 const HEAD: &str = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
 
@@ -34,6 +35,7 @@ staticPodURL: https://example.com/a
 staticPodURLHeader: {X-Node: [a, b], Accept: text}
 manifestURLMaxSize: 4096
 manifestVerifyKey: [a.pub, /b.pub]
+manifestMinVersion: 7
 nodeLabels: {disk: ssd, zone: '7'}
 kubeReserved: {cpu: 100m, memory: 64Mi}
 clusterDNS: [10.0.0.10, 'fd00::10']
@@ -56,6 +58,7 @@ devices:
     assert_eq!(headers, ["x-node:a", "x-node:b", "accept:text"]);
     assert_eq!(o.manifest_url_max_size, 4096);
     assert_eq!(o.verify_keys, ["/etc/podkeeper/a.pub", "/b.pub"].map(std::path::PathBuf::from));
+    assert_eq!(o.manifest_min_version, Edition::Version(7));
     assert_eq!(o.node_labels.get("zone").map(String::as_str), Some("7"));
     assert_eq!(o.cluster_dns.len(), 2);
     assert_eq!((o.resolv_conf, o.registry_qps, o.serialize_image_pulls), (None, 0, Some(false)));

@@ -16,6 +16,7 @@ pub mod state;
 pub mod tls;
 pub mod url;
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ use crate::clock::{Clock, System};
 use crate::limits;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
+use crate::source::edition::Record;
 use crate::source::file::Sink;
 use crate::source::last_good::replay::{Replayed, replay};
 use crate::source::last_good::{LastGood, Remembered};
@@ -182,7 +184,8 @@ impl Actor {
         loop {
             let job = Arc::clone(&self.job);
             let (validators, known) = (self.state.validators(), self.state.known());
-            let poll = spawn("pk-http-poll", move || job.poll(&validators, &known));
+            let seen = self.store.seen();
+            let poll = spawn("pk-http-poll", move || job.poll(&validators, &known, &seen));
             let (answer, mut again) = self.wait_for_answer(poll, head_start, &mut restored)?;
             let Some(answer) = answer else { continue };
             let answered = !matches!(answer, Answer::Failed(_));
@@ -241,6 +244,9 @@ impl Actor {
     fn restore(&mut self) -> Result<Option<PodSet>, Stopped> {
         let path = self.job.settings.url.identity();
         let mut remembered = self.store.load();
+        if self.job.acceptor.wants_signature() {
+            self.store.load_seen();
+        }
         // Another URL, which was polled before: it goes when this one has said something.
         remembered.retain(|content| content.path == path);
         if remembered.is_empty() {
@@ -261,6 +267,7 @@ impl Actor {
                 recv(judged) -> judged => {
                     let Ok(Some(replayed)) = judged else { return Ok(None) };
                     self.store.keep(&path, &replayed.needed);
+                    self.store.learn(&replayed.signed);
                     if let Some(problem) = &replayed.refused {
                         log::warn!("what was remembered is not accepted any more: {problem}");
                     }
@@ -270,7 +277,10 @@ impl Actor {
         }
     }
 
-    fn remember(&mut self, ToRemember { content, version, needed }: ToRemember) {
+    fn remember(&mut self, ToRemember { content, version, needed, signed }: ToRemember) {
+        if let Some(claim) = signed {
+            self.store.note(&claim, &BTreeSet::new(), || self.state.names());
+        }
         let path = self.job.settings.url.identity();
         let Content { bytes, signature, validators: Validators { etag, last_modified } } = content;
         self.store.retain(|remembered| *remembered == path);
@@ -357,14 +367,14 @@ struct Job {
 }
 
 impl Job {
-    fn poll(&self, validators: &Validators, known: &[Digest]) -> Answer {
-        match self.try_poll(validators, known) {
+    fn poll(&self, validators: &Validators, known: &[Digest], seen: &Record) -> Answer {
+        match self.try_poll(validators, known, seen) {
             Ok(answer) => answer,
             Err(why) => Answer::Failed(why),
         }
     }
 
-    fn try_poll(&self, validators: &Validators, known: &[Digest]) -> Result<Answer, String> {
+    fn try_poll(&self, validators: &Validators, known: &[Digest], seen: &Record) -> Result<Answer, String> {
         let settings = &self.settings;
         let server = Server::find(settings, &self.names)?;
         let (bytes, validators) = match server.get(&settings.url, settings.max_bytes, validators)? {
@@ -386,7 +396,7 @@ impl Job {
         let digest = content.digest();
         let shown = settings.url.to_string();
         let decoded = (!known.contains(&digest))
-            .then(|| self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref()));
+            .then(|| self.acceptor.accept(&shown, &content.bytes, content.signature.as_deref(), seen));
         Ok(Answer::Content { digest, content, decoded })
     }
 

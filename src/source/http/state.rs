@@ -3,9 +3,12 @@
 //! Only what was accepted is remembered, with its validators: the server is never asked whether there is
 //! something newer than content that was refused. Trouble is told when it is new.
 
+use std::collections::BTreeSet;
+
 use super::fetch::Validators;
 use crate::concealed::Concealed;
 use crate::manifest::Decoded;
+use crate::source::edition::Claim;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
 use crate::source::{PodSet, Problem, Severity, SourceUpdate};
@@ -43,6 +46,7 @@ fn digest(bytes: &[u8], signature: Option<&[u8]>) -> Digest {
 }
 
 /// What a poll came back with.
+#[allow(clippy::large_enum_variant, reason = "one of them at a time")]
 #[derive(Debug)]
 pub enum Answer {
     /// Nothing usable; what happened.
@@ -94,6 +98,8 @@ pub struct ToRemember {
     pub version: Version,
     /// The versions that are still in force, oldest first; this one is the last.
     pub needed: Vec<Version>,
+    /// What its signer says.
+    pub signed: Option<Box<Claim>>,
 }
 
 /// See the module.
@@ -129,6 +135,12 @@ impl State {
     /// and nothing runs while it says nothing good.
     pub fn forget(&mut self) {
         *self = State { emptied: true, ..State::default() };
+    }
+
+    /// What is in force is about this.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        self.in_force.names()
     }
 
     /// What to ask the server with.
@@ -187,10 +199,11 @@ impl State {
     ) -> (Option<SourceUpdate>, Option<ToRemember>) {
         let problems = std::mem::take(&mut decoded.problems);
         self.accepted = Some(Accepted { digest, validators: content.validators.clone(), problems });
+        let signed = decoded.signed.take();
         let needed = self.in_force.apply(decoded);
         let version = self.in_force.newest();
         self.spoken = false;
-        (Some(self.fine()), Some(ToRemember { content, version, needed }))
+        (Some(self.fine()), Some(ToRemember { content, version, needed, signed }))
     }
 
     /// The server holds what was accepted last.

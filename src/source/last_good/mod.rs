@@ -1,6 +1,7 @@
 //! What was last accepted from a source, kept so that a node starts without that source: `ROOT/last-good/`.
 //!
-//! One file for each content of a path that is still needed (usually one), sealed: see `sealed`. The source's
+//! One file for each content of a path that is still needed (usually one), sealed: see `sealed`; and one with the
+//! highest signed versions: see `seen`. The source's
 //! own thread reads it once at start, judges everything anew (`replay`), and writes after what it says was
 //! sent: a slow or full disk delays no pod. Whatever goes wrong here is told once, in the source's state too,
 //! and tried again; it stops nothing.
@@ -12,6 +13,7 @@ pub mod forget;
 mod key;
 pub mod replay;
 mod sealed;
+mod seen;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 pub use self::sealed::{Key, Remembered, Unusable, parse};
 
 use self::key::KeyFile;
+use self::seen::Seen;
 use crate::clock::Mono;
 use crate::durable;
 use crate::limits;
@@ -61,6 +64,8 @@ pub struct LastGood {
     trouble: Option<String>,
     /// What of that the loop was told.
     told: Option<String>,
+    /// The highest signed versions.
+    seen: Seen,
 }
 
 /// What is kept of one path.
@@ -108,6 +113,7 @@ impl LastGood {
             wait: limits::LAST_GOOD_RETRY_MIN,
             trouble: None,
             told: None,
+            seen: Seen::default(),
         }
     }
 
@@ -200,7 +206,7 @@ impl LastGood {
     }
 
     fn is_unsettled(&self) -> bool {
-        self.paths.values().any(|kept| !kept.is_settled())
+        self.paths.values().any(|kept| !kept.is_settled()) || !self.seen.is_settled()
     }
 
     /// What the loop should know of the store, if that is new.
@@ -219,12 +225,18 @@ impl LastGood {
             return;
         }
         let next = self.paths.iter().find(|(_, kept)| !kept.is_settled()).map(|(path, _)| path.clone());
-        let Some(path) = next else { return };
-        match self.save(&path) {
+        let done = match next {
+            Some(path) => self.save(&path),
+            // Last, so that it is never above what is remembered.
+            None => self.store_seen(),
+        };
+        match done {
             Ok(()) => {
                 self.retry = None;
                 self.wait = limits::LAST_GOOD_RETRY_MIN;
-                let all = !self.is_unsettled() && !self.paths.values().any(|kept| kept.left_out);
+                let all = !self.is_unsettled()
+                    && !self.seen.is_lost()
+                    && !self.paths.values().any(|kept| kept.left_out);
                 if all && self.trouble.take().is_some() {
                     log::info!("what source {} says is remembered again", self.source);
                 }
@@ -245,6 +257,7 @@ impl LastGood {
             return false;
         }
         self.paths.clear();
+        self.seen = Seen::default();
         // The key may have gone, too.
         self.key = None;
         self.retry = None;
@@ -324,6 +337,16 @@ impl LastGood {
         );
     }
 
+    fn store_seen(&mut self) -> Result<(), String> {
+        if !self.present {
+            self.make_directory();
+        }
+        self.save_seen().map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => gone(&self.dir),
+            _ => format!("the highest signed versions that were seen cannot be kept: {e}"),
+        })
+    }
+
     /// Writes what is new of a path, then removes what is not needed any more, oldest first: a kill in
     /// between leaves a history that means the same.
     fn save(&mut self, path: &str) -> Result<(), String> {
@@ -337,9 +360,7 @@ impl LastGood {
             self.paths.insert(path.to_owned(), kept);
         }
         done.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                format!("{} is gone; SIGHUP makes podkeeper begin anew", self.dir.display())
-            }
+            io::ErrorKind::NotFound => gone(&self.dir),
             _ => format!("{path} cannot be remembered in {}: {e}", self.dir.display()),
         })?;
         Ok(())
@@ -405,6 +426,10 @@ impl LastGood {
             self.trouble = Some(why);
         }
     }
+}
+
+fn gone(dir: &Path) -> String {
+    format!("{} is gone; SIGHUP makes podkeeper begin anew", dir.display())
 }
 
 /// Reads a regular file of at most `limit` bytes.

@@ -1,6 +1,7 @@
 //! What was remembered, judged again as if it came today: keys and policy may have changed. Pure.
 
 use crate::source::accept::Acceptor;
+use crate::source::edition::{Claim, Record};
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
 use crate::source::{Problem, Severity};
@@ -18,6 +19,8 @@ pub struct Replayed {
     pub problems: Vec<Problem>,
     /// Versions that made this; others are not needed any more.
     pub needed: Vec<Version>,
+    /// What the signers of all of them say.
+    pub signed: Vec<Claim>,
     /// Why the newest remembered content is not accepted any more.
     pub refused: Option<Problem>,
 }
@@ -32,11 +35,13 @@ pub fn replay(contents: Vec<Remembered>, acceptor: &Acceptor) -> Vec<Replayed> {
         }
         let Some(at) = paths.last_mut() else { continue };
         let signature = content.signature.as_deref();
-        let mut decoded = acceptor.accept(&content.path, &content.bytes, signature);
+        // It was accepted once: the record of what was seen is made of it, and older contents may still be needed.
+        let mut decoded = acceptor.accept(&content.path, &content.bytes, signature, &Record::default());
         let error = decoded.problems.iter().find(|p| p.severity == Severity::Error);
         at.refused = error.cloned();
         if at.refused.is_none() {
             at.problems = std::mem::take(&mut decoded.problems);
+            at.signed.extend(decoded.signed.take().map(|claim| *claim));
             at.needed = at.in_force.replay(content.version, decoded);
             at.newest = Some(content);
         } else {

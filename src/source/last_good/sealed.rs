@@ -9,8 +9,10 @@ use std::fmt;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
+use super::seen;
 use crate::concealed::Concealed;
 use crate::pod::Source;
+use crate::source::edition::Record;
 use crate::source::in_force::Version;
 
 /// What each file begins with.
@@ -111,15 +113,40 @@ impl Key {
         nonce: [u8; NONCE_LEN],
     ) -> Option<(String, Vec<u8>)> {
         let name = self.name(&content.path, content.version);
-        let mut sealed = encode(content)?;
-        let aad = Aad::from(bound_to(source, &name));
+        let file = self.wrap(source, &name, encode(content)?, nonce)?;
+        Some((name, file))
+    }
+
+    /// The whole file for the record of what was seen.
+    #[must_use]
+    pub fn seal_seen(&self, source: Source, record: &Record, nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
+        self.wrap(source, seen::NAME, record.encode(), nonce)
+    }
+
+    /// The record of what was seen.
+    ///
+    /// # Errors
+    /// Anything but exactly what was sealed for this source.
+    pub fn open_seen(&self, source: Source, file: &[u8]) -> Result<Record, Unusable> {
+        let plain = self.unwrapped(source, seen::NAME, file)?;
+        Record::parse(&plain).ok_or(Unusable::Content)
+    }
+
+    fn wrap(
+        &self,
+        source: Source,
+        name: &str,
+        mut sealed: Vec<u8>,
+        nonce: [u8; NONCE_LEN],
+    ) -> Option<Vec<u8>> {
+        let aad = Aad::from(bound_to(source, name));
         self.seal.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed).ok()?;
         let mut file = Vec::with_capacity(HEADER.saturating_add(sealed.len()));
         file.extend_from_slice(MAGIC);
         file.push(FORMAT);
         file.extend_from_slice(&nonce);
         file.append(&mut sealed);
-        Some((name, file))
+        Some(file)
     }
 
     /// The content of a file of this name.
@@ -127,6 +154,12 @@ impl Key {
     /// # Errors
     /// Anything but exactly what was sealed for this source and name.
     pub fn open(&self, source: Source, name: &str, file: &[u8]) -> Result<Remembered, Unusable> {
+        let plain = self.unwrapped(source, name, file)?;
+        let content = parse(&plain).ok_or(Unusable::Content)?;
+        if self.name(&content.path, content.version) == name { Ok(content) } else { Err(Unusable::Content) }
+    }
+
+    fn unwrapped(&self, source: Source, name: &str, file: &[u8]) -> Result<Vec<u8>, Unusable> {
         let rest = file.strip_prefix(MAGIC).ok_or(Unusable::Foreign)?;
         let (format, rest) = rest.split_first().ok_or(Unusable::Foreign)?;
         if *format != FORMAT {
@@ -136,9 +169,9 @@ impl Key {
         let mut sealed = sealed.to_vec();
         let aad = Aad::from(bound_to(source, name));
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let plain = self.seal.open_in_place(nonce, aad, &mut sealed).map_err(|_| Unusable::Seal)?;
-        let content = parse(plain).ok_or(Unusable::Content)?;
-        if self.name(&content.path, content.version) == name { Ok(content) } else { Err(Unusable::Content) }
+        let length = self.seal.open_in_place(nonce, aad, &mut sealed).map_err(|_| Unusable::Seal)?.len();
+        sealed.truncate(length);
+        Ok(sealed)
     }
 }
 

@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Scanner, wording};
 use crate::clock::Now;
 use crate::limits;
 use crate::source::disk::{Found, Stamp, Stamps};
+use crate::source::edition::Claim;
 use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::last_good::Remembered;
@@ -148,11 +150,16 @@ impl Scanner {
             () => Trust::Found,
         };
         let settle = if signed { self.settle.max(limits::SIGNATURE_SETTLE) } else { self.settle };
-        let accept = |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature);
+        let accept =
+            |bytes: &[u8], signature: Option<&[u8]>| self.acceptor.accept(text, bytes, signature, &self.seen);
         let entry = self.entries.entry(text.clone()).or_default();
+        let before = if signed { entry.in_force().names() } else { BTreeSet::new() };
         let accepted = entry.read(&look, trust, now, settle, accept);
         entry.seen(round);
-        if let Some(Accepted { version, needed }) = accepted {
+        if let Some(Accepted { version, needed, signed }) = accepted {
+            if let Some(claim) = signed {
+                self.note(*claim, before);
+            }
             let remembered = Remembered {
                 path: text.clone(),
                 version,
@@ -164,6 +171,16 @@ impl Scanner {
             self.accepted.push((remembered, needed));
         }
         Presence::File
+    }
+
+    /// Takes notice of a signed content that was accepted, for the contents that are judged after it.
+    fn note(&mut self, claim: Claim, mut before: BTreeSet<String>) {
+        if before.iter().any(|name| !claim.names.contains(name)) {
+            let now = self.names();
+            before.retain(|name| !now.contains(name));
+        }
+        Arc::make_mut(&mut self.seen).note(&claim, &before);
+        self.signed.push((claim, before));
     }
 
     /// The state of the signature beside a manifest, where one is asked for and there.

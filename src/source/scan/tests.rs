@@ -800,6 +800,8 @@ fn forgotten_only_what_is_found_counts() {
     assert_eq!(next.look(), "b2; broken /m/a.yaml; /m/a.yaml: bad line");
 }
 
+mod roll_back;
+
 mod signed {
     use super::*;
     use crate::source::signature::Verifier;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::source::testing::{Signer, base64};
 
 const NODE: &str = include_str!("../../../tests/golden/signature/node.pub");
 const OTHER: &str = include_str!("../../../tests/golden/signature/other.pub");
@@ -14,16 +15,17 @@ const BY_OTHER: &[u8] = include_bytes!("../../../tests/golden/signature/v1.other
 const NODE_ID: &str = "83AAF1322B2B5F58";
 const OTHER_ID: &str = "9A3E3F8DD5E27D1B";
 
-fn verify(content: &[u8], signature: Option<&[u8]>) -> Result<(), Refusal> {
+fn verify(content: &[u8], signature: Option<&[u8]>) -> Result<Edition, Refusal> {
     Verifier::parse(NODE).unwrap().verify(content, signature)
 }
 
 #[test]
 fn both_forms_are_taken() {
-    assert_eq!(verify(V1, Some(HASHED)), Ok(()));
-    assert_eq!(verify(V1, Some(LEGACY)), Ok(()));
+    // What the real minisign writes by itself.
+    assert_eq!(verify(V1, Some(HASHED)), Ok(Edition::Timestamp(1_790_000_000)));
+    assert!(verify(V1, Some(LEGACY)).is_ok());
     let crlf = String::from_utf8(HASHED.to_vec()).unwrap().replace('\n', "\r\n");
-    assert_eq!(verify(V1, Some(crlf.as_bytes())), Ok(()));
+    assert!(verify(V1, Some(crlf.as_bytes())).is_ok());
 }
 
 #[test]
@@ -58,10 +60,10 @@ fn a_trusted_comment_that_was_changed_is_refused() {
 #[test]
 fn keys_are_rotated_by_trusting_both() {
     let both = Verifier::parse(&format!("# old\n{NODE}\n# new\n{OTHER}")).unwrap();
-    assert_eq!(both.verify(V1, Some(HASHED)), Ok(()));
-    assert_eq!(both.verify(V1, Some(BY_OTHER)), Ok(()));
+    assert!(both.verify(V1, Some(HASHED)).is_ok());
+    assert!(both.verify(V1, Some(BY_OTHER)).is_ok());
     let bare = Verifier::parse(OTHER.lines().nth(1).unwrap()).unwrap();
-    assert_eq!(bare.verify(V1, Some(BY_OTHER)), Ok(()));
+    assert!(bare.verify(V1, Some(BY_OTHER)).is_ok());
     assert!(bare.verify(V1, Some(HASHED)).is_err());
 }
 
@@ -143,49 +145,13 @@ fn head(hashed: bool) -> Vec<u8> {
     [if hashed { b"ED" } else { b"Ed" }.as_slice(), &id.to_le_bytes()].concat()
 }
 
-fn base64(bytes: &[u8]) -> String {
-    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |b, byte| b << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for n in 0..4 {
-            let digit = digits[(bits >> (18 - 6 * n) & 63) as usize] as char;
-            text.push(if n > chunk.len() { '=' } else { digit });
-        }
-    }
-    text
-}
-
-/// A key of this test alone: the text of its key file, and signatures of content with a trusted comment.
-struct Signer(ring::signature::Ed25519KeyPair);
-
-impl Signer {
-    fn new() -> Signer {
-        Signer(ring::signature::Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap())
-    }
-
-    fn verifier(&self) -> Verifier {
-        use ring::signature::KeyPair as _;
-        let key = [b"Ed12345678", self.0.public_key().as_ref()].concat();
-        Verifier::parse(&base64(&key)).unwrap()
-    }
-
-    fn sign(&self, content: &[u8], comment: &str) -> Vec<u8> {
-        let of_content = self.0.sign(content);
-        let global = self.0.sign(&[of_content.as_ref(), comment.as_bytes()].concat());
-        let signature = base64(&[b"Ed12345678", of_content.as_ref()].concat());
-        let global = base64(global.as_ref());
-        format!("untrusted comment: x\n{signature}\ntrusted comment: {comment}\n{global}\n").into()
-    }
-}
-
 #[test]
 fn a_signature_for_other_nodes_is_refused() {
     let signer = Signer::new();
     let verifier = signer.verifier().of_node("edge-1", Some("harbour"));
     let check = |comment: &str, expected: &str| {
         let said = match verifier.verify(b"pod", Some(&signer.sign(b"pod", comment))) {
-            Ok(()) => String::new(),
+            Ok(_) => String::new(),
             Err(refusal) => refusal.to_string(),
         };
         assert_eq!(said, expected, "{comment}");
@@ -213,4 +179,33 @@ fn a_signature_for_other_nodes_is_refused() {
     assert!(signer.verifier().verify(b"pod", Some(&bound)).is_err());
     let forged = String::from_utf8(bound).unwrap().replace("edge-2", "edge-1");
     assert!(matches!(verifier.verify(b"pod", Some(forged.as_bytes())), Err(Refusal::Mismatch(_))));
+}
+
+#[test]
+fn an_edition_below_the_least_that_is_taken_is_refused() {
+    let signer = Signer::new();
+    let check = |least: &str, comment: &str, expected: &str| {
+        let verifier = signer.verifier().at_least(Edition::parse(least).unwrap());
+        let said = match verifier.verify(b"pod", Some(&signer.sign(b"pod", comment))) {
+            Ok(edition) => edition.to_string(),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{least} {comment}");
+    };
+    check("5", "version:5", "version 5");
+    check("5", "version:4", "has version 4, and --manifest-min-version asks for version 5 or higher");
+    // A time is no version, however large.
+    check("5", "timestamp:9", "has timestamp 9, and --manifest-min-version asks for version 5 or higher");
+    check("5", "", "has no version, and --manifest-min-version asks for version 5 or higher");
+    check("timestamp:5", "timestamp:5", "timestamp 5");
+    check("timestamp:5", "version:1", "version 1");
+    check("0", "timestamp:5", "has timestamp 5, and --manifest-min-version asks for version 0 or higher");
+    let twice = "its signature (.minisig) is malformed: its trusted comment names more than one version";
+    check("0", "version:5 version:5", twice);
+    // Anyone may write the first line.
+    let forged = String::from_utf8(signer.sign(b"pod", "version:1")).unwrap();
+    let forged = forged.replace("untrusted comment: x", "untrusted comment: version:9");
+    assert_eq!(signer.verifier().verify(b"pod", Some(forged.as_bytes())), Ok(Edition::Version(1)));
+    let forged = forged.replace("trusted comment: version:1", "trusted comment: version:9");
+    assert!(matches!(signer.verifier().verify(b"pod", Some(forged.as_bytes())), Err(Refusal::Mismatch(_))));
 }

@@ -18,6 +18,7 @@ use podkeeper::runtime::fake::{Behaviour, Restart};
 use podkeeper::runtime::{Call, DockerState, labels};
 use podkeeper::source::accept::Acceptor;
 use podkeeper::source::disk::{Disk, Found, Reading, Stamp};
+use podkeeper::source::edition::Record;
 use podkeeper::source::hints::Hints;
 use podkeeper::source::http::Settings;
 use podkeeper::source::http::fetch::Validators;
@@ -298,7 +299,7 @@ impl World {
                 let content =
                     Content { bytes: body.clone().into_bytes().into(), signature: None, validators };
                 let digest = content.digest();
-                let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None);
+                let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None, &Record::default());
                 let decoded = (!hub.state.known().contains(&digest)).then(judge);
                 Answer::Content { digest, content, decoded }
             }
@@ -417,7 +418,7 @@ impl World {
     fn check_accepted(&mut self) {
         let hub = self.hub();
         let is_good = |source, path: &str, text: &str| {
-            let decoded = acceptor(source).accept(path, text.as_bytes(), None);
+            let decoded = acceptor(source).accept(path, text.as_bytes(), None, &Record::default());
             decoded.is_good() && !text.trim_start().starts_with('<')
         };
         let disk = hub.disk.0.lock().unwrap();

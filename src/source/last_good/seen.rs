@@ -1,0 +1,171 @@
+//! The highest signed versions that were seen, kept beside the contents of a source: one sealed file. It is
+//! written after the contents that it comes from; what a kill leaves out is learned from them at the next start.
+//!
+//! Never here: overwriting a file that could not be read. It may hold more than is known, and a key may be late.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::{DAMAGED, LastGood, read};
+use crate::durable;
+use crate::limits;
+use crate::source::edition::{Claim, Record};
+
+/// The file's name in a source's directory.
+pub(super) const NAME: &str = "seen";
+
+/// What is known of the record, and of its file.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    record: Arc<Record>,
+    /// The file does not say it yet.
+    behind: bool,
+    /// The file was not read yet, though it may be there.
+    unread: bool,
+    /// It was damaged, and nothing was accepted since.
+    lost: bool,
+}
+
+impl Seen {
+    pub(super) fn is_settled(&self) -> bool {
+        !self.behind && !self.unread
+    }
+
+    /// The operator has to know that it was lost.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+}
+
+impl LastGood {
+    /// Reads the record; to be called after [`LastGood::load`], where signatures are asked for. One that is
+    /// damaged is set aside and told until something is accepted.
+    pub fn load_seen(&mut self) {
+        self.seen = Seen { unread: true, ..Seen::default() };
+        if let Err(why) = self.read_seen() {
+            self.tell(format!("the highest signed versions that were seen are not known: {why}"));
+        }
+    }
+
+    /// The highest that was seen of what is signed.
+    #[must_use]
+    pub fn seen(&self) -> Arc<Record> {
+        Arc::clone(&self.seen.record)
+    }
+
+    /// Takes notice of what the signer of an accepted content says; `before` as [`Record::note`] has it,
+    /// `in_force` names everything that the source asks for now.
+    pub fn note(
+        &mut self,
+        claim: &Claim,
+        before: &BTreeSet<String>,
+        in_force: impl FnOnce() -> BTreeSet<String>,
+    ) {
+        self.seen.lost = false;
+        self.change(|record| record.note(claim, before));
+        if self.seen.record.is_crowded() {
+            let dropped = Arc::make_mut(&mut self.seen.record).trim(&in_force());
+            log::warn!(
+                "source {}: the highest signed versions of more than {} pods and objects were seen: the oldest \
+                 {dropped} are forgotten",
+                self.source,
+                limits::SEEN_NAMES
+            );
+        }
+    }
+
+    /// Takes notice of remembered contents, whose record may have been lost.
+    pub fn learn(&mut self, claims: &[Claim]) {
+        for claim in claims {
+            self.change(|record| {
+                let changed = record.note(claim, &BTreeSet::new());
+                record.trim(&BTreeSet::new());
+                changed
+            });
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Record) -> bool) {
+        if change(Arc::make_mut(&mut self.seen.record)) {
+            self.seen.behind = true;
+            self.retry = None;
+        }
+    }
+
+    fn seen_path(&self) -> PathBuf {
+        self.dir.join(NAME)
+    }
+
+    /// Adds what the file holds to what is known.
+    fn read_seen(&mut self) -> Result<(), String> {
+        let path = self.seen_path();
+        let what = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+        let bytes = match read(&path, u64::MAX) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.seen.unread = false;
+                return Ok(());
+            }
+            Err(e) => return Err(what(&e)),
+        };
+        if self.key.is_none() {
+            self.key = self.key_file.read()?;
+        }
+        let opened = match &self.key {
+            None => Err("its key is lost".to_owned()),
+            Some(key) => key.open_seen(self.source, &bytes).map_err(|why| why.to_string()),
+        };
+        match opened {
+            Ok(record) => {
+                let mut merged = record.clone();
+                merged.merge(&self.seen.record);
+                merged.trim(&BTreeSet::new());
+                self.seen.behind = merged != record;
+                self.seen.unread = false;
+                self.seen.record = Arc::new(merged);
+                Ok(())
+            }
+            Err(why) => {
+                let aside = path.with_extension(DAMAGED);
+                let done = fs::rename(&path, &aside);
+                self.seen.lost = true;
+                self.seen.unread = false;
+                let now = match done {
+                    Ok(()) => format!("it is {} now", aside.display()),
+                    Err(e) => format!("and it cannot be set aside: {e}"),
+                };
+                Err(what(&format!(
+                    "{why}; {now}. Until they are signed anew, older signed versions of pods that are not \
+                     remembered are taken"
+                )))
+            }
+        }
+    }
+
+    /// Writes the record, when the file was read and says something else.
+    pub(super) fn save_seen(&mut self) -> io::Result<()> {
+        if self.seen.unread {
+            self.read_seen().map_err(io::Error::other)?;
+        }
+        if !self.seen.behind {
+            return Ok(());
+        }
+        let key = match self.key.take() {
+            Some(key) => key,
+            None => self.key_file.read_or_make().map_err(io::Error::other)?,
+        };
+        let key = self.key.insert(key);
+        let mut nonce = [0_u8; 12];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| io::Error::other("no random numbers"))?;
+        let sealed = key.seal_seen(self.source, &self.seen.record, nonce);
+        let file = sealed.ok_or_else(|| io::Error::other("it cannot be sealed"))?;
+        durable::write(&self.seen_path(), &file)?;
+        self.seen.behind = false;
+        Ok(())
+    }
+}
