@@ -3,7 +3,7 @@
 //! (spec/10 section 15).
 
 use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use crate::limits;
 pub struct Patience<'a> {
     /// Longest time before the registry gives a first sign, if it is shorter than [`Patience::progress`].
     pub answer: Option<Duration>,
-    /// Longest time without any byte, from the request on, and a wake-up that gives the pull up.
+    /// Longest time without a message, from the request on, and a wake-up that gives the pull up.
     pub progress: Wait<'a>,
 }
 
@@ -92,8 +92,8 @@ fn whose_silence(client: &Client, extracts: bool, stall: String) -> DockerError 
 }
 
 /// Sends an image archive and answers the names (or ids) Docker gave its images. `wait` is the progress
-/// deadline: the longest time in which Docker neither takes nor sends a byte. Once it has all of the
-/// archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
+/// deadline: the longest time in which Docker neither takes a chunk ([`limits::LOAD_CHUNK`]) nor sends a
+/// message. Once it has all of the archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
 /// As for a pull; [`DockerError::Lost`] also when `archive` cannot be read to its end.
@@ -158,6 +158,7 @@ fn upload(
 
 /// Advances until there is an answer or, unless `to_answer`, until everything pushed has been sent.
 fn go_on(exchange: &mut Exchange, wait: &Wait<'_>, to_answer: bool) -> Result<Option<Answer>, DockerError> {
+    let until = wait.until();
     loop {
         if let Some(answer) = exchange.advance(Goal::Head)? {
             return Ok(Some(answer));
@@ -166,7 +167,7 @@ fn go_on(exchange: &mut Exchange, wait: &Wait<'_>, to_answer: bool) -> Result<Op
             return Ok(None);
         }
         let fds = std::iter::once((exchange.as_fd(), exchange.wants_write()));
-        match poll(fds, wait.wake, wait.until()) {
+        match poll(fds, wait.wake, until) {
             Polled::Ready => {}
             Polled::TimedOut => return Err(stalled("image load", wait)),
             Polled::Woken => return Err(given_up("image load")),
@@ -214,7 +215,11 @@ impl Messages {
         Messages { body, lines, ended: false, what }
     }
 
+    /// Only a whole message is progress: a line that does not end would keep a pull for ever.
     fn next(&mut self, wait: &Wait<'_>) -> Result<Next, DockerError> {
+        let until = wait.until();
+        let left = || until.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut is_late = false;
         loop {
             let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
             match self.lines.next(self.ended).map_err(bad)? {
@@ -229,10 +234,12 @@ impl Messages {
                     };
                 }
                 None if self.ended => return Ok(Next::End),
+                // What was there already has been looked at: the process may have been stopped meanwhile.
+                None if is_late => return Ok(Next::Stalled),
                 None => {}
             }
-            match self.body.read(self.lines.space(), wait)? {
-                Read::Bytes => {}
+            match self.body.read(self.lines.space(), &Wait { timeout: left(), ..*wait })? {
+                Read::Bytes => is_late = left().is_some_and(|left| left.is_zero()),
                 Read::End => self.ended = true,
                 Read::Idle => return Ok(Next::Stalled),
                 Read::Woken => return Err(given_up(&self.what)),

@@ -321,6 +321,29 @@ fn a_pull_without_progress_ends() {
     assert_eq!(result, Err(DockerError::Lost("pull of a: given up".into())));
 }
 
+/// Bytes come all the time, and no message does.
+#[test]
+fn a_line_that_does_not_end_is_no_progress() {
+    let server = Server::start(vec![
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").as_bytes()).unwrap();
+            read_request(&s);
+            s.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Downloading\"}\r\n{\"status\":\"").unwrap();
+            while s.write_all(b"x").is_ok() {
+                std::thread::park_timeout(SHORT / 10);
+            }
+        }),
+        Box::new(|mut s: UnixStream| {
+            read_request(&s);
+            s.write_all(ok("OK").as_bytes()).unwrap();
+        }),
+    ]);
+    let docker = Docker::Engine(Client::with_deadline(server.path(), PATIENT));
+    let result = docker.pull("a", None, &Patience::of(Wait::at_most(SHORT)), &mut |_| {});
+    assert!(matches!(&result, Err(DockerError::Stalled(why)) if why.contains("no progress")), "{result:?}");
+}
+
 /// Who has a copy of the image waits less for a registry that gives no sign, and no less for its layers.
 #[test]
 fn a_first_sign_has_a_deadline_of_its_own() {
