@@ -45,6 +45,9 @@ pub const REGISTRY_SILENT_MAX: Duration = Duration::from_secs(600);
 pub const REGISTRIES: usize = 64;
 /// Registries that are asked at once about images that are here, besides the pulls.
 pub const REGISTRY_CHECKS: usize = 4;
+/// How long a look for something newer than an image that is here waits for `--registry-qps`; then the copy that
+/// is here is started.
+pub const RATE_TURN: Duration = Duration::from_secs(10);
 /// Images that were pulled with secrets of pods and are remembered, and credentials of each.
 pub const GRANTS: usize = 4096;
 /// See [`GRANTS`].
@@ -286,6 +289,9 @@ pub const SWEEP_TRIES: u32 = 14;
 pub const OWNERSHIP_SLOW: Duration = Duration::from_secs(30);
 /// And again after this.
 pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
+/// Files that others may make or change in a volume while it is given to a group; past it the volume cannot be set
+/// up. Links that the walk comes to a second time count too, so it is far more than a disk takes in a minute.
+pub const OWNERSHIP_CHANGED: u64 = 10_000_000;
 /// Most links on the way to a subPath, as in the kernel.
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each has a descriptor.

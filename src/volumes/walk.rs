@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, chmod, chownat, fstat, openat, openat2,
-    statat, unlinkat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, StatExt as _, chmod, chownat, fchmod,
+    fstat, openat, openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -190,8 +190,13 @@ impl Ownership<'_> {
 /// Gives a volume to a group: children first, so that an interrupted walk has not touched its root.
 ///
 /// # Errors
-/// The system's; what was changed until then stays so.
+/// The system's, or that others make and change files in it faster than they can be given to anybody
+/// ([`limits::OWNERSHIP_CHANGED`]); what was changed until then stays so.
 pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
+    own_within(top, ownership, limits::OWNERSHIP_SLOW, limits::OWNERSHIP_CHANGED)
+}
+
+fn own_within(top: OwnedFd, ownership: Ownership<'_>, slow: Duration, most: u64) -> io::Result<()> {
     if ownership.only_on_mismatch {
         let stat = fstat(&top)?;
         let bits = ownership.bits(true);
@@ -199,8 +204,48 @@ pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
             return Ok(());
         }
     }
-    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: limits::OWNERSHIP_SLOW };
+    let changes = Changes { since: time_of(&top)?, count: 0, most };
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: slow, changes };
     walk(top, &mut owner)
+}
+
+/// What time it is where this directory is: the disk's own clock, by which files tell when they were changed. `None`
+/// where nothing can be changed; where only the time cannot be told, every file counts as changed.
+fn time_of(directory: &OwnedFd) -> io::Result<Option<(i64, i64)>> {
+    let mode = Mode::from_raw_mode(fstat(directory)?.st_mode & 0o7777);
+    match fchmod(directory, mode) {
+        Err(Errno::ROFS) => Ok(None),
+        Err(_) => Ok(Some((i64::MIN, 0))),
+        Ok(()) => Ok(Some(changed(&fstat(directory)?))),
+    }
+}
+
+/// When it was made, renamed or changed last: seconds and nanoseconds.
+fn changed(stat: &Stat) -> (i64, i64) {
+    // Their types differ by architecture.
+    (stat.ctime(), i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
+}
+
+/// Files that were made or changed since a walk began: without end, if somebody wishes so.
+struct Changes {
+    since: Option<(i64, i64)>,
+    count: u64,
+    most: u64,
+}
+
+impl Changes {
+    fn see(&mut self, stat: &Stat) -> io::Result<()> {
+        if self.since.is_some_and(|since| changed(stat) >= since) {
+            self.count = self.count.saturating_add(1);
+        }
+        if self.count > self.most {
+            return Err(io::Error::other(format!(
+                "more than {} files were made or changed in it meanwhile: something writes to it all the time",
+                self.most
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// Gives one directory to a group, and nothing in it.
@@ -209,7 +254,8 @@ pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
 /// The system's.
 pub(super) fn own_one(directory: &OwnedFd, group: u32, read_only: bool) -> io::Result<()> {
     let ownership = Ownership { group, read_only, only_on_mismatch: false, slow: &mut |_| {} };
-    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX };
+    let changes = Changes { since: None, count: 0, most: 0 };
+    let mut owner = Owner { ownership, count: 0, begun: Instant::now(), next: Duration::MAX, changes };
     owner.give(directory)
 }
 
@@ -219,6 +265,7 @@ struct Owner<'a> {
     begun: Instant,
     /// When it is told that it takes long.
     next: Duration,
+    changes: Changes,
 }
 
 impl Owner<'_> {
@@ -229,6 +276,7 @@ impl Owner<'_> {
             (self.ownership.slow)(self.count);
         }
         let stat = fstat(found)?;
+        self.changes.see(&stat)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let bits = self.ownership.bits(kind == FileType::Directory);
         let has_group = stat.st_gid == self.ownership.group;

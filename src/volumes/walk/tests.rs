@@ -102,3 +102,36 @@ fn a_volume_is_given_to_a_group() {
     remove(&open(&base), "v").unwrap();
     fs::remove_dir_all(base).unwrap();
 }
+
+/// Another pod writes to the claim: what was there is given to the group however much it is, and what comes meanwhile
+/// cannot hold up the walk for ever.
+#[test]
+fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
+    let base = crate::cli::scratch("walk-busy");
+    let v = base.join("v");
+    fs::create_dir_all(v.join("d")).unwrap();
+    let file = |n: u32| fs::write(v.join(format!("d/{n}")), "").unwrap();
+    fs::write(v.join("first"), "").unwrap();
+    (0..100).for_each(file);
+    let old = changed(&fstat(open(&v.join("d"))).unwrap());
+    // The clock of a disk goes in steps.
+    while time_of(&open(&v)).unwrap().unwrap() <= old {
+        std::thread::yield_now();
+    }
+    let give = |group: u32, more: u32| {
+        let mut made = 100;
+        // Told of the first file, before the directory is read.
+        let mut slow = |_| {
+            (made..made + more).for_each(file);
+            made += more;
+        };
+        let ownership = Ownership { group, read_only: false, only_on_mismatch: false, slow: &mut slow };
+        own_within(open(&v), ownership, Duration::ZERO, 10)
+    };
+    give(7, 0).unwrap();
+    assert_eq!(fs::metadata(v.join("d/99")).unwrap().gid(), 7);
+    let why = give(8, 50).unwrap_err().to_string();
+    assert!(why.starts_with("more than 10 files were made or changed in it meanwhile"), "{why}");
+    assert_ne!(fs::metadata(&v).unwrap().gid(), 8, "its root is touched last");
+    fs::remove_dir_all(base).unwrap();
+}
