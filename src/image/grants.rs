@@ -44,6 +44,9 @@ struct Grant {
     keys: BTreeSet<String>,
 }
 
+/// In place of a name: what is remembered was lost, and any image that is not named may be another's.
+const ANY: &str = "*";
+
 /// By reference in full.
 type Known = BTreeMap<String, Grant>;
 
@@ -62,7 +65,8 @@ impl fmt::Debug for Grants {
 }
 
 impl Grants {
-    /// Those that are remembered below this root directory. A file that is damaged is told and counts as none.
+    /// Those that are remembered below this root directory. Where the file is damaged nobody knows which images
+    /// came with secrets: all that are here have to be asked for again, until the file is removed.
     #[must_use]
     pub fn open(root: &Path) -> Grants {
         let path = root.join(FILE);
@@ -73,11 +77,11 @@ impl Grants {
         };
         let known = known.unwrap_or_else(|why| {
             log::error!(
-                "{}: {why}; images that were pulled with the secrets of a pod are everybody's until they are \
-                 pulled again",
+                "{}: {why}; it said which images came with the secrets of a pod, so the registry is asked about \
+                 each image that is here before a container is made of it; without the file all are everybody's",
                 path.display()
             );
-            Known::new()
+            Known::from([(ANY.to_owned(), Grant::default())])
         });
         Grants { path: Some(path), known: Mutex::new(known) }
     }
@@ -87,7 +91,7 @@ impl Grants {
     pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
         let known = self.known();
         let mut all = meant(&known, image).map(|(_, grant)| grant).peekable();
-        all.peek().is_none()
+        (all.peek().is_none() && !known.contains_key(ANY))
             || all.any(|grant| grant.everybodys || shown.iter().any(|c| grant.keys.contains(&key(c))))
     }
 
@@ -95,6 +99,13 @@ impl Grants {
     #[must_use]
     pub fn asks(&self, image: &str) -> bool {
         !self.allows(image, &[])
+    }
+
+    /// Nothing is known of this image, for what was remembered is lost.
+    #[must_use]
+    pub fn doubts(&self, image: &str) -> bool {
+        let known = self.known();
+        known.contains_key(ANY) && meant(&known, image).next().is_none()
     }
 
     /// A pull with a pod's secrets begins: should the daemon die before it is told of its end, the image is
@@ -120,8 +131,9 @@ impl Grants {
             match with {
                 // What nobody asks about is not written down.
                 With::Everybodys => {
-                    if let Some(grant) = known.get_mut(&image) {
-                        *grant = Grant { id: id.to_owned(), everybodys: true, keys: BTreeSet::new() };
+                    if known.contains_key(ANY) || known.contains_key(&image) {
+                        let grant = Grant { id: id.to_owned(), everybodys: true, keys: BTreeSet::new() };
+                        known.insert(image, grant);
                     }
                 }
                 With::Secret(credential) => {
@@ -304,8 +316,34 @@ mod tests {
         assert!(!String::from_utf8(bytes.clone()).unwrap().contains("canary"));
         let again = Grants::open(&root);
         assert!(!again.allows("r.io/a:1", &[]) && again.allows("r.io/a:1", &lookup("r.io/a", [&own])));
-        std::fs::write(root.join(FILE), &bytes[..bytes.len() - 9]).unwrap();
-        assert!(Grants::open(&root).allows("r.io/a:1", &[]), "damaged");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Nobody is given what may be another's, after any number of restarts, until the registry has let them in.
+    #[test]
+    fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
+        let root = crate::cli::scratch("grants-damaged");
+        std::fs::create_dir_all(&root).unwrap();
+        let own = config("own");
+        Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));
+        let bytes = std::fs::read(root.join(FILE)).unwrap();
+        for damaged in [&bytes[..bytes.len() - 9], b"", b"podkeeper-pulled-2 x\n{}\n"] {
+            std::fs::write(root.join(FILE), damaged).unwrap();
+            let grants = Grants::open(&root);
+            assert!(!grants.allows("r.io/a:1", &lookup("r.io/a", [&own])) && grants.doubts("r.io/a:1"));
+            grants.begin("r.io/a:1");
+            grants.failed("r.io/a:1");
+            assert!(grants.asks("r.io/a:1"));
+            // What is written now says that it is not all.
+            grants.pulled("r.io/b:1", "sha256:cd", &With::Everybodys);
+            let again = Grants::open(&root);
+            assert!(again.allows("r.io/b:1", &[]) && !again.doubts("r.io/b:1"));
+            assert!(again.asks("r.io/a:1"));
+            again.pulled("r.io/a:1", "sha256:ab", &secret(&own));
+            assert!(again.allows("r.io/a:1", &lookup("r.io/a", [&own])) && again.asks("r.io/a:1"));
+        }
+        std::fs::remove_file(root.join(FILE)).unwrap();
+        assert!(!Grants::open(&root).asks("r.io/a:1"), "the operator's word");
         std::fs::remove_dir_all(root).unwrap();
     }
 }
