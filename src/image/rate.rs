@@ -1,7 +1,7 @@
 //! A token bucket: how many pulls may begin. Pure.
 //!
-//! As with the kubelet a pull over the limit fails at once instead of waiting (spec/03 section 8), and
-//! comes again after its back-off.
+//! As with the kubelet a pull over the limit fails at once instead of waiting, and comes again after its
+//! back-off. Whether there is something newer than an image that is here waits for its turn.
 
 use std::time::Duration;
 
@@ -46,6 +46,14 @@ impl Bucket {
             None => false,
         }
     }
+
+    /// How long after the last [`Bucket::take`] the next token comes; `None` when none ever does.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        let missing = TOKEN.saturating_sub(self.left);
+        let millis = missing.div_ceil(u64::from(self.rate).max(1));
+        (self.burst > 0).then(|| Duration::from_millis(millis))
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +74,16 @@ mod tests {
         assert!(!bucket.take(at(1200)));
         let later = (0..20).filter(|_| bucket.take(at(60_000))).count();
         assert_eq!(later, 10, "never more than the burst");
+    }
+
+    #[test]
+    fn it_tells_when_the_next_one_comes() {
+        let mut bucket = Bucket::new(3, 1);
+        assert!(bucket.take(at(0)) && !bucket.take(at(100)));
+        let next = bucket.next().unwrap();
+        assert_eq!(next, Duration::from_millis(234), "rounded up");
+        assert!(!bucket.take(at(333)) && bucket.take(at(100).after(next)));
+        assert_eq!(Bucket::new(3, 0).next(), None);
     }
 
     #[test]

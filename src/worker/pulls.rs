@@ -210,7 +210,8 @@ impl Shared {
             let asks = self.queue().done(&job.key);
             // One pull, and each one's own answer: who may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
-            let unasked = matches!(&result, Err(PullError::Unasked(_) | PullError::Silent(_)));
+            let unasked =
+                matches!(&result, Err(PullError::OverRate | PullError::Unasked(_) | PullError::Silent(_)));
             let there = lenient && unasked && (here || self.is_present(&job.request.image));
             for (request, answer) in asks {
                 let outcome = match &result {
@@ -267,11 +268,12 @@ impl Shared {
             }
             return Ok(With::Everybodys);
         }
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        if !bucket.take(self.clock.now().mono) {
+        if self.grants.doubts(&request.image) && self.was_loaded(&request.image) {
+            return Ok(With::Everybodys);
+        }
+        if !self.may_ask(here) {
             return Err(PullError::OverRate);
         }
-        drop(bucket);
         if !here && !shown(request).is_empty() {
             self.grants.begin(&request.image);
         }
@@ -286,6 +288,26 @@ impl Shared {
                 self.tell(job, &progress.moment().words());
             }
         })
+    }
+
+    /// The node's rate lets another pull begin. Where a copy is here, its turn is waited for: nobody's pod is to
+    /// fail, nor to start with what is old, because many others look at the same moment.
+    fn may_ask(&self, here: bool) -> bool {
+        let until = self.clock.now().mono.after(if here { limits::RATE_TURN } else { Duration::ZERO });
+        loop {
+            let now = self.clock.now().mono;
+            let next = {
+                let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+                if bucket.take(now) {
+                    return true;
+                }
+                bucket.next()
+            };
+            match next.filter(|next| now.after(*next) <= until) {
+                Some(next) => thread::sleep(next),
+                None => return false,
+            }
+        }
     }
 
     /// How far the pull is, to all who wait for it.
@@ -318,6 +340,12 @@ impl Shared {
     /// The pod may use the copy that is here.
     fn may_have(&self, request: &PullRequest) -> bool {
         self.grants.allows(&request.image, &shown(request))
+    }
+
+    /// The image is here and came from no registry, so with nobody's secret.
+    fn was_loaded(&self, image: &str) -> bool {
+        let answer = self.docker.call(&Call::ImageInspect { image: image.to_owned() });
+        matches!(answer, Ok(Reply::Image(detail)) if detail.digests.is_empty())
     }
 
     fn is_present(&self, image: &str) -> bool {

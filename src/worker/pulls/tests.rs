@@ -331,3 +331,29 @@ fn two_hundred_pods_of_one_image() {
         assert_eq!(answer(mailbox), PullOutcome::Done);
     }
 }
+
+/// More images that are here than `--registry-burst`, looked at in one moment, as when a node boots: each look has
+/// its turn, and where there is none the copy that is here will do. What is not here fails as the kubelet's does.
+#[test]
+fn no_pod_whose_image_is_here_fails_for_the_rate() {
+    let rig = Rig::new();
+    let image = |n: u32| format!("web:{n}");
+    for n in 0..20 {
+        rig.fake.with(|state| state.add_image(&image(n), true));
+    }
+    for (burst, expected) in
+        [(2, PullOutcome::Done), (0, PullOutcome::LocalCopy("pull QPS exceeded".to_owned()))]
+    {
+        let pace = Pace { deadline: PATIENCE, at_once: 1, rate: 50, burst };
+        let rig =
+            Rig { fake: rig.fake.clone(), clock: Arc::clone(&rig.clock), pulls: Rig::pulls(&rig.fake, pace) };
+        let all: Vec<_> = (0..20).map(|n| rig.ask(&image(n), true)).collect();
+        for (n, mailbox) in all.iter().enumerate() {
+            assert_eq!(answer(mailbox), expected, "{n} of 20, burst {burst}");
+        }
+        if burst == 0 {
+            let why = PullOutcome::Failed("pull QPS exceeded".to_owned());
+            assert_eq!(answer(&rig.ask("nowhere:1", true)), why, "it is not here");
+        }
+    }
+}
