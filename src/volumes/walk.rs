@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, StatExt as _, chmod, chownat, fchmod,
-    fstat, openat, openat2, statat, unlinkat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, chmod, chownat, fchmod, fstat, openat,
+    openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -221,9 +221,13 @@ fn time_of(directory: &OwnedFd) -> io::Result<Option<(i64, i64)>> {
 }
 
 /// When it was made, renamed or changed last: seconds and nanoseconds.
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "their types differ by architecture"
+)]
 fn changed(stat: &Stat) -> (i64, i64) {
-    // Their types differ by architecture.
-    (stat.ctime(), i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
+    (i64::try_from(stat.st_ctime).unwrap_or(i64::MAX), i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
 }
 
 /// Files that were made or changed since a walk began: without end, if somebody wishes so.
