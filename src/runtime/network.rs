@@ -108,13 +108,18 @@ impl PodNetwork {
     }
 
     /// Docker answers again, and perhaps for the first time: has made what pods wait for, and looks for what other
-    /// flags had made.
+    /// flags had made. Waits for the network of the pods, but not long: pods start when this is done.
     pub fn connected(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
-        state.ensure |= state.known == Known::Failed;
+        let wanted = state.known == Known::Failed;
+        state.ensure |= wanted;
         state.tidy |= state.former;
         drop(state);
         PodNetwork::work(network);
+        if wanted {
+            let waits = |state: &mut State| state.runs && (state.ensure || state.known != Known::There);
+            drop(network.done.wait_timeout_while(network.lock(), limits::NETWORK_PATIENCE, waits));
+        }
     }
 
     /// Has it removed if no pod is left and we made it.

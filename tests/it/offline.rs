@@ -22,7 +22,8 @@ fn assert_cut(pid: u32) {
     // Two lines of head.
     let devices = lines("dev");
     assert!(devices.iter().skip(2).all(|line| line.starts_with("lo:")), "{devices:?}");
-    assert_eq!(lines("route").len(), 1, "only its head");
+    let routes = lines("route");
+    assert!(routes.len() <= 1, "at most its head: {routes:?}");
 }
 
 /// Cut from the network and started again, the node runs what it ran.

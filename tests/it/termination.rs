@@ -185,16 +185,25 @@ fn reasons_of_ends() {
 }
 
 #[test]
-fn a_root_directory_that_cannot_be_written_keeps_nothing_from_running() {
+fn a_container_waits_for_a_root_directory_that_cannot_be_written_and_says_so() {
     let node = Node::prepare(Options::default());
-    fs::write(node.root().join("pods"), "no directory").unwrap();
+    let obstacle = node.root().join("pods");
+    fs::write(&obstacle, "no directory").unwrap();
     node.write(
         "web.yaml",
         Pod::new("web").script("echo -n words >/dev/termination-log; exec sleep 100000").text(),
     );
     node.launch();
+    let waits = |pod: k8s_openapi::api::core::v1::Pod| {
+        let state = pod.status?.container_statuses?.into_iter().next()?.state?;
+        state.waiting?.reason
+    };
+    node.wait_until("its container waits", || {
+        node.pod("web").and_then(waits).as_deref() == Some("CreateContainerConfigError")
+    });
+    assert!(node.log().contains("cannot be written"), "{}", node.log());
+    fs::remove_file(&obstacle).unwrap();
     node.wait_phase("web", "Running");
-    assert!(node.log().contains("termination-log file"), "{}", node.log());
 }
 
 #[test]
