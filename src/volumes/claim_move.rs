@@ -4,8 +4,10 @@
 //! moved, once. Where there are several sources nobody can say so, and the pods that use a claim are asked; see
 //! [`super::claim_use`].
 
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, renameat, statat};
@@ -31,6 +33,10 @@ pub fn tell_apart(root: &Path, sources: &[Source]) -> Result<(), String> {
     };
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let at = at.map_err(io::Error::from).map_err(failed)?;
+    if matches!(statat(&at, layout::LOCAL_STORAGE, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+        // No claim was ever used; see `begin`.
+        return Ok(());
+    }
     let claims = walk::make_below(at.as_fd(), &[layout::LOCAL_STORAGE], PRIVATE).map_err(failed)?;
     if statat(&claims, MARK, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return Ok(());
@@ -49,6 +55,19 @@ pub fn tell_apart(root: &Path, sources: &[Source]) -> Result<(), String> {
         log::warn!("{}: {error}; this is tried again when the daemon begins", storage.join(MARK).display());
     }
     Ok(())
+}
+
+/// Before the first claim of a node: its sources are told apart from the beginning.
+///
+/// # Errors
+/// The system's.
+pub(super) fn begin(root: &Path) -> io::Result<()> {
+    let storage = root.join(layout::LOCAL_STORAGE);
+    match DirBuilder::new().mode(PRIVATE).create(&storage) {
+        Ok(()) => durable::write(&storage.join(MARK), b""),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// All namespaces; of those that are there already, all claims that are not.
@@ -122,6 +141,8 @@ mod tests {
         }
         let fresh = crate::cli::scratch("claims-fresh");
         tell_apart(&fresh, &[Source::File]).unwrap();
+        assert!(!fresh.join("local-storage").exists(), "nothing is written for nothing");
+        begin(&fresh).unwrap();
         fs::create_dir_all(fresh.join("local-storage/default/data")).unwrap();
         tell_apart(&fresh, &[Source::Http]).unwrap();
         assert!(fresh.join("local-storage/default/data").exists(), "the file source's since the first start");

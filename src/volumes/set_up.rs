@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 use rustix::fs::{FileType, Mode, OFlags, fchmod, openat, stat};
 use rustix::io::Errno;
 
+use super::claim_move;
 use super::claim_use::Use;
 use super::layout::{self, Kind};
 use super::manager::Node;
@@ -314,6 +315,7 @@ impl One<'_> {
         {
             // One at a time: of two pods that want it alone one has to come first.
             let _turn = self.node.claims();
+            claim_move::begin(&root).map_err(cannot("cannot make", &path))?;
             let taken = Use { root: &root, uid: &self.pod.uid, source, namespace, name };
             if alone && let Some(other) = taken.other_user(false)? {
                 return Err(format!(

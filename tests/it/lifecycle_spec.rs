@@ -301,7 +301,7 @@ fn twenty_pods_at_once_run_on_few_threads_and_little_memory() {
     let (threads, memory) = footprint(&node);
     assert!(threads <= 12 + PODS, "{threads} threads");
     // A debug build; the release binary's 10 MiB are measured elsewhere.
-    assert!(memory <= 24 * 1024, "{memory} KiB");
+    assert!(memory <= 27 * 1024, "{memory} KiB");
     for pod in 0..PODS {
         node.remove(&format!("p{pod}.yaml"));
     }

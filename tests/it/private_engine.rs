@@ -357,7 +357,7 @@ fn terminal_phases_outlive_the_engine_and_the_daemon() {
         ("never-0", pod("never-0").restart_policy("Never").script("exit 0"), "Succeeded"),
         ("never-7", pod("never-7").restart_policy("Never").script("exit 7"), "Failed"),
         ("on-failure-0", pod("on-failure-0").restart_policy("OnFailure").script("exit 0"), "Succeeded"),
-        ("deadline", pod("deadline").set("/spec/activeDeadlineSeconds", 1), "Failed"),
+        ("deadline", pod("deadline").set("/spec/activeDeadlineSeconds", 4), "Failed"),
     ];
     for (name, pod, _) in &ended {
         node.write(&format!("{name}.yaml"), pod.text());
