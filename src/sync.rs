@@ -37,7 +37,7 @@ use crate::status::writer::{Restore, Writer};
 use crate::sys;
 use crate::termination::files::Files;
 use crate::turn::{Effect, Event, Turn};
-use crate::volumes::claim_move;
+use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
@@ -117,7 +117,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let stream =
         Events::start(docker.clone(), root_dir, config.sync_frequency, events_in.clone(), on_connect)
             .map_err(cannot("the event thread could not be started"))?;
-    claim_move::tell_apart(&config.root_dir, &config.sources()).map_err(RunError)?;
+    let claims = claims(&config, &events_in).map_err(cannot("the thread of claims could not be started"))?;
     if !config.sources().is_empty()
         && let Err(why) = LastGood::prepare(&config.root_dir, config.last_good_key_file.as_deref())
     {
@@ -148,7 +148,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let prober = Prober::new(docker.clone(), clock).map_err(cannot("probes are not possible"))?;
     let termination = Files::new(config.root_dir.clone());
     let logs = Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir));
-    let volumes = Volumes::new(volume_settings(&config), clock);
+    let volumes = Volumes::new(volume_settings(&config, claims), clock);
     let gate = Gate::default();
     let files = NodeFiles::new(config.root_dir.clone(), config.network.clone(), termination.clone());
     let tools = Tools {
@@ -240,7 +240,16 @@ fn settings(
     }
 }
 
-fn volume_settings(config: &Config) -> manager::Settings {
+fn claims(config: &Config, events: &Sender<Event>) -> io::Result<Arc<Claims>> {
+    let out = events.clone();
+    // Who hears nothing any more ends.
+    let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
+    let claims = Arc::new(Claims::new(config.root_dir.clone(), config.sources(), tell));
+    Claims::start(&claims)?;
+    Ok(claims)
+}
+
+fn volume_settings(config: &Config, claims: Arc<Claims>) -> manager::Settings {
     manager::Settings {
         root: config.root_dir.clone(),
         name: config.node_name.clone(),
@@ -250,6 +259,7 @@ fn volume_settings(config: &Config) -> manager::Settings {
             Endpoint::Fake => None,
         },
         policies: Arc::clone(&config.policy),
+        claims,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::pod::{DesiredPod, Source};
 use crate::policy::{LevelVersion, Policies, SourcePolicy, evaluate};
 use crate::source::{FromSource, PodSet, Severity, SourceUpdate};
 use crate::turn::{Effect, Event, RuntimeEvent, Turn};
+use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{Hand, Settings, Volumes};
 use crate::volumes::{Order, Report, SetUp, helper, layout, mounts};
 use crate::worker::Wish;
@@ -113,6 +114,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
         allocatable,
         docker: None,
         policies: Arc::default(),
+        claims: Arc::new(Claims::new(base.clone(), vec![pod.source], Box::new(|_| ()))),
     };
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();

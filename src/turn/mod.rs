@@ -71,6 +71,8 @@ pub enum Event {
         /// The system's reason.
         why: String,
     },
+    /// What is wrong with the claims of an earlier version, or that nothing is any more.
+    Claims(Option<String>),
     /// Docker has these images, named in full, without a pull.
     ImagesCame(Vec<String>),
     /// Something is due.
@@ -258,6 +260,8 @@ pub struct Turn {
     judged: usize,
     /// The node is drained.
     draining: Option<Draining>,
+    /// What is wrong with the claims of an earlier version.
+    claims: Option<String>,
     /// Pods left alone because their manifest cannot be read, already told.
     told_kept: BTreeMap<PodKey, String>,
     /// What pods that vanished while nobody looked left on disk has been removed.
@@ -302,6 +306,7 @@ impl Turn {
             #[cfg(test)]
             judged: 0,
             draining: None,
+            claims: None,
             told_kept: BTreeMap::new(),
             swept: false,
             sweep_again: false,
@@ -330,6 +335,7 @@ impl Turn {
                 let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Images(names.clone())));
                 self.out.extend(hints);
             }
+            Event::Claims(trouble) => self.claims_told(trouble),
             Event::Tick => self.tick(now),
             Event::Rescan => {
                 self.out.push(Effect::Rescan);

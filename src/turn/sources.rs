@@ -134,6 +134,16 @@ impl Turn {
         }
     }
 
+    /// Shown with every source: the first claim of a pod of any of them may wait for it.
+    pub(super) fn claims_told(&mut self, trouble: Option<String>) {
+        self.changed = true;
+        match &trouble {
+            Some(why) => self.log(log::Level::Error, why.clone()),
+            None => self.log(log::Level::Info, "all claims are where they belong".to_owned()),
+        }
+        self.claims = trouble;
+    }
+
     fn read_well(&mut self, source: Source, now: &Now) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         state.last_success = Some(now.wall);

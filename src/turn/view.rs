@@ -126,7 +126,7 @@ impl Turn {
         self.sources.iter().map(view).collect()
     }
 
-    /// What is wrong with a part of what a source holds, or with remembering it: the first of it, and how much
+    /// What is wrong with a part of what a source holds, with its claims, or with remembering it: the first of it, and how much
     /// more there is. `problems` are those of all sources.
     fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
         let url = self.config.location(Source::Http);
@@ -136,7 +136,8 @@ impl Turn {
             Source::Api => false,
         };
         let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
-        let mut errors = state.store.iter().cloned().chain(errors.map(Problem::to_string));
+        let mut errors =
+            state.store.iter().chain(&self.claims).cloned().chain(errors.map(Problem::to_string));
         let first = errors.next()?;
         match errors.count() {
             0 => Some(first),

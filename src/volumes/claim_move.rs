@@ -3,58 +3,166 @@
 //! source's, also those that no pod uses now (of a drained node), and those that several pods share: they are
 //! moved, once. Where there are several sources nobody can say so, and the pods that use a claim are asked; see
 //! [`super::claim_use`].
+//!
+//! Never here: an end of the daemon. What cannot be moved waits, and is tried again: by a thread until all is done,
+//! and by each set-up of a claim.
 
 use std::fs::DirBuilder;
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io, thread};
 
 use rustix::fs::{AtFlags, Mode, OFlags, renameat, statat};
 use rustix::io::Errno;
 
 use super::set_up::PRIVATE;
 use super::{layout, walk};
-use crate::durable;
 use crate::pod::Source;
+use crate::{durable, limits};
 
 /// Below the directory of claims: sources are told apart there. What is written there since is whose it is by its
 /// place, also when the node's sources change.
 const MARK: &str = ".by-source";
 
-/// Moves what has to be moved. What runs keeps what it has mounted.
-///
-/// # Errors
-/// Not everything could be moved: a claim would begin empty, though there are data.
-pub fn tell_apart(root: &Path, sources: &[Source]) -> Result<(), String> {
+/// How far the move has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Nobody has tried yet.
+    Due,
+    /// Some claims are where they were: they would begin empty, though there are data.
+    Left(String),
+    /// All are where they belong, and that is not written down: the next daemon would look again.
+    Unmarked(String),
+    /// Done.
+    Apart,
+}
+
+impl State {
+    fn trouble(&self) -> Option<&str> {
+        match self {
+            State::Due | State::Apart => None,
+            State::Left(why) | State::Unmarked(why) => Some(why),
+        }
+    }
+}
+
+/// Told what is wrong with the move, and when nothing is any more.
+pub type Tell = Box<dyn Fn(Option<String>) + Send + Sync>;
+
+/// The claims of this node, which one at a time sets up.
+pub struct Claims {
+    root: PathBuf,
+    sources: Vec<Source>,
+    state: Mutex<State>,
+    tell: Tell,
+}
+
+impl fmt::Debug for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Claims")
+    }
+}
+
+impl Claims {
+    /// Below this root directory, of a node with these sources. Nothing is touched yet. `tell` may block.
+    #[must_use]
+    pub fn new(root: PathBuf, sources: Vec<Source>, tell: Tell) -> Claims {
+        Claims { root, sources, state: Mutex::new(State::Due), tell }
+    }
+
+    /// Moves what has to be moved, on a thread that ends when that is done. What runs keeps what it has mounted.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(claims: &Arc<Claims>) -> io::Result<()> {
+        let claims = Arc::clone(claims);
+        let named = thread::Builder::new().name("pk-claims".to_owned()).stack_size(limits::WORKER_STACK);
+        let body = move || {
+            let mut wait = limits::VOLUME_RETRY_MIN;
+            while !claims.are_apart() {
+                thread::sleep(wait);
+                wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
+            }
+        };
+        named.spawn(body).map(drop)
+    }
+
+    fn are_apart(&self) -> bool {
+        *self.tried() == State::Apart
+    }
+
+    /// One at a time: of two pods that want a claim alone one has to come first. What is not moved is tried first.
+    pub(super) fn turn(&self) -> Turn<'_> {
+        Turn(self.tried())
+    }
+
+    fn tried(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state != State::Apart {
+            let now = tell_apart(&self.root, &self.sources);
+            if now.trouble() != state.trouble() {
+                (self.tell)(now.trouble().map(str::to_owned));
+            }
+            *state = now;
+        }
+        state
+    }
+}
+
+/// Nobody else sets up a claim while this is there.
+pub(super) struct Turn<'a>(MutexGuard<'a, State>);
+
+impl Turn<'_> {
+    /// Why claims of an earlier version are where they were, if some are.
+    pub(super) fn left(&self) -> Option<&str> {
+        match &*self.0 {
+            State::Left(why) => Some(why),
+            State::Due | State::Unmarked(_) | State::Apart => None,
+        }
+    }
+}
+
+/// Moves what has to be moved.
+fn tell_apart(root: &Path, sources: &[Source]) -> State {
     let storage = root.join(layout::LOCAL_STORAGE);
-    let failed = |error: io::Error| {
-        format!("cannot tell apart whose the claims in {} are: {error}", storage.display())
-    };
-    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let at = at.map_err(io::Error::from).map_err(failed)?;
+    match move_claims(root, sources) {
+        Err(error) => State::Left(format!(
+            "claims of an earlier version in {} cannot be given to the source they belong to: {error}; those that \
+             are still there wait, and this is tried again",
+            storage.display()
+        )),
+        Ok(false) => State::Apart,
+        // Without it the next start looks again, and finds nothing to move.
+        Ok(true) => match durable::write(&storage.join(MARK), b"") {
+            Ok(()) => State::Apart,
+            Err(error) => State::Unmarked(format!(
+                "{}: {error}; whose the claims beside it are has to be written there, and this is tried again",
+                storage.join(MARK).display()
+            )),
+        },
+    }
+}
+
+/// True: all is done, and has to be written down.
+fn move_claims(root: &Path, sources: &[Source]) -> io::Result<bool> {
+    let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if matches!(statat(&at, layout::LOCAL_STORAGE, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
         // No claim was ever used; see `begin`.
-        return Ok(());
+        return Ok(false);
     }
-    let claims = walk::make_below(at.as_fd(), &[layout::LOCAL_STORAGE], PRIVATE).map_err(failed)?;
-    if statat(&claims, MARK, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-        return Ok(());
-    }
-    if sources.is_empty() {
-        return Ok(());
+    let claims = walk::make_below(at.as_fd(), &[layout::LOCAL_STORAGE], PRIVATE)?;
+    if sources.is_empty() || statat(&claims, MARK, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Ok(false);
     }
     if let [source] = sources
         && let Some(own) = layout::claims_of(*source)
     {
-        let own = walk::make_below(claims.as_fd(), &[own], PRIVATE).map_err(failed)?;
-        move_all(&claims, &own).map_err(failed)?;
+        let own = walk::make_below(claims.as_fd(), &[own], PRIVATE)?;
+        move_all(&claims, &own)?;
     }
-    // Without it the next start looks again, and finds nothing to move.
-    if let Err(error) = durable::write(&storage.join(MARK), b"") {
-        log::warn!("{}: {error}; this is tried again when the daemon begins", storage.join(MARK).display());
-    }
-    Ok(())
+    Ok(true)
 }
 
 /// Before the first claim of a node: its sources are told apart from the beginning.
@@ -64,26 +172,36 @@ pub fn tell_apart(root: &Path, sources: &[Source]) -> Result<(), String> {
 pub(super) fn begin(root: &Path) -> io::Result<()> {
     let storage = root.join(layout::LOCAL_STORAGE);
     match DirBuilder::new().mode(PRIVATE).create(&storage) {
-        Ok(()) => durable::write(&storage.join(MARK), b""),
+        Ok(()) => durable::write(&storage.join(MARK), b"").inspect_err(|_| {
+            // So that the next one begins again.
+            let _ = std::fs::remove_dir(&storage);
+        }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// All namespaces; of those that are there already, all claims that are not.
+/// All namespaces; of those that are there already, all claims that are not. What cannot be moved (something is
+/// mounted there, say) keeps nobody else back; the first of it is the error.
 fn move_all(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    let mut result = Ok(());
     for namespace in walk::names(from)?.iter().filter(|name| !name.starts_with('.')) {
-        if move_one(from, to, namespace)? {
-            continue;
-        }
-        let open = |at: &OwnedFd| walk::open_below(at.as_fd(), &[namespace.as_str()]);
-        if let (Some(from), Some(to)) = (open(from)?, open(to)?) {
-            for claim in walk::names(&from)? {
-                move_one(&from, &to, &claim)?;
-            }
-        }
+        let moved = match move_one(from, to, namespace) {
+            Ok(true) => Ok(()),
+            Ok(false) => move_each(from, to, namespace),
+            Err(error) => Err(error),
+        };
+        result = result.and(moved);
     }
-    Ok(())
+    result
+}
+
+/// Of a namespace that both have.
+fn move_each(from: &OwnedFd, to: &OwnedFd, namespace: &str) -> io::Result<()> {
+    let open = |at: &OwnedFd| walk::open_below(at.as_fd(), &[namespace]);
+    let (Some(from), Some(to)) = (open(from)?, open(to)?) else { return Ok(()) };
+    let claims = walk::names(&from)?;
+    claims.iter().fold(Ok(()), |result, claim| result.and(move_one(&from, &to, claim).map(drop)))
 }
 
 /// False: there is one of that name.
@@ -98,8 +216,14 @@ fn move_one(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::AsRawFd as _;
 
     use super::*;
+
+    fn tell_apart(root: &Path, sources: &[Source]) -> Option<String> {
+        let state = super::tell_apart(root, sources);
+        state.trouble().map(|why| why.replace(&root.display().to_string(), "ROOT"))
+    }
 
     #[test]
     fn a_node_without_files_keeps_the_claims_of_an_earlier_version_whether_pods_use_them_or_not() {
@@ -115,16 +239,16 @@ mod tests {
         put("team/drained/data", "drained");
         // A start that was killed after some.
         put(".http/default/moved/data", "moved");
-        tell_apart(&root, &[]).unwrap();
+        assert_eq!(tell_apart(&root, &[]), None);
         assert_eq!(data("team/drained/data").as_deref(), Some("drained"), "nobody to give it to");
-        tell_apart(&root, &[Source::Http]).unwrap();
+        assert_eq!(tell_apart(&root, &[Source::Http]), None);
         assert_eq!(data(".http/default/shared/data").as_deref(), Some("shared"));
         assert_eq!(data(".http/team/drained/data").as_deref(), Some("drained"));
         assert_eq!(data(".http/default/moved/data").as_deref(), Some("moved"));
         assert_eq!(data("default/moved/data").as_deref(), Some("left behind"), "nothing is lost");
         // What the file source's pods write from now on is theirs, also when the node has no such source later.
         put("default/later/data", "file");
-        tell_apart(&root, &[Source::Http]).unwrap();
+        assert_eq!(tell_apart(&root, &[Source::Http]), None);
         assert_eq!(data("default/later/data").as_deref(), Some("file"));
         fs::remove_dir_all(&root).unwrap();
     }
@@ -134,18 +258,86 @@ mod tests {
         for sources in [&[Source::File][..], &[Source::File, Source::Http]] {
             let root = crate::cli::scratch("claims-stay");
             fs::create_dir_all(root.join("local-storage/default/data")).unwrap();
-            tell_apart(&root, sources).unwrap();
-            tell_apart(&root, &[Source::Http]).unwrap();
+            assert_eq!(tell_apart(&root, sources), None);
+            assert_eq!(tell_apart(&root, &[Source::Http]), None);
             assert!(root.join("local-storage/default/data").exists());
             fs::remove_dir_all(&root).unwrap();
         }
         let fresh = crate::cli::scratch("claims-fresh");
-        tell_apart(&fresh, &[Source::File]).unwrap();
+        assert_eq!(tell_apart(&fresh, &[Source::File]), None);
         assert!(!fresh.join("local-storage").exists(), "nothing is written for nothing");
         begin(&fresh).unwrap();
         fs::create_dir_all(fresh.join("local-storage/default/data")).unwrap();
-        tell_apart(&fresh, &[Source::Http]).unwrap();
+        assert_eq!(tell_apart(&fresh, &[Source::Http]), None);
         assert!(fresh.join("local-storage/default/data").exists(), "the file source's since the first start");
         fs::remove_dir_all(&fresh).unwrap();
+    }
+    #[test]
+    fn claims_that_cannot_be_moved_are_told_and_tried_again_until_they_are() {
+        let root = crate::cli::scratch("claims-again");
+        let storage = root.join("local-storage");
+        fs::create_dir_all(storage.join("default/data")).unwrap();
+        fs::create_dir_all(storage.join("team/data")).unwrap();
+        // Where this source's claims belong something else is.
+        fs::write(storage.join(".http"), "").unwrap();
+        let (tell, told) = crossbeam_channel::unbounded();
+        let tell = Box::new(move |trouble| tell.send(trouble).unwrap());
+        let claims = Arc::new(Claims::new(root.clone(), vec![Source::Http], tell));
+        Claims::start(&claims).unwrap();
+        let why = told.recv().unwrap().unwrap().replace(&root.display().to_string(), "ROOT");
+        assert_eq!(
+            why,
+            "claims of an earlier version in ROOT/local-storage cannot be given to the source they belong to: Not \
+             a directory (os error 20); those that are still there wait, and this is tried again"
+        );
+        fs::remove_file(storage.join(".http")).unwrap();
+        assert_eq!(told.recv(), Ok(None), "it is told once, and when it is over");
+        assert!(storage.join(".http/default/data").exists() && storage.join(".http/team/data").exists());
+        assert!(storage.join(MARK).exists());
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_moved_keeps_no_other_one_back() {
+        let root = crate::cli::scratch("claims-one-left");
+        let storage = root.join("local-storage");
+        for place in ["a/x", "busy/x", "z/x"] {
+            fs::create_dir_all(storage.join(place)).unwrap();
+        }
+        let busy = fs::File::open(storage.join("busy")).unwrap();
+        mount_on_itself(&busy);
+        let told = tell_apart(&root, &[Source::Http]).unwrap();
+        assert!(told.contains("Device or resource busy"), "{told}");
+        assert!(storage.join(".http/a/x").exists() && storage.join(".http/z/x").exists());
+        rustix::mount::unmount(storage.join("busy"), rustix::mount::UnmountFlags::DETACH).unwrap();
+        assert_eq!(tell_apart(&root, &[Source::Http]), None);
+        assert!(storage.join(".http/busy/x").exists());
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    fn mount_on_itself(dir: &fs::File) {
+        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
+        rustix::mount::mount_bind(&path, &path).unwrap();
+    }
+
+    #[test]
+    fn what_is_moved_and_not_written_down_is_told_and_holds_nothing_up() {
+        let root = crate::cli::scratch("claims-unmarked");
+        let storage = root.join("local-storage");
+        fs::create_dir_all(storage.join("default/data")).unwrap();
+        fs::create_dir(storage.join(".by-source.tmp")).unwrap();
+        let (tell, told) = crossbeam_channel::unbounded();
+        let tell = Box::new(move |trouble| tell.send(trouble).unwrap());
+        let claims = Claims::new(root.clone(), vec![Source::Http], tell);
+        assert_eq!(claims.turn().left(), None);
+        assert!(storage.join(".http/default/data").exists());
+        let why = told.recv().unwrap().unwrap();
+        assert!(why.contains(".by-source: Is a directory"), "{why}");
+        assert!(!claims.are_apart());
+        fs::remove_dir(storage.join(".by-source.tmp")).unwrap();
+        assert!(claims.are_apart());
+        assert_eq!(told.recv(), Ok(None));
+        assert!(storage.join(MARK).exists());
+        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -59,6 +59,12 @@ impl Use<'_> {
         })
     }
 
+    /// Its data may be where an earlier version had them, and the claim would begin empty.
+    pub(super) fn is_left(&self, root: &OwnedFd) -> bool {
+        let is_there = |source| is_there(root, &layout::claim(source, self.namespace, self.name).join("/"));
+        !is_there(self.source) && is_there(Source::File)
+    }
+
     /// Takes over what this pod had at the former place, if it had it alone: its own link of an earlier version
     /// says so. A source's claim whose pod is not here now stays where it is.
     ///
@@ -73,9 +79,8 @@ impl Use<'_> {
         let failed = |error: io::Error| {
             format!("cannot move {} to the claims of source {}: {error}", former.display(), self.source)
         };
-        let is_there = |path: &str| statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let from = layout::claim(Source::File, self.namespace, self.name).join("/");
-        if is_there(&parts.join("/")) || !is_there(&from) {
+        if !self.is_left(root) {
             return Ok(());
         }
         let had = readlinkat(users, self.name, Vec::new());
@@ -118,4 +123,8 @@ impl Use<'_> {
         unlinkat(users, self.name, AtFlags::empty())?;
         Ok(symlinkat(&words, users, self.name)?)
     }
+}
+
+fn is_there(root: &OwnedFd, path: &str) -> bool {
+    statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, fs, thread};
 
+use super::claim_move::Claims;
 use super::{Failure, Order, Report, SubPath, layout, mounts, set_up, sub_path, tear_down};
 use crate::allocatable::Allocatable;
 use crate::clock::System;
@@ -29,7 +30,7 @@ pub struct Node {
     docker: Option<PathBuf>,
     /// Docker is known to see what is mounted here.
     sees: AtomicBool,
-    claims: Mutex<()>,
+    pub(super) claims: Arc<Claims>,
     uses: Mutex<BTreeMap<String, Use>>,
 }
 
@@ -59,13 +60,15 @@ pub struct Settings {
     pub docker: Option<PathBuf>,
     /// What pods may do: which paths of the host they may have.
     pub policies: Arc<Policies>,
+    /// The claims of this node.
+    pub claims: Arc<Claims>,
 }
 
 impl Volumes {
     /// Those of this node. Nothing is touched yet.
     #[must_use]
     pub fn new(settings: Settings, clock: System) -> Volumes {
-        let Settings { root, name, allocatable, docker, policies } = settings;
+        let Settings { root, name, allocatable, docker, policies, claims } = settings;
         Volumes(Arc::new(Node {
             root,
             real_root: OnceLock::new(),
@@ -75,7 +78,7 @@ impl Volumes {
             policies,
             docker,
             sees: AtomicBool::new(false),
-            claims: Mutex::default(),
+            claims,
             uses: Mutex::default(),
         }))
     }
@@ -123,10 +126,6 @@ impl Node {
         let real =
             fs::canonicalize(&self.root).map_err(|error| format!("{}: {error}", self.root.display()))?;
         Ok(self.real_root.get_or_init(|| real).clone())
-    }
-
-    pub(super) fn claims(&self) -> MutexGuard<'_, ()> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Docker gets to see what is mounted at this place. It does when both live in one mount namespace, or

@@ -313,10 +313,12 @@ impl One<'_> {
         let at = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let at = at.map_err(io::Error::from).map_err(cannot("cannot open", &root))?;
         {
-            // One at a time: of two pods that want it alone one has to come first.
-            let _turn = self.node.claims();
+            let turn = self.node.claims.turn();
             claim_move::begin(&root).map_err(cannot("cannot make", &path))?;
             let taken = Use { root: &root, uid: &self.pod.uid, source, namespace, name };
+            if let Some(why) = turn.left().filter(|_| taken.is_left(&at)) {
+                return Err(why.to_owned().into());
+            }
             if alone && let Some(other) = taken.other_user(false)? {
                 return Err(format!(
                     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode: {other}"

@@ -81,6 +81,8 @@ pub struct Options {
     pub look_at: Option<PathBuf>,
     /// Environment of the daemon.
     pub env: Vec<(String, String)>,
+    /// The node has no manifest directory: other sources only.
+    pub no_files: bool,
     /// The daemon has no network but a loopback that is down.
     pub cut: bool,
     /// The daemon's mounts are seen by nobody else.
@@ -156,7 +158,9 @@ impl Node {
             }
         };
         command.args(["run", "-v=2", "--hostname-override", &self.name]);
-        command.arg("--pod-manifest-path").arg(self.manifests());
+        if !options.no_files {
+            command.arg("--pod-manifest-path").arg(self.manifests());
+        }
         command.arg("--root-dir").arg(self.root()).arg("--run-dir").arg(self.run_dir());
         command.arg("--pod-logs-dir").arg(self.pod_logs());
         if let Some(socket) = &options.endpoint {

@@ -1,6 +1,9 @@
 //! A node whose pods come from a URL: what runs stays, whatever the server does.
 
+use std::fs;
+
 use podkeeper::status::snapshot::SourceView;
+use serde_json::json;
 
 use super::harness::{Node, Options};
 use super::hostile::{Server, ok, status};
@@ -112,4 +115,35 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
     server.send(list(&[Pod::new("other")]));
     held_by("file");
     node.wait_phase("web", "Running");
+}
+
+/// Without it the daemon would end at each start, and with it every pod of the node would be without an agent.
+#[test]
+fn claims_of_an_earlier_version_that_cannot_be_moved_hold_up_their_pods_and_not_the_daemon() {
+    let server = Server::start();
+    let user = Pod::new("user")
+        .set("/spec/volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))
+        .set("/spec/containers/0/volumeMounts", json!([{"name": "v", "mountPath": "/v"}]));
+    let claim = "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":\"data\"},\
+        \"spec\":{\"accessModes\":[\"ReadWriteOnce\"],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}";
+    server.send(ok("", [&user.text(), &Pod::new("web").text(), claim].join("\n---\n")));
+    let url = format!("--manifest-url={}", server.url());
+    let node = Node::prepare(Options { no_files: true, ..Options::flags(&[&url]) });
+    let storage = node.root().join("local-storage");
+    fs::create_dir_all(storage.join("default/data/kept")).unwrap();
+    fs::write(storage.join(".http"), "in the way").unwrap();
+    node.launch();
+    node.wait_running("web", "app");
+    let why = "cannot be given to the source they belong to";
+    node.wait_until("an event of the pod tells why it waits", || {
+        let events = node.says(&["get", "events"]);
+        events.lines().any(|line| line.contains("pod/user") && line.contains(why))
+    });
+    let source = node.says(&["get", "sources"]);
+    assert!(source.contains("Degraded") && source.contains(why), "{source}");
+    assert_eq!(node.running("user", "app"), []);
+    fs::remove_file(storage.join(".http")).unwrap();
+    node.wait_running("user", "app");
+    assert_eq!(node.inside("user", "app", "ls /v").trim(), "kept");
+    node.wait_until("nothing is wrong any more", || self::source(&node).degraded.is_none());
 }

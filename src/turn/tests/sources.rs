@@ -192,6 +192,20 @@ fn what_cannot_be_remembered_is_told_in_the_sources_state() {
 }
 
 #[test]
+fn claims_that_cannot_be_moved_degrade_a_source_until_they_are() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.turn.take_changed();
+    let trouble = || Some("claims cannot be moved".to_owned());
+    assert_eq!(rig.handle(Event::Claims(trouble())), ["ERROR: claims cannot be moved"]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.snapshot().sources[0].degraded, trouble());
+    assert!(rig.snapshot().sources[0].ready);
+    assert_eq!(rig.handle(Event::Claims(None)), ["INFO: all claims are where they belong"]);
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+}
+
+#[test]
 fn a_source_with_a_bad_file_is_degraded() {
     let mut rig = Rig::listed();
     rig.want_with(&[pod("a")], &["/m/b.yaml", "/m/c.yaml"]);

@@ -15,6 +15,7 @@ use crate::object::testing::snapshot;
 use crate::plan::testing;
 use crate::pod::{PodKey, Source};
 use crate::policy::{Policies, Setting, SourcePolicy};
+use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{Hand, Settings, Volumes};
 use crate::volumes::{Order, Report};
 
@@ -40,9 +41,16 @@ fn rig_of(base: &Path, name: &str) -> Rig {
 
 /// On a node with this policy.
 fn rig_with(base: &Path, name: &str, policies: Policies) -> Rig {
+    rig_from(base, name, policies, &[Source::File, Source::Http])
+}
+
+/// With these sources.
+fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> Rig {
     let policies = Arc::new(policies);
     let allocatable = Allocatable { memory: 1 << 30, ..Allocatable::default() };
-    let settings = Settings { root: base.to_owned(), name: "n".into(), allocatable, docker: None, policies };
+    let claims = Arc::new(Claims::new(base.to_owned(), sources.to_vec(), Box::new(|_| ())));
+    let root = base.to_owned();
+    let settings = Settings { root, name: "n".into(), allocatable, docker: None, policies, claims };
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
     let key = PodKey { namespace: "default".into(), name: name.into() };
@@ -227,6 +235,24 @@ fn a_pod_takes_what_its_claim_held_before_sources_were_told_apart() {
     assert_eq!(fs::read(&moved).unwrap(), b"kept");
     assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &once), "", "and again");
     assert_eq!(fs::read(&moved).unwrap(), b"kept");
+    rig.end();
+}
+
+#[test]
+fn claims_of_an_earlier_version_that_cannot_be_moved_wait_and_nothing_else_does() {
+    let base = crate::cli::scratch("set-up-claim-left");
+    fs::create_dir_all(base.join("local-storage/default/p/data")).unwrap();
+    fs::write(base.join("local-storage/.http"), "in the way").unwrap();
+    let rig = rig_from(&base, "p", Policies::default(), &[Source::Http]);
+    let both = format!("{}, {{name: e, emptyDir: {{}}}}]", CLAIM.trim_end_matches(']'));
+    let failed = rig.set_up_of(Source::Http, "a", &both, &claim("ReadWriteOnce"));
+    let says =
+        "claims of an earlier version in ROOT/local-storage cannot be given to the source they belong to: ";
+    assert!(failed.starts_with(says) && !failed.contains("; claims"), "{failed}");
+    assert!(base.join("local-storage/default/p/data").exists());
+    fs::remove_file(base.join("local-storage/.http")).unwrap();
+    assert_eq!(rig.set_up_of(Source::Http, "a", &both, &claim("ReadWriteOnce")), "", "tried again");
+    assert!(base.join("local-storage/.http/default/p/data").exists());
     rig.end();
 }
 
