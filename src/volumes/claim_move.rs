@@ -200,8 +200,11 @@ fn move_all(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
 fn move_each(from: &OwnedFd, to: &OwnedFd, namespace: &str) -> io::Result<()> {
     let open = |at: &OwnedFd| walk::open_below(at.as_fd(), &[namespace]);
     let (Some(from), Some(to)) = (open(from)?, open(to)?) else { return Ok(()) };
-    let claims = walk::names(&from)?;
-    claims.iter().fold(Ok(()), |result, claim| result.and(move_one(&from, &to, claim).map(drop)))
+    let mut result = Ok(());
+    for claim in walk::names(&from)? {
+        result = result.and(move_one(&from, &to, &claim).map(drop));
+    }
+    result
 }
 
 /// False: there is one of that name.
