@@ -26,10 +26,8 @@ pub(super) struct Setting {
     pub flag: &'static Flag,
     /// Its own name.
     pub field: String,
-    /// Where.
-    pub at: Place,
-    /// What the flag would be given, each time it would.
-    pub texts: Vec<String>,
+    /// What the flag would be given, each time it would, and where that is written.
+    pub texts: Vec<(Place, String)>,
 }
 
 /// Reads the file, if it is not too large.
@@ -37,18 +35,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     regular::read(path, limits::MANIFEST_BYTES).map_err(|error| error.to_string())
 }
 
-/// All settings of a file, in the order they are written.
-pub(super) fn settings(bytes: &[u8]) -> Result<Vec<Setting>, Vec<Wrong>> {
-    let documents = yaml::text(bytes).and_then(yaml::documents).map_err(|e| vec![(e.at, e.message)])?;
+/// All settings of a file that can be read, in the order they are written; and all that is wrong.
+pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
+    let nothing = |at, why| (Vec::new(), vec![(at, why)]);
+    let documents = match yaml::text(bytes).and_then(yaml::documents) {
+        Ok(documents) => documents,
+        Err(error) => return nothing(error.at, error.message),
+    };
     let [document] = documents.as_slice() else {
         let at = documents.get(1).map(|d| d.at);
-        return Err(vec![(at, format!("one document is wanted, and there are {}", documents.len()))]);
+        return nothing(at, format!("one document is wanted, and there are {}", documents.len()));
     };
     if !matches!(document.data, Data::Map(_)) {
-        return Err(vec![(
-            Some(document.at),
-            format!("a map of settings is wanted, not {}", document.kind()),
-        )]);
+        let why = format!("a map of settings is wanted, not {}", document.kind());
+        return nothing(Some(document.at), why);
     }
     let (mut settings, mut wrong) = (Vec::new(), Vec::new());
     for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
@@ -58,13 +58,12 @@ pub(super) fn settings(bytes: &[u8]) -> Result<Vec<Setting>, Vec<Wrong>> {
         }
     }
     for entry in document.entries().iter().filter(|e| !matches!(e.key.as_str(), "apiVersion" | "kind")) {
-        let flag = FLAGS.iter().find(|f| f.field().is_some_and(|field| field == entry.key));
-        match flag.ok_or_else(|| (Some(entry.at), unknown(&entry.key))).and_then(|f| setting(f, entry)) {
-            Ok(setting) => settings.push(setting),
-            Err(why) => wrong.push(why),
+        match FLAGS.iter().find(|f| f.field().is_some_and(|field| field == entry.key)) {
+            Some(flag) => settings.push(setting(flag, entry, &mut wrong)),
+            None => wrong.push((Some(entry.at), unknown(&entry.key))),
         }
     }
-    if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    (settings, wrong)
 }
 
 fn unknown(key: &str) -> String {
@@ -74,48 +73,55 @@ fn unknown(key: &str) -> String {
     format!("unknown field {key:?}{near}")
 }
 
-fn setting(flag: &'static Flag, entry: &Entry) -> Result<Setting, Wrong> {
+fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {
     let many = matches!(flag.id, Id::ManifestVerifyKey | Id::Device | Id::ManifestUrlHeader);
-    let texts = match &entry.value.data {
-        Data::Null => Vec::new(),
-        Data::List(items) if many && flag.id == Id::ManifestVerifyKey => {
-            items.iter().map(|item| scalar(&entry.key, item)).collect::<Result<_, _>>()?
+    let field = entry.key.as_str();
+    let mut texts = Vec::new();
+    // One misfit hides nothing of the rest.
+    let mut take = |at: Place, text: Result<String, Wrong>| match text {
+        Ok(text) => texts.push((at, text)),
+        Err(why) => wrong.push(why),
+    };
+    match &entry.value.data {
+        Data::Null => {}
+        Data::List(items) if flag.id == Id::ManifestVerifyKey => {
+            items.iter().for_each(|item| take(item.at, scalar(field, item)));
         }
-        Data::List(_) => vec![list(&entry.key, &entry.value)?],
         Data::Map(entries) if flag.id == Id::SourcePolicy => {
             // A map of settings for each source.
-            let mut texts = Vec::new();
             for source in entries {
                 if !matches!(source.value.data, Data::Map(_)) {
-                    let wrong =
-                        format!("{}: a map of settings is wanted, not {}", entry.key, source.value.kind());
-                    return Err((Some(source.value.at), wrong));
+                    let why = format!("{field}: a map of settings is wanted, not {}", source.value.kind());
+                    take(source.value.at, Err((Some(source.value.at), why)));
                 }
                 for one in source.value.entries() {
-                    texts.push(format!("{}={}={}", source.key, one.key, list(&entry.key, &one.value)?));
+                    let text = list(field, &one.value);
+                    take(one.value.at, text.map(|text| format!("{}={}={text}", source.key, one.key)));
                 }
             }
-            texts
+        }
+        Data::Map(entries) if many => {
+            let between = if flag.id == Id::ManifestUrlHeader { ':' } else { '=' };
+            for one in entries {
+                // Units of a device, values of a header.
+                let items = match &one.value.data {
+                    Data::List(items) => items.as_slice(),
+                    _ => std::slice::from_ref(&one.value),
+                };
+                for item in items {
+                    let text = list(field, item);
+                    take(item.at, text.map(|text| format!("{}{between}{text}", one.key)));
+                }
+            }
         }
         Data::Map(entries) => {
-            let between = if flag.id == Id::ManifestUrlHeader { ':' } else { '=' };
-            let mut pairs = Vec::new();
-            for one in entries {
-                match &one.value.data {
-                    // Units of a device, values of a header.
-                    Data::List(items) if many => {
-                        for item in items {
-                            pairs.push(format!("{}{between}{}", one.key, list(&entry.key, item)?));
-                        }
-                    }
-                    _ => pairs.push(format!("{}{between}{}", one.key, list(&entry.key, &one.value)?)),
-                }
-            }
-            if many { pairs } else { vec![pairs.join(",")] }
+            let pair = |one: &Entry| Ok(format!("{}={}", one.key, list(field, &one.value)?));
+            let pairs = entries.iter().map(pair).collect::<Result<Vec<_>, _>>();
+            take(entry.value.at, pairs.map(|pairs| pairs.join(",")));
         }
-        _ => vec![scalar(&entry.key, &entry.value)?],
-    };
-    Ok(Setting { flag, field: entry.key.clone(), at: entry.value.at, texts })
+        _ => take(entry.value.at, list(field, &entry.value)),
+    }
+    Setting { flag, field: field.to_owned(), texts }
 }
 
 /// Scalars with commas between; or one.

@@ -12,6 +12,7 @@ use super::exit::Exit;
 use super::flags::{self, Flag, Id, Takes, Verb};
 pub use super::options::{Options, Output};
 use super::rules::check_run;
+use crate::order;
 use crate::pod::Source;
 
 /// What the user wants.
@@ -186,11 +187,7 @@ fn configure(
         exit: Exit::Failure,
     };
     let bytes = reader(path).map_err(unreadable)?;
-    let mut wrong = Vec::new();
-    let settings = config_file::settings(&bytes).unwrap_or_else(|why| {
-        wrong = why;
-        Vec::new()
-    });
+    let (settings, mut wrong) = config_file::settings(&bytes);
     for setting in settings {
         let flag = setting.flag;
         // What is checked offline is what `run` would say.
@@ -198,13 +195,14 @@ fn configure(
         if !ours || given.iter().any(|(other, _)| other.id == flag.id) {
             continue;
         }
-        for text in &setting.texts {
+        for (at, text) in &setting.texts {
             let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
             if let Err(why) = options.set(flag.id, &text) {
-                wrong.push((Some(setting.at), format!("{}: {why}", setting.field)));
+                wrong.push((Some(*at), format!("{}: {why}", setting.field)));
             }
         }
     }
+    order::sort(&mut wrong);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -250,7 +248,7 @@ fn finish(
             Ok(Command::Run(options))
         }
         Verb::Check => {
-            if words.is_empty() {
+            if words.is_empty() && options.sources.is_empty() {
                 return usage(verb, "no manifest given: name files, directories, or - for standard input");
             }
             if !matches!(options.output, Output::Table | Output::Json) {
@@ -271,6 +269,9 @@ fn finish(
         Verb::Forget => {
             none_left(&words)?;
             match options.source {
+                _ if !options.sources.is_empty() => {
+                    usage(verb, "--source file, or --source http: of one source all is forgotten")
+                }
                 Some(source) => Ok(Command::Forget(options, source)),
                 None => usage(verb, "no source given: --source file, or --source http"),
             }

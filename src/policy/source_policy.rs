@@ -255,7 +255,11 @@ impl Exceptions {
             let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
             let names = || SETTINGS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
             let (setting, ..) = known.ok_or_else(|| format!("{name:?} must be one of {}", names()))?;
-            SourcePolicy::default().set(*setting, value).map_err(|why| format!("{name}: {why}"))?;
+            let mut alone = SourcePolicy::default();
+            alone.set(*setting, value).map_err(|why| format!("{name}: {why}"))?;
+            if let Some(own) = alone.shared_objects.iter().find(|shared| shared.source == source) {
+                return Err(format!("{name}: {own}: pods of source {source} see its own objects anyway"));
+            }
             if list.len() >= limits::SOURCE_POLICY_SETTINGS {
                 return Err(format!(
                     "source {source} has more than {} settings",

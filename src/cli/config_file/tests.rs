@@ -114,7 +114,7 @@ fn all_that_is_wrong_is_told_with_its_place() {
     check("maxPods: many\nsyncFrequency: 5\n", "config.yaml:4:16: syncFrequency: ");
     check("maxPods: [1, {}]\n", "config.yaml:3:14: maxPods: a string or a number is wanted, not a map");
     check("allowedImages: ['a,b']\n", "cannot hold a comma");
-    check("devices: {a: /etc/passwd}\n", "config.yaml:3:10: devices: ");
+    check("devices: {a: /etc/passwd}\n", "config.yaml:3:14: devices: ");
     check("config: /x\n", "unknown field \"config\"");
     check("tail: 5\n", "unknown field \"tail\"");
     check("maxPods: 1\nmaxPods: 2\n", "config.yaml:4:1: ");
@@ -122,6 +122,33 @@ fn all_that_is_wrong_is_told_with_its_place() {
     check("fileCheckFrequency: 1ms\n", "fileCheckFrequency (--file-check-frequency) 1ms must be");
     check("staticPodURL: 'https://u:secret@a/'\n", "must not hold a user or a password");
     assert!(!refused("staticPodURL: 'https://u:secret@a/'\n").contains("secret"));
+}
+
+#[test]
+fn bad_values_are_told_beside_unknown_fields_each_at_its_own_place() {
+    let file = "maxPod: 5
+maxPods: many
+sourcePolicy:
+  dir: {allowPrivileged: true}
+  file:
+    allowPrivileged: perhaps
+    allowedImages: [ok/, {}]
+  http:
+    podSecurity: strict
+    sharedObjects: http
+nodeLabels: {a: b}
+devices: {a: [/dev/null, /etc/passwd], b: /etc/shadow}
+typo: 1
+";
+    let error = command("run --pod-manifest-path /m --config /etc/podkeeper/config.yaml", file).unwrap_err();
+    let places: Vec<&str> = error
+        .message
+        .lines()
+        .map(|line| line.trim_start().trim_start_matches("/etc/podkeeper/config.yaml:"))
+        .map(|line| line.split_once(": ").unwrap().0)
+        .collect();
+    let expected = ["3:1", "4:10", "6:26", "8:22", "9:26", "11:18", "12:20", "14:26", "14:43", "15:1"];
+    assert_eq!(places, expected, "{}", error.message);
 }
 
 #[test]

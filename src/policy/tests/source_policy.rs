@@ -63,6 +63,10 @@ fn every_setting_is_read_under_both_its_names() {
         ("http=privileged=true", "\"privileged\" must be one of pod-security, allow-privileged, "),
         ("http=pod-security=strict", "pod-security: level \"strict\" must be one of"),
         ("http=allowed-devices=/etc/x", "does not begin with /dev/"),
+        (
+            "http=shared-objects=file,http/Secret",
+            "shared-objects: http/Secret: pods of source http see its own",
+        ),
         ("http=shared-objects=*", "must name the sources"),
         ("http=shared-objects=file/PersistentVolumeClaim", "must be ConfigMap or Secret"),
         ("http=shared-objects=file/Secret//x", "must be SOURCE[/KIND[/NAMESPACE[/NAME]]]"),
