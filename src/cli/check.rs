@@ -46,9 +46,7 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
             return Exit::Usage;
         }
     };
-    for path in paths {
-        report.visit(path);
-    }
+    report.read_all(options, paths);
     report.judge();
     if options.strict {
         report.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
@@ -86,23 +84,35 @@ fn word(severity: Severity) -> &'static str {
 struct Report {
     /// Of the node that the pods are for.
     config: Config,
-    /// Where they come from.
+    /// Whose the file is that is read now.
     source: Source,
     /// A standard was named by itself: pods are judged by it alone, and may not be for this node at all.
     standard_alone: bool,
     files: usize,
     /// Every pod in which no error is.
     names: BTreeSet<PodKey>,
-    /// Those that nothing forbids, and all local objects.
-    set: PodSet,
-    /// Each object where it was first seen.
-    objects: BTreeMap<ObjectKey, Arc<LocalObject>>,
-    /// What pods refer to and must be there, with the pod and its file.
-    wanted: Vec<(String, String, Reference)>,
+    /// Those that nothing forbids, and all local objects, of each source.
+    sets: BTreeMap<Source, PodSet>,
+    /// Each object where it was first seen in its source.
+    objects: BTreeMap<(Source, ObjectKey), Arc<LocalObject>>,
+    /// What pods refer to and must be there.
+    wanted: Vec<Wanted>,
     places: Places,
     problems: Vec<Problem>,
     /// Of the file that is read now.
     signature: Option<Vec<u8>>,
+}
+
+/// What a pod refers to.
+#[derive(Debug)]
+struct Wanted {
+    /// Of the pod.
+    source: Source,
+    /// Its file.
+    path: String,
+    /// As it is written.
+    pod: String,
+    reference: Reference,
 }
 
 impl Report {
@@ -115,13 +125,22 @@ impl Report {
             standard_alone: !options.pod_security.is_empty() && options.config.is_none(),
             files: 0,
             names: BTreeSet::new(),
-            set: PodSet::default(),
+            sets: BTreeMap::new(),
             objects: BTreeMap::new(),
             wanted: Vec::new(),
             places: Places::default(),
             problems: Vec::new(),
             signature: None,
         })
+    }
+
+    /// The arguments are of one source, and each `--source SOURCE=PATH` of its own.
+    fn read_all(&mut self, options: &Options, paths: &[PathBuf]) {
+        paths.iter().for_each(|path| self.visit(path));
+        for (source, path) in &options.sources {
+            self.source = *source;
+            self.visit(path);
+        }
     }
 
     fn visit(&mut self, path: &Path) {
@@ -187,12 +206,16 @@ impl Report {
         for Inspected { pod, text } in found.pods {
             let name = self.as_written(&pod.key);
             let needed = references(&pod).into_iter().filter(|r| !r.optional);
-            self.wanted.extend(needed.map(|r| (path.to_owned(), name.clone(), r)));
+            let wanted = |reference| {
+                let (path, pod) = (path.to_owned(), name.clone());
+                Wanted { source: self.source, path, pod, reference }
+            };
+            self.wanted.extend(needed.map(wanted));
             self.names.insert(pod.key.clone());
             self.places.add(path, &name, text);
             let refusals = self.config.policy.of(self.source).refusals(&pod.metadata, &pod.spec);
             if refusals.is_empty() {
-                self.set.pods.push(pod);
+                self.sets.entry(self.source).or_default().pods.push(pod);
             }
             for refusal in refusals {
                 let at = self.places.of_refusal(path, &name, &refusal.reason, &refusal.message);
@@ -200,8 +223,9 @@ impl Report {
             }
         }
         for object in found.objects {
-            self.objects.entry(object.key.clone()).or_insert_with(|| Arc::clone(&object));
-            self.set.objects.push(object);
+            let key = (self.source, object.key.clone());
+            self.objects.entry(key).or_insert_with(|| Arc::clone(&object));
+            self.sets.entry(self.source).or_default().objects.push(object);
         }
     }
 
@@ -215,7 +239,7 @@ impl Report {
     fn judge(&mut self) {
         self.look_up();
         self.problems.extend(self.missing_pods());
-        for mut problem in judge::problems(&self.config, self.source, &self.set) {
+        for mut problem in judge::problems(&self.config, &self.sets) {
             if let Some(name) = &mut problem.pod {
                 // One that is held is named as the node has it.
                 if let Some(key) = self.names.iter().find(|key| key.to_string() == *name) {
@@ -230,10 +254,16 @@ impl Report {
         }
     }
 
-    /// What pods refer to and no file that was checked holds. The node may have it from elsewhere.
+    /// What pods refer to and no file that was checked holds. The node may have it from elsewhere. Of what another
+    /// source has and does not share the loop tells.
     fn look_up(&mut self) {
-        for (path, pod, Reference { key, entry, field, .. }) in std::mem::take(&mut self.wanted) {
-            let message = match (self.objects.get(&key), entry) {
+        for Wanted { source, path, pod, reference } in std::mem::take(&mut self.wanted) {
+            let Reference { key, entry, field, .. } = reference;
+            let sharing = self.config.policy.of(source).sharing(&key);
+            let seen = [source].into_iter().chain(sharing);
+            let object = seen.filter_map(|s| self.objects.get(&(s, key.clone()))).next();
+            let message = match (object, entry) {
+                (None, _) if self.objects.keys().any(|(_, other)| *other == key) => continue,
                 (None, _) => format!("{key} is in none of the files that were checked"),
                 (Some(object), Some(entry)) if !object.has_key(&entry) => {
                     format!("{key} has no key {entry:?}")
@@ -251,7 +281,7 @@ impl Report {
         let severity = if self.standard_alone { Severity::Warning } else { Severity::Error };
         let field = format!("metadata.annotations[{}]", after::AFTER);
         let mut problems = Vec::new();
-        for pod in &self.set.pods {
+        for pod in self.sets.values().flat_map(|set| &set.pods) {
             let Some(after) = after::of(pod) else { continue };
             for dependency in &after.on {
                 // One that has an error of its own is there, too.

@@ -46,7 +46,7 @@ impl Entry {
 /// Why this pod is refused.
 fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
     let message = format!(
-        "metadata.uid {} is that of {whose}, which is not gone: no other pod may have its directories and \
+        "metadata.uid {} is that of {whose}: no other pod may have its directories and \
          cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
         pod.uid
     );

@@ -1,6 +1,7 @@
-//! What the daemon's main loop says of a set of pods: the loop itself is asked, on a Docker that holds
+//! What the daemon's main loop says of sets of pods: the loop itself is asked, on a Docker that holds
 //! nothing, so that nothing is decided here a second time. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::after;
@@ -15,13 +16,15 @@ use crate::turn::{Event, RuntimeEvent, Turn};
 
 /// Names that are taken, pods that the node refuses, and those that are held for good. Names of pods are as
 /// the loop has them.
-pub(super) fn problems(config: &Config, source: Source, set: &PodSet) -> Vec<Problem> {
+pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<Problem> {
     let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
-    let mut turn = Turn::new(Arc::new(only(config, source)));
+    let mut turn = Turn::new(Arc::new(only(config, sets)));
     let listed = RuntimeEvent::Listed { containers: Vec::new(), version: None };
     turn.handle(Event::Runtime(listed), &now);
-    let update = SourceUpdate::Full(set.clone());
-    turn.handle(Event::Source(FromSource { source, update }), &now);
+    for (source, set) in sets {
+        let update = SourceUpdate::Full(set.clone());
+        turn.handle(Event::Source(FromSource { source: *source, update }), &now);
+    }
     let snapshot = turn.snapshot(&now);
     let mut problems = snapshot.problems;
     for problem in &mut problems {
@@ -35,6 +38,10 @@ pub(super) fn problems(config: &Config, source: Source, set: &PodSet) -> Vec<Pro
         if problems.iter().any(|p| p.pod.as_deref() == Some(&view.pod.key.to_string()) && after_field(p)) {
             continue;
         }
+        // That its UID is another one's is told by this alone.
+        let uid = format!("metadata.uid {} is ", view.pod.uid);
+        let path = &view.pod.origin.path;
+        problems.retain(|p| p.severity == Severity::Error || p.path != *path || !p.message.starts_with(&uid));
         problems.push(Problem {
             severity: Severity::Error,
             path: view.pod.origin.path.clone(),
@@ -56,12 +63,12 @@ fn after_field(problem: &Problem) -> bool {
     problem.field.as_deref().is_some_and(|field| field.contains(after::AFTER))
 }
 
-/// The same node with this source alone: the loop waits for all that it has.
-fn only(config: &Config, source: Source) -> Config {
+/// The same node with these sources alone: the loop waits for all that it has.
+fn only(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Config {
     let mut config = config.clone();
     // Only that there is one counts.
     let url = || ManifestUrl::parse("https://localhost/").ok().map(Settings::new);
-    config.manifest_path = Some("/".into()).filter(|_| source == Source::File);
-    config.manifest_url = config.manifest_url.or_else(url).filter(|_| source == Source::Http);
+    config.manifest_path = Some("/".into()).filter(|_| sets.contains_key(&Source::File));
+    config.manifest_url = config.manifest_url.or_else(url).filter(|_| sets.contains_key(&Source::Http));
     config
 }

@@ -344,6 +344,47 @@ fn a_standard_in_the_configuration_file_does_not_make_errors_warnings() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// What two sources say together, as `run` decides it.
+#[test]
+fn what_one_source_keeps_from_another_is_told() {
+    let dir = scratch("check-sources");
+    let write = |place: &str, text: &str| {
+        fs::create_dir_all(dir.join(place).parent().unwrap()).unwrap();
+        fs::write(dir.join(place), text).unwrap();
+    };
+    let pod = |metadata: &str, container: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\nspec:\n  containers:\n  - {{name: a, image: b{container}}}\n"
+        )
+    };
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n";
+    write("m/web.yaml", &pod("{name: web}", ""));
+    write("m/uid.yaml", &pod("{name: mine, uid: u-1}", ", ports: [{containerPort: 1, hostPort: 80}]"));
+    write("m/map.yaml", map);
+    write("u/web.yaml", &pod("{name: web}", ", command: [x]"));
+    write("u/uid.yaml", &pod("{name: other, uid: u-1}", ""));
+    write("u/port.yaml", &pod("{name: port}", ", ports: [{containerPort: 1, hostPort: 80}]"));
+    write("u/refers.yaml", &pod("{name: refers}", ", envFrom: [{configMapRef: {name: c}}]"));
+    let told = |flags: &str| {
+        let source = format!("{flags} --source=http={}", dir.join("u").display());
+        let line = format!("check {source} {}", dir.join("m").display());
+        let Ok(Command::Check(options, paths)) =
+            parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned()))
+        else {
+            panic!("{line}")
+        };
+        let mut report = Report::new(&options, "node1").unwrap();
+        report.read_all(&options, &paths);
+        report.judge();
+        let all: String = lines(&report).iter().map(|line| format!("{line}\n")).collect();
+        (all + &report.summary()).replace(&dir.display().to_string(), "DIR")
+    };
+    crate::cli::golden("cli/check-sources.txt", &told(""));
+    let shared = told("--source-policy http=shared-objects=file/ConfigMap/default/c");
+    assert!(!shared.contains("refers"), "{shared}");
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// One pod's misfit hides neither what else is wrong with it nor what is wrong with the others.
 #[test]
 fn a_misfit_hides_nothing() {
