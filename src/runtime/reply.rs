@@ -113,7 +113,9 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
         Form::Exec => {
             let value = value()?;
             let running = value.get("Running").and_then(Value::as_bool).ok_or_else(|| missing("Running"))?;
-            Reply::Exec(ExecDetail { running, exit_code: value.get("ExitCode").and_then(Value::as_i64) })
+            let exit_code = value.get("ExitCode").and_then(Value::as_i64);
+            let not_started = value.get("Pid").and_then(Value::as_i64) == Some(0);
+            Reply::Exec(ExecDetail { running, not_started, exit_code })
         }
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
         Form::Info => Reply::Info(info(&value()?)),

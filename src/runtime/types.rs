@@ -420,8 +420,10 @@ pub struct Info {
 /// State of an exec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecDetail {
-    /// It still runs; may lag behind the end of its stream.
+    /// It still runs; may lag behind the end of its stream. Also true as soon as Docker was told to start it.
     pub running: bool,
+    /// Docker has no process of it yet, for what runs containers for it (containerd) has not started it.
+    pub not_started: bool,
     /// `None` while unknown.
     pub exit_code: Option<i64>,
 }

@@ -548,6 +548,7 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
         Call::ExecCreate { .. } => Reply::ExecCreated { id: id() },
         Call::ExecInspect { .. } => Reply::Exec(ExecDetail {
             running: value["Running"].as_bool().unwrap(),
+            not_started: value["Pid"].as_i64().unwrap() == 0,
             exit_code: value["ExitCode"].as_i64(),
         }),
         Call::ImageInspect { .. } => Reply::Image(podkeeper::runtime::ImageDetail::default()),

@@ -3,7 +3,8 @@
 //! Everything here goes through Docker, which may stand still for a while (stopped, overloaded, or booting
 //! with containers that live on). So nothing counts as failed but what Docker says: a command is too slow only
 //! once Docker has confirmed that it started it and that it runs still, and a command that Docker does not
-//! answer for is unknown. Otherwise one stall would kill every container whose liveness probe is a command.
+//! answer for is unknown. The head of its answer is no such word: Docker sends that before containerd, which may
+//! stand still for itself, has made a process. Otherwise one stall would kill every container whose liveness probe is a command.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub(super) struct Exec {
     due: Option<Instant>,
     /// Docker is asked whether it does, since then.
     asked: Option<(Instant, Pending)>,
+    /// When Docker was last asked, containerd had not started it.
+    not_started: bool,
 }
 
 impl Exec {
@@ -46,6 +49,7 @@ impl Exec {
             again: None,
             due: None,
             asked: None,
+            not_started: false,
         }
     }
 
@@ -82,11 +86,17 @@ impl Exec {
         match answer {
             Ok(Reply::Exec(detail)) => match detail.exit_code.filter(|_| !detail.running) {
                 Some(code) => Some(ended(&self.run.ended(code))),
-                // Docker stood still, and may not have heard yet of an end that came meanwhile. One that is
-                // always slow is believed in the end.
-                None if stalled && now < later(self.began, kit.patience) => {
+                // Docker stood still, and may not have heard yet of an end that came meanwhile, or containerd
+                // did, and its time has not begun, or only now. One that is always slow is believed in the end.
+                None if (stalled || detail.not_started || self.not_started)
+                    && now < later(self.began, kit.patience) =>
+                {
+                    self.not_started = detail.not_started;
                     self.due = Some(later(Instant::now(), self.timeout?));
                     None
+                }
+                None if detail.not_started => {
+                    Some(Outcome::unknown("containerd has not started the command"))
                 }
                 None => Some(Outcome::Failed(outcome::exec_timed_out(&self.command, self.timeout?))),
             },

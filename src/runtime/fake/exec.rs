@@ -102,7 +102,7 @@ impl State {
             Call::ExecInspect { id } => {
                 let exec = self.execs.iter().find(|e| e.id == *id).ok_or_else(|| no_exec(id))?;
                 let running = exec.started && exec.code.is_none();
-                Ok(Reply::Exec(ExecDetail { running, exit_code: exec.code }))
+                Ok(Reply::Exec(ExecDetail { running, not_started: !exec.started, exit_code: exec.code }))
             }
             Call::ExecResize { id, .. } => match self.execs.iter().find(|e| e.id == *id) {
                 Some(exec) if exec.started => Ok(Reply::Done),

@@ -919,7 +919,7 @@ fn logs_attach_and_exec_are_streams() {
     };
     let e = exec(&["sh", "-c", "echo hi; sleep 0.02; exit 3"]);
     assert_eq!(read_all(fake.exec_start(&e, false).unwrap()), frame("hi\n"));
-    let done = Reply::Exec(ExecDetail { running: false, exit_code: Some(3) });
+    let done = Reply::Exec(ExecDetail { running: false, not_started: false, exit_code: Some(3) });
     assert_eq!(fake.perform(&Call::ExecInspect { id: e }), Ok(done));
     let e = exec(&["sleep", "100"]);
     let cut = fake.exec_start(&e, false).unwrap();

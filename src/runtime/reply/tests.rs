@@ -249,11 +249,15 @@ fn the_small_ones() {
     );
     assert_eq!(
         reply(Form::Exec, "x", 200, br#"{"Running":true,"ExitCode":null}"#),
-        Ok(Reply::Exec(ExecDetail { running: true, exit_code: None }))
+        Ok(Reply::Exec(ExecDetail { running: true, not_started: false, exit_code: None }))
     );
     assert_eq!(
-        reply(Form::Exec, "x", 200, br#"{"Running":false,"ExitCode":3}"#),
-        Ok(Reply::Exec(ExecDetail { running: false, exit_code: Some(3) }))
+        reply(Form::Exec, "x", 200, br#"{"Running":true,"ExitCode":null,"Pid":0}"#),
+        Ok(Reply::Exec(ExecDetail { running: true, not_started: true, exit_code: None }))
+    );
+    assert_eq!(
+        reply(Form::Exec, "x", 200, br#"{"Running":false,"ExitCode":3,"Pid":7}"#),
+        Ok(Reply::Exec(ExecDetail { running: false, not_started: false, exit_code: Some(3) }))
     );
     let Ok(Reply::Info(info)) = reply(Form::Info, "x", 200, br#"{"ServerVersion":"20.10","NCPU":2}"#) else {
         panic!("no info")

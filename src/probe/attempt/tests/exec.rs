@@ -137,6 +137,37 @@ fn a_command_counts_as_too_slow_only_once_docker_says_that_it_runs() {
     }
 }
 
+/// Docker answers at once that it will run a command, and its containerd stands still: it says that it runs, and
+/// has no process of it.
+#[test]
+fn a_command_that_containerd_has_not_started_is_not_too_slow() {
+    const WAITS: &str = r#"{"Running": true, "ExitCode": null, "Pid": 0}"#;
+    const RUNS: &str = r#"{"Running": true, "ExitCode": null, "Pid": 7}"#;
+    let server = |rounds: usize, then: &'static str| {
+        started(move |mut stream| {
+            for answer in std::iter::repeat_n(WAITS, rounds).chain(std::iter::once(then)) {
+                read_request(&stream);
+                stream.write_all(ok(answer).as_bytes()).unwrap();
+            }
+            hold(&stream);
+        })
+    };
+    let stands = server(5, WAITS);
+    let (mut attempt, kit) = begin(&stands);
+    assert_eq!(after(&mut attempt, &kit, LONG), None, "it was not started");
+    let stands = server(5, WAITS);
+    let (mut attempt, kit) = begin_with(&stands, TIMEOUT * 3);
+    let outcome = after(&mut attempt, &kit, PATIENCE);
+    assert!(matches!(outcome, Some(Outcome::Errored { state: "unknown", .. })), "{outcome:?}");
+    let ended = server(3, r#"{"Running": false, "ExitCode": 0, "Pid": 7}"#);
+    let (mut attempt, kit) = begin(&ended);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+    // Its time begins when it is seen to run.
+    let begins = server(1, RUNS);
+    let (mut attempt, kit) = begin(&begins);
+    assert_eq!(after(&mut attempt, &kit, LONG), None, "it has just begun, and Docker does not answer");
+}
+
 #[test]
 fn a_stall_of_docker_only_delays() {
     let server = Server::start(vec![
