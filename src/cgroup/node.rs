@@ -191,6 +191,14 @@ impl Cgroups {
         self.shared.lock().ground.clone()
     }
 
+    /// To make or change this UID's cgroup takes neither a `systemctl` nor the end of somebody else's work on it.
+    #[must_use]
+    pub fn makes_at_once(&self, uid: &str) -> bool {
+        let known = self.shared.lock();
+        let files = known.ground.as_ref().is_none_or(|ground| matches!(ground.keeper, Keeper::Files));
+        files && !known.busy.contains(&key(uid))
+    }
+
     /// Makes or changes a pod's cgroup. Where somebody else has taken the cgroups over, all further ones are
     /// made elsewhere, and that is told too.
     pub fn ensure(&self, pod: &PodCgroup) -> (Option<String>, io::Result<()>) {

@@ -56,6 +56,29 @@ fn a_systemctl_that_hangs_holds_up_one_pod() {
 }
 
 #[test]
+fn directories_are_made_before_the_worker_goes_on() {
+    let dir = scratch("at-once", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+    all.decide("cgroupfs");
+    let (hand, told) = hand(&all);
+    let ensure = |uid| hand.order(Order::Ensure(Box::new(pod(uid, Qos::Burstable, 100))));
+    ensure("a");
+    assert!(matches!(told.try_recv(), Ok(Report::Ensured { result: Ok(()), .. })));
+    assert!(dir.0.join("kubepods/burstable/poda").exists());
+    // Not where a sweep is at work: that may take its time.
+    let claim = all.shared.claim_unused("b").unwrap();
+    ensure("b");
+    // Nor before what was ordered before it.
+    ensure("a");
+    assert!(told.try_recv().is_err());
+    drop(claim);
+    for uid in ["b", "a"] {
+        let report = told.recv_timeout(SOON).unwrap();
+        assert!(matches!(report, Report::Ensured { pod, result: Ok(()), .. } if pod.uid == uid));
+    }
+}
+
+#[test]
 fn a_sweep_that_hangs_holds_up_the_pod_that_it_sweeps() {
     let all = Cgroups::new(settings(None), PathBuf::from("/none"), "/root".to_owned());
     let claim = all.shared.claim_unused("a").unwrap();
