@@ -45,6 +45,7 @@ pub mod status;
 pub mod sync;
 pub mod sys;
 pub mod sysctl;
+pub mod table;
 pub mod termination;
 pub mod turn;
 pub mod volumes;

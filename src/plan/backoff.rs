@@ -2,7 +2,6 @@
 //!
 //! Monotonic time alone (invariant 3): a crash is measured from the moment its exit was seen.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
@@ -11,6 +10,7 @@ use crate::clock::Mono;
 use crate::json;
 use crate::limits;
 use crate::pod::DesiredPod;
+use crate::table::Table;
 
 /// Whether something may be tried now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct Backoff {
     reset: Duration,
-    entries: BTreeMap<String, Entry>,
+    entries: Table<String, Entry>,
 }
 
 impl Backoff {
@@ -44,13 +44,13 @@ impl Backoff {
     /// [`limits::CRASH_RESET`] after it was last advanced.
     #[must_use]
     pub fn crashes() -> Backoff {
-        Backoff { reset: limits::CRASH_RESET, entries: BTreeMap::new() }
+        Backoff { reset: limits::CRASH_RESET, entries: Table::new() }
     }
 
     /// For image pulls: an entry is forgotten [`limits::PULL_RESET`] after the last failure.
     #[must_use]
     pub fn pulls() -> Backoff {
-        Backoff { reset: limits::PULL_RESET, entries: BTreeMap::new() }
+        Backoff { reset: limits::PULL_RESET, entries: Table::new() }
     }
 
     /// Crash loops: whether a container that ended when `exit_seen` says may start. `None` means that it

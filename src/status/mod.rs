@@ -24,9 +24,10 @@ use crate::plan::restart::{could_restart_all, restarts};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 use crate::qos;
+use crate::table::Table;
 
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
-pub type Waiting = BTreeMap<String, WaitingReason>;
+pub type Waiting = Table<String, WaitingReason>;
 
 /// `CrashLoopBackOff`, `ErrImagePull` … with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! What Docker's event stream and its lists mean to the loop: workers are told where to look, and the first
 //! list says who holds which name already.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Effect, RuntimeEvent, Turn};
@@ -11,6 +10,7 @@ use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::{ContainerSummary, DockerState, observe};
+use crate::table::Table;
 use crate::worker::Hint;
 
 impl Turn {
@@ -133,7 +133,7 @@ fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timest
 
 /// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
 /// and `exited` with some: it does not run either way.
-fn agree(seen: &BTreeMap<String, DockerState>, listed: &[Owned]) -> bool {
+fn agree(seen: &Table<String, DockerState>, listed: &[Owned]) -> bool {
     let same = |seen: &DockerState, listed: &RunState| match seen {
         DockerState::Created | DockerState::Exited => {
             matches!(listed, RunState::Created | RunState::Exited(_))

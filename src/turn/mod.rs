@@ -39,6 +39,7 @@ use crate::recorder::{PodEvent, Ring};
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::source::{FromSource, Problem, Refused};
 use crate::status::snapshot::DockerView;
+use crate::table::Table;
 use crate::worker::{Hint, Report, Wish};
 
 use drain::Draining;
@@ -166,10 +167,10 @@ struct WorkerInfo {
     /// Wishes sent since it was spawned.
     wishes: u64,
     /// UIDs that it was told to run, as long as something may be left of them.
-    uids: BTreeMap<String, Told>,
+    uids: Table<String, Told>,
     /// Nothing of it runs, it said after the last wish.
     terminated: bool,
-    seen: BTreeMap<String, DockerState>,
+    seen: Table<String, DockerState>,
     status: Option<WorkerStatus>,
     /// Local objects it was given last.
     objects: Arc<Objects>,

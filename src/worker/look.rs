@@ -185,7 +185,7 @@ impl Machine {
                 self.ask_again(id, blind);
                 // Whether it lives can be seen in a list all the same.
                 self.list_needed = true;
-                let retry = self.inspect_retry.entry(id.to_owned()).or_default();
+                let retry = self.inspect_retry.get_or_default(id.to_owned());
                 let first = retry.tries == 0;
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
                 if first {

@@ -33,6 +33,7 @@ use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::runtime::{Call, DockerState};
 use crate::status::Waiting;
+use crate::table::Table;
 
 /// The machine. See the module.
 #[derive(Debug)]
@@ -53,46 +54,46 @@ pub struct Machine {
     pub(super) blind: BTreeSet<String>,
     /// Should be inspected; nothing waits for it.
     pub(super) stale: BTreeSet<String>,
-    pub(super) inspect_retry: BTreeMap<String, Retry>,
-    pub(super) in_flight: BTreeMap<Token, Job>,
+    pub(super) inspect_retry: Table<String, Retry>,
+    pub(super) in_flight: Table<Token, Job>,
     pub(super) next_token: u64,
     /// Docker as a whole gives trouble.
     pub(super) trouble: Retry,
-    pub(super) stops: BTreeMap<String, Stop>,
+    pub(super) stops: Table<String, Stop>,
     /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
     pub(super) stopping: Option<Mono>,
-    pub(super) removals: BTreeMap<String, Retry>,
+    pub(super) removals: Table<String, Retry>,
     /// Start failed though Docker may still say `created`: id -> message.
-    pub(super) cannot_run: BTreeMap<String, String>,
+    pub(super) cannot_run: Table<String, String>,
     pub(super) crashes: Backoff,
     pub(super) pulls: Backoff,
     /// By image.
-    pub(super) pulling: BTreeMap<String, Ask>,
+    pub(super) pulling: Table<String, Ask>,
     /// By image: when, and the reason and message that the kubelet has for it.
-    pub(super) pull_failures: BTreeMap<String, (Mono, &'static str, String)>,
+    pub(super) pull_failures: Table<String, (Mono, &'static str, String)>,
     /// For which attempt the container's image has been ensured (policy Always, or after a 404).
-    pub(super) ensured: BTreeMap<String, Ensured>,
+    pub(super) ensured: Table<String, Ensured>,
     /// Containers whose create was refused for want of the image.
     pub(super) missing: BTreeSet<String>,
     pub(super) sizes: Sizes,
     /// By UID.
-    pub(super) cgroups: BTreeMap<String, Known>,
+    pub(super) cgroups: Table<String, Known>,
     /// By container: the user of its image, for this attempt.
-    pub(super) image_users: BTreeMap<String, super::identity::Looked>,
+    pub(super) image_users: Table<String, super::identity::Looked>,
     /// The sandbox of which it was told that another one takes its place.
     pub(super) sandbox_told: Option<String>,
     /// The sandbox whose early death has been counted.
     pub(super) sandbox_counted: Option<String>,
     /// By container name; the sandbox under `POD`.
-    pub(super) create_retry: BTreeMap<String, Retry>,
+    pub(super) create_retry: Table<String, Retry>,
     /// Starts that Docker contradicted itself about, by id.
-    pub(super) start_retry: BTreeMap<String, Retry>,
+    pub(super) start_retry: Table<String, Retry>,
     /// Made containers whose start may still be on its way, by id, and until when: a call without an answer,
     /// or one of a daemon that died.
-    pub(super) late_starts: BTreeMap<String, Mono>,
+    pub(super) late_starts: Table<String, Mono>,
     /// A name nobody can be found to hold: create with a suffix instead.
-    pub(super) suffixed: BTreeMap<String, u32>,
-    pub(super) sandbox_started: BTreeMap<String, Mono>,
+    pub(super) suffixed: Table<String, u32>,
+    pub(super) sandbox_started: Table<String, Mono>,
     /// Containers in which the kernel killed a process for want of memory.
     pub(super) out_of_memory: BTreeSet<String>,
     pub(super) waiting: Waiting,
@@ -100,7 +101,7 @@ pub struct Machine {
     pub(super) hooks: Hooks,
     pub(super) deadline: Deadline,
     pub(super) network: Network,
-    pub(super) messages: BTreeMap<String, Message>,
+    pub(super) messages: Table<String, Message>,
     pub(super) digests: BTreeMap<String, String>,
     /// Images whose digest has been asked for.
     pub(super) digest_asked: BTreeSet<String>,
@@ -109,7 +110,7 @@ pub struct Machine {
     pub(super) logs: ContainerLogs,
     pub(super) status: Option<Arc<PodStatus>>,
     pub(super) reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
-    pub(super) reported_seen: BTreeMap<String, DockerState>,
+    pub(super) reported_seen: Table<String, DockerState>,
     /// When the sandbox of a pod that is gone for good is stopped.
     pub(super) lingers_until: Option<Mono>,
     pub(super) told_terminated: bool,
@@ -135,44 +136,44 @@ impl Machine {
             watching: known_empty,
             blind: BTreeSet::new(),
             stale: BTreeSet::new(),
-            inspect_retry: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            inspect_retry: Table::new(),
+            in_flight: Table::new(),
             next_token: 0,
             trouble: Retry::default(),
-            stops: BTreeMap::new(),
+            stops: Table::new(),
             stopping: None,
-            removals: BTreeMap::new(),
-            cannot_run: BTreeMap::new(),
+            removals: Table::new(),
+            cannot_run: Table::new(),
             crashes: Backoff::crashes(),
             pulls: Backoff::pulls(),
-            pulling: BTreeMap::new(),
-            pull_failures: BTreeMap::new(),
-            ensured: BTreeMap::new(),
+            pulling: Table::new(),
+            pull_failures: Table::new(),
+            ensured: Table::new(),
             missing: BTreeSet::new(),
             sizes: Sizes::default(),
-            cgroups: BTreeMap::new(),
-            image_users: BTreeMap::new(),
+            cgroups: Table::new(),
+            image_users: Table::new(),
             sandbox_told: None,
             sandbox_counted: None,
-            create_retry: BTreeMap::new(),
-            start_retry: BTreeMap::new(),
-            late_starts: BTreeMap::new(),
-            suffixed: BTreeMap::new(),
-            sandbox_started: BTreeMap::new(),
+            create_retry: Table::new(),
+            start_retry: Table::new(),
+            late_starts: Table::new(),
+            suffixed: Table::new(),
+            sandbox_started: Table::new(),
             out_of_memory: BTreeSet::new(),
             waiting: Waiting::new(),
             asked: Asked::default(),
             hooks: Hooks::default(),
             deadline: Deadline::default(),
             network: Network::default(),
-            messages: BTreeMap::new(),
+            messages: Table::new(),
             digests: BTreeMap::new(),
             digest_asked: BTreeSet::new(),
             volumes: Volumes::default(),
             logs: ContainerLogs::new(),
             status: None,
             reported: None,
-            reported_seen: BTreeMap::new(),
+            reported_seen: Table::new(),
             lingers_until: None,
             told_terminated: false,
             told_gone: None,

@@ -2,7 +2,6 @@
 //!
 //! Plain data between the pure machine and whoever drives it, a thread or the simulation.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,6 +20,7 @@ use crate::probe::Watch;
 use crate::recorder::PodEvent;
 use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerState};
+use crate::table::Table;
 use crate::termination::LogFile;
 use crate::volumes;
 
@@ -75,7 +75,7 @@ pub enum Report {
         terminating: bool,
     },
     /// What was seen in Docker changed: id and state of everything under this identity.
-    Seen(BTreeMap<String, DockerState>),
+    Seen(Table<String, DockerState>),
     /// Nothing runs any more, and nothing is wanted.
     Terminated,
     /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.

@@ -1,7 +1,7 @@
 //! What a pod machine has asked of its containers: which probes are to be made, and what is known of them
 //! (spec/05). The set is told whole and only when it changes; results come through the mailbox.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use crate::pod::DesiredPod;
 use crate::probe::prober::News;
 use crate::probe::{Kind, Probing, Target, Watch};
 use crate::recorder::words;
+use crate::table::Table;
 
 /// The three probes of a container, in [`Kind::ALL`]'s order.
 type Three = [Option<Arc<Probing>>; 3];
@@ -28,7 +29,7 @@ pub(super) struct Asked {
     /// They ran before the daemon began.
     adopted: BTreeSet<String>,
     /// When they started, or were first seen running.
-    started: BTreeMap<String, Mono>,
+    started: Table<String, Mono>,
     /// What was last told.
     told: Watch,
     /// The probes of this very pod, by container name.
@@ -158,7 +159,9 @@ impl Machine {
             let adopted = self.asked.adopted.contains(&id);
             targets.push(Target { id, container: name.clone(), started, adopted, address, probes });
         }
-        self.asked.started.extend(seen_first);
+        for (id, at) in seen_first {
+            self.asked.started.insert(id, at);
+        }
         targets
     }
 

@@ -9,17 +9,17 @@ use super::machine::Machine;
 use super::output::{Output, Report};
 use super::state::State;
 use crate::clock::Now;
-use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
 use crate::status;
+use crate::table::Table;
 
 impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
     /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
     pub(super) fn publish(&mut self, now: &Now) {
-        let seen = order::map(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
+        let seen = Table::from_iter(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.reported_seen {
             self.reported_seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));

@@ -183,7 +183,7 @@ impl Machine {
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
         if error.refusal() == Some(&RefusalKind::NotSent) {
             // It waits, made as it is, until what it needs can be had.
-            let retry = self.start_retry.entry(id.to_owned()).or_default();
+            let retry = self.start_retry.get_or_default(id.to_owned());
             retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
             if let Some(name) = name {
                 let why = error.to_string();
@@ -208,7 +208,7 @@ impl Machine {
         if may_come && error.refusal() != Some(&RefusalKind::CannotRun) {
             // An earlier start of it may yet be carried out: a successor would run beside it. So it is this
             // one that is started again.
-            let retry = self.start_retry.entry(id.to_owned()).or_default();
+            let retry = self.start_retry.get_or_default(id.to_owned());
             retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
             self.start_problem(name, error);
             return;

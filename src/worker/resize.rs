@@ -5,8 +5,6 @@
 //! once for each container: from then on it is what was asked that counts. What an engine leaves out, or
 //! says to be 0, is no difference: at worst one call too many is made, and never a restart for nothing.
 
-use std::collections::BTreeMap;
-
 use super::job::{Job, Retry};
 use super::machine::Machine;
 use super::state::State;
@@ -17,15 +15,16 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, Reply, Resources, resources};
 use crate::status::Resize;
+use crate::table::Table;
 use k8s_openapi::api::core::v1::Container;
 
 /// What was asked of Docker, by container id.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
-    asked: BTreeMap<String, Resources>,
-    failed: BTreeMap<String, (Retry, String)>,
+    asked: Table<String, Resources>,
+    failed: Table<String, (Retry, String)>,
     /// Names of containers that are being changed.
-    changing: BTreeMap<String, String>,
+    changing: Table<String, String>,
 }
 
 impl Sizes {
@@ -140,7 +139,7 @@ impl Machine {
             }
             Err(error) => {
                 let why = error.to_string();
-                let (retry, old) = self.sizes.failed.entry(id.to_owned()).or_default();
+                let (retry, old) = self.sizes.failed.get_or_default(id.to_owned());
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
                 if std::mem::replace(old, why.clone()) != why {
                     self.tell(None, words::resize_error(&name, &why));

@@ -60,7 +60,7 @@ impl Machine {
             None => exit.cannot_run,
         };
         let id = newest.id.clone();
-        let retry = self.create_retry.entry(format!("{}:death", labels::SANDBOX_NAME)).or_default();
+        let retry = self.create_retry.get_or_default(format!("{}:death", labels::SANDBOX_NAME));
         if !young {
             retry.tries = 0;
             return None;

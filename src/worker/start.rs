@@ -287,7 +287,7 @@ impl Machine {
 
     /// Counts a failure of this thing.
     pub(super) fn retry_later(&mut self, what: &str, now: &Now) -> Duration {
-        let retry = self.create_retry.entry(what.to_owned()).or_default();
+        let retry = self.create_retry.get_or_default(what.to_owned());
         retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
         let until = retry.until;
         self.wake_at(until);

@@ -122,7 +122,7 @@ impl Machine {
             term: false,
             told: false,
         };
-        let stop = self.stops.entry(id.to_owned()).or_insert(fresh);
+        let stop = self.stops.get_or_insert(id.to_owned(), fresh);
         stop.allow(grace);
         let sent = stop.sent;
         if let Some((told, name)) = told.as_ref().and_then(|c| Some((c, c.container_name()?))) {
@@ -253,7 +253,7 @@ impl Machine {
 
     /// Tries a removal again in a while. True: it is the first time.
     pub(super) fn remove_later(&mut self, id: &str, now: &Now) -> bool {
-        let retry: &mut Retry = self.removals.entry(id.to_owned()).or_default();
+        let retry: &mut Retry = self.removals.get_or_default(id.to_owned());
         let first = retry.tries == 0;
         retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
         let until = retry.until;

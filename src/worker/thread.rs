@@ -1,7 +1,7 @@
 //! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
 //! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +30,7 @@ use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::network::PodNetwork;
 use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Refusal, Reply, labels};
+use crate::table::Table;
 use crate::termination::files::Files;
 use crate::turn::Event;
 use crate::volumes::manager::{Hand, Volumes};
@@ -151,9 +152,9 @@ impl Worker {
             addresses: None,
             volumes,
             cgroups,
-            unbound: BTreeMap::new(),
+            unbound: Table::new(),
             logs: ContainerLogs::new(),
-            unsent: BTreeMap::new(),
+            unsent: Table::new(),
             refused: Vec::new(),
         };
         thread::Builder::new()
@@ -199,11 +200,11 @@ struct Body {
     volumes: Hand,
     cgroups: cgroup::Hand,
     /// Creates that wait for parts of volumes.
-    unbound: BTreeMap<u64, (String, Box<CreateBody>)>,
+    unbound: Table<u64, (String, Box<CreateBody>)>,
     /// Whose links were made.
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
-    unsent: BTreeMap<Token, String>,
+    unsent: Table<Token, String>,
     /// Creates and starts that could not be sent.
     refused: Vec<(Token, DockerError)>,
 }

@@ -1,7 +1,6 @@
 //! Volumes in a pod's life: set up before its sandbox is made, brought up to date when objects change, taken
 //! down once nothing of it runs. The machine only orders; what is on disk is `volumes/`'.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Volume;
@@ -15,6 +14,7 @@ use crate::clock::Now;
 use crate::limits;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
+use crate::table::Table;
 use crate::volumes::{self, Order, Report, SetUp, layout};
 
 /// Waiting reason of containers whose volumes are not there yet.
@@ -22,7 +22,7 @@ const CREATING: &str = "ContainerCreating";
 
 /// What is known of the volumes of each UID that this name had.
 #[derive(Debug, Default)]
-pub(super) struct Volumes(BTreeMap<String, Life>);
+pub(super) struct Volumes(Table<String, Life>);
 
 /// Of one UID.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ struct Life {
 impl Volumes {
     /// There may be something on disk.
     pub(super) fn may_have(&mut self, uid: &str) {
-        self.0.entry(uid.to_owned()).or_default();
+        self.0.get_or_default(uid.to_owned());
     }
 
     /// Other objects are in force: what is made of them follows, without waiting for a retry.
@@ -65,7 +65,7 @@ impl Machine {
         if wanted.is_empty() {
             return true;
         }
-        let life = self.volumes.0.entry(pod.uid.clone()).or_default();
+        let life = self.volumes.0.get_or_default(pod.uid.clone());
         if life.wanted != wanted {
             life.wanted = wanted.to_vec();
             (life.due, life.ready, life.retry) = (true, false, Retry::default());

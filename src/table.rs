@@ -1,0 +1,234 @@
+//! A map for few entries: a sorted row of them. A `BTreeMap` takes room for eleven entries with the first one,
+//! which is most of what an idle pod would hold, and brings five KiB of code for each type of value.
+//!
+//! Never here: what grows with the node. An insertion moves all that comes behind it.
+
+use std::borrow::Borrow;
+
+/// Keys in order, each with one value. Looking is logarithmic, inserting and removing linear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table<K, V>(Vec<(K, V)>);
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Table<K, V> {
+        Table::new()
+    }
+}
+
+impl<K, V> Table<K, V> {
+    /// Without entries; takes no memory.
+    #[must_use]
+    pub const fn new() -> Table<K, V> {
+        Table(Vec::new())
+    }
+
+    /// How many entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+
+    /// All entries, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// All keys, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
+        self.0.iter().map(|(key, _)| key)
+    }
+
+    /// All values, in the order of their keys.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    /// Keeps those of which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.0.retain_mut(|(key, value)| keep(key, value));
+        self.give_back();
+    }
+
+    /// An empty one holds no memory: most are empty most of the time.
+    fn give_back(&mut self) {
+        if self.0.is_empty() {
+            self.0 = Vec::new();
+        }
+    }
+}
+
+impl<K: Ord, V> Table<K, V> {
+    /// Where the key is, or would be.
+    fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.binary_search_by(|(known, _)| known.borrow().cmp(key))
+    }
+
+    /// The value of this key.
+    #[must_use]
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        self.0.get(at).map(|(_, value)| value)
+    }
+
+    /// The same, to be changed.
+    #[must_use]
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    /// There is an entry with this key.
+    #[must_use]
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.place(key).is_ok()
+    }
+
+    /// The value of this key from now on; the one it had before.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let at = match self.place(&key) {
+            Ok(at) => return self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+            Err(at) => at,
+        };
+        if self.0.len() == self.0.capacity() {
+            // The vector itself would begin with four.
+            self.0.reserve_exact(1_usize.saturating_add(self.0.len() / 2));
+        }
+        self.0.insert(at, (key, value));
+        None
+    }
+
+    /// The value of this key; without one it is `fresh` from now on.
+    pub fn get_or_insert(&mut self, key: K, fresh: V) -> &mut V
+    where
+        K: Clone,
+    {
+        if !self.contains_key(&key) {
+            self.insert(key.clone(), fresh);
+        }
+        match self.get_mut(&key) {
+            Some(value) => value,
+            None => unreachable!("it has just been inserted"),
+        }
+    }
+
+    /// The value of this key; without one it is the default from now on.
+    pub fn get_or_default(&mut self, key: K) -> &mut V
+    where
+        K: Clone,
+        V: Default,
+    {
+        self.get_or_insert(key, V::default())
+    }
+
+    /// Takes the entry with this key out.
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        let (_, value) = self.0.remove(at);
+        self.give_back();
+        Some(value)
+    }
+}
+
+impl<K: Ord, V> FromIterator<(K, V)> for Table<K, V> {
+    /// Of equal keys the last one.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Table<K, V> {
+        let mut all = Table::new();
+        for (key, value) in entries {
+            all.insert(key, value);
+        }
+        all
+    }
+}
+
+impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Table<K, V> {
+    fn from(entries: [(K, V); N]) -> Table<K, V> {
+        entries.into_iter().collect()
+    }
+}
+
+impl<K, V> IntoIterator for Table<K, V> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+impl<V> std::ops::Index<&str> for Table<String, V> {
+    type Output = V;
+
+    fn index(&self, key: &str) -> &V {
+        self.get(key).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::Table;
+
+    proptest! {
+        #[test]
+        fn as_the_standard_library(steps in proptest::collection::vec((0_u8..6, 0_u8..12, any::<u16>()), 0..80)) {
+            let (mut ours, mut theirs) = (Table::new(), BTreeMap::new());
+            for (step, key, value) in steps {
+                match step {
+                    0 | 1 => prop_assert_eq!(ours.insert(key, value), theirs.insert(key, value)),
+                    2 => prop_assert_eq!(ours.remove(&key), theirs.remove(&key)),
+                    3 => *ours.get_or_default(key) ^= value,
+                    4 => prop_assert_eq!(ours.get_mut(&key), theirs.get_mut(&key)),
+                    _ => ours.retain(|key, of| u16::from(*key) ^ *of & 1 == value & 1),
+                }
+                match step {
+                    3 => *theirs.entry(key).or_default() ^= value,
+                    5 => theirs.retain(|key, of| u16::from(*key) ^ *of & 1 == value & 1),
+                    _ => {}
+                }
+                prop_assert_eq!(ours.get(&key), theirs.get(&key));
+                prop_assert_eq!(ours.contains_key(&key), theirs.contains_key(&key));
+                prop_assert_eq!((ours.len(), ours.is_empty()), (theirs.len(), theirs.is_empty()));
+                prop_assert!(ours.iter().eq(theirs.iter()));
+                prop_assert!(ours.keys().eq(theirs.keys()) && ours.values().eq(theirs.values()));
+                prop_assert!(!ours.is_empty() || ours.0.capacity() == 0);
+            }
+            prop_assert!(theirs.clone().into_iter().collect::<Table<_, _>>() == ours);
+            prop_assert!(ours.into_iter().eq(theirs));
+        }
+    }
+}
