@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
 use super::parse::Options;
-use super::{fail, print, run, say};
+use super::{fail, pods, print, run, say};
 use crate::clock::{Clock, System, boot_id};
 use crate::drain::{self, Drain};
 use crate::limits;
@@ -19,6 +19,9 @@ use crate::status::snapshot::DrainView;
 /// Stops all pods and waits until they are.
 pub fn drain(options: &Options) -> Exit {
     let root_dir = &options.root_dir;
+    if let Some(why) = of_two(root_dir, &options.run_dir) {
+        return fail(&format!("{why}; nothing is stopped"));
+    }
     let boot = if options.until_reboot { boot_id() } else { None };
     let asked = Drain { since: System::start().now().wall, grace: options.grace, boot };
     // Who drained the node for longer meant it.
@@ -40,6 +43,9 @@ pub fn drain(options: &Options) -> Exit {
 /// Lets pods run again.
 pub fn resume(options: &Options) -> Exit {
     let root_dir = &options.root_dir;
+    if let Some(why) = of_two(root_dir, &options.run_dir) {
+        return fail(&format!("{why}; nothing is started"));
+    }
     match drain::remove(root_dir) {
         Err(error) => return fail(&format!("{}: {error}", drain::path(root_dir).display())),
         Ok(false) => return print("the node is not drained\n"),
@@ -59,6 +65,28 @@ pub fn resume(options: &Options) -> Exit {
             print(&format!("resumed: podkeeper (process {pid}) starts the pods\n"))
         }
     }
+}
+
+/// Why these are not the directories of one daemon: the marker would be put where the one that is meant does not
+/// look. A run directory that nobody has may have been removed under its daemon.
+fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
+    let (root, run) = (root_dir.display(), run_dir.display());
+    if !run::is_alive(run_dir) {
+        return None;
+    }
+    if !run::is_alive(root_dir) {
+        return Some(format!(
+            "podkeeper runs on run directory {run}, and not on root directory {root}: give the --root-dir of the \
+             one, or the --run-dir of the other"
+        ));
+    }
+    let (of_root, of_run) = (run::holder(root_dir)?, run::holder(run_dir)?);
+    (of_root != of_run).then(|| {
+        format!(
+            "podkeeper on root directory {root} (process {of_root}) is another one than that on run directory {run} \
+             (process {of_run}): give both directories of the one that is meant"
+        )
+    })
 }
 
 enum Told {
@@ -88,6 +116,7 @@ fn view(run_dir: &Path, pid: Pid) -> Option<Option<DrainView>> {
 fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
     let begun = Instant::now();
     let mut before: Option<Vec<String>> = None;
+    let mut asked = false;
     loop {
         let drain = view(&options.run_dir, pid).flatten().filter(|view| view.since == marker.since);
         if let Some(DrainView { left, stopped, .. }) = drain {
@@ -100,23 +129,43 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
             }
             before = Some(left);
         }
-        if begun.elapsed() > options.drain_timeout {
-            let left = before.map_or("podkeeper did not answer".to_owned(), |left| {
-                format!(
-                    "still running: {}",
-                    if left.is_empty() { "not known".to_owned() } else { left.join(", ") }
-                )
-            });
-            say(&format!(
-                "error: not drained after {:?}; {left}; they are being stopped",
-                options.drain_timeout
-            ));
-            return Exit::TimedOut;
+        let over = begun.elapsed() > options.drain_timeout;
+        // Said early: whoever waits five minutes for nobody wants to know.
+        if over || (before.is_none() && !asked && begun.elapsed() > limits::DAEMON_ANSWER) {
+            asked = true;
+            let state = state(options, pid, before.as_deref());
+            if over {
+                say(&format!("error: not drained after {:?}; {state}", options.drain_timeout));
+                return Exit::TimedOut;
+            }
+            say(&format!("warning: {state}"));
         }
         if !run::is_alive(&options.root_dir) {
             return fail("podkeeper ended meanwhile; the next one goes on");
         }
         sleep(limits::DRAIN_LOOK);
+    }
+}
+
+/// How a drain stands that is not over.
+fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
+    let status = file::read(&options.run_dir).ok().map(|status| status.file);
+    let of_daemon = status.filter(|file| file.pid.cast_signed() == pid.as_raw_nonzero().get());
+    let Some(file) = of_daemon else {
+        let run_dir = options.run_dir.display();
+        return format!(
+            "podkeeper (process {pid}) was told, and says nothing in {run_dir}: is that its --run-dir?",
+        );
+    };
+    let silent = pods::silent_since(&options.run_dir, &file).is_some();
+    match left {
+        _ if silent => format!(
+            "podkeeper (process {pid}) does not answer: whether anything is being stopped is not known; the node \
+             is marked as drained, and who runs here next stops what is left"
+        ),
+        None => format!("podkeeper (process {pid}) was told, and is busy"),
+        Some([]) => "what still runs is not known; it is being stopped".to_owned(),
+        Some(left) => format!("still running: {}; they are being stopped", left.join(", ")),
     }
 }
 

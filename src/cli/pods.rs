@@ -55,7 +55,7 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
 /// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the
 /// status file a new time. Answers with the old one when it does not. One that cannot be asked counts as
 /// working: of another version, in another namespace of processes, or not ours to signal.
-fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
+pub(super) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
     let path = run_dir.join(file::NAME);
     let time = || {
         let meta = std::fs::metadata(&path).ok()?;

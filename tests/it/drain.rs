@@ -2,6 +2,8 @@
 
 use std::process::Output;
 
+use rustix::process::Signal;
+
 use super::harness::{Container, Node};
 use super::pods::{IGNORES_TERM, Pod};
 
@@ -103,4 +105,54 @@ fn without_a_daemon_the_marker_waits_for_the_next_one() {
     podkeeper(&node, &["drain"]);
     podkeeper(&node, &["drain", "--until-reboot"]);
     assert!(!marker().contains("boot"), "{}", marker());
+}
+
+#[test]
+fn a_daemon_that_hangs_stops_nothing_and_drain_says_so() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_phase("web", "Running");
+    node.signal(Signal::STOP);
+    let (code, said, error) = podkeeper(&node, &["drain", "--timeout", "4s"]);
+    node.signal(Signal::CONT);
+    assert_eq!((code, said.as_str()), (Some(5), ""), "{error}");
+    let pid = node.pid().unwrap();
+    let says = format!("podkeeper (process {pid}) does not answer");
+    assert!(error.starts_with(&format!("warning: {says}")), "{error}");
+    assert!(error.contains(&format!("error: not drained after 4s; {says}")), "{error}");
+    assert!(!error.contains("being stopped\n"), "{error}");
+    let (code, _, error) = podkeeper(&node, &["resume"]);
+    assert_eq!(code, Some(0), "{error}");
+    // Of another node's root directory nothing is drained.
+    let other = node.base.join("other");
+    let Output { status, stderr, .. } =
+        node.podkeeper(&["drain", "--timeout", "1s", "--root-dir", other.to_str().unwrap()]);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("give the --root-dir of the one, or the --run-dir of the other; nothing is"),
+        "{error}"
+    );
+    assert!(!other.exists());
+}
+
+/// Its first reader tries it.
+#[test]
+fn the_pod_of_the_readme_ends_at_once() {
+    let readme = include_str!("../../README.md");
+    let (_, pod) = readme.split_once("    # /etc/podkeeper/manifests/web.yaml\n").unwrap();
+    let (pod, _) = pod.split_once("\n\n").unwrap();
+    let lines = pod.lines().map(|line| line.strip_prefix("    ").unwrap());
+    // Other tests run beside this one.
+    let lines: Vec<&str> = lines.filter(|line| !line.contains("hostPort")).collect();
+    let node = Node::start();
+    node.write("web.yaml", lines.join("\n"));
+    node.wait_phase("web", "Running");
+    node.inside(
+        "web",
+        "httpd",
+        "while ! wget -q -O - http://127.0.0.1/bin 2>&1 | grep -q 404; do usleep 10000; done",
+    );
+    let (code, said, error) = podkeeper(&node, &["drain", "--timeout", "15s"]);
+    assert_eq!(code, Some(0), "{said}{error}");
 }
