@@ -20,6 +20,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
 use crate::recorder::object::{self, Events};
 use crate::source::{Problem, Severity};
+use crate::status::REJECTED;
 use crate::status::snapshot::StatusFile;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
@@ -47,6 +48,8 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
     exit
 }
 
+/// `status.reason` of a pod that no manifest in force names.
+const UNMANAGED: &str = "Unmanaged";
 /// Longest annotation that stands behind its key (kubectl's `maxAnnotationLen`).
 const ANNOTATION: usize = 140;
 
@@ -282,12 +285,16 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     let name = annotations.and_then(|a| a.get(CONFIG_SOURCE));
     let source = file.sources.iter().find(|source| Some(&source.name) == name);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
-    if list.is_empty() && failing.is_none() {
+    let told = of_status(pod, &list);
+    if list.is_empty() && failing.is_none() && told.is_empty() {
         return page.field(0, "Problems", "<none>");
     }
     page.line(0, "Problems:");
     if let Some((name, why)) = failing {
         let _ = writeln!(page.0, "  Error\tsource {name}: {}", one_line(why));
+    }
+    for text in told {
+        let _ = writeln!(page.0, "  Error\t{}", one_line(&text));
     }
     for problem in list {
         let word = match problem.severity {
@@ -298,6 +305,47 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
         let text = Problem { pod: None, ..problem.clone() };
         let _ = writeln!(page.0, "  {word}\t{}", one_line(&text.to_string()));
     }
+}
+
+/// What its status says that is wrong, but for what `list` says already.
+fn of_status(pod: &Pod, list: &[&Problem]) -> Vec<String> {
+    let Some(status) = &pod.status else { return Vec::new() };
+    let mut told = Vec::new();
+    let is_wrong = status.phase.as_deref() == Some("Failed") || status.reason.as_deref() == Some(UNMANAGED);
+    if let Some(reason) = status.reason.as_deref().filter(|_| is_wrong) {
+        let message = status.message.as_deref().unwrap_or_default();
+        let message = message.strip_prefix(REJECTED).unwrap_or(message);
+        if message.is_empty() || !list.iter().any(|problem| problem.message.contains(message)) {
+            told.push(joined(&[reason, message]));
+        }
+    }
+    let all =
+        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    for container in all.into_iter().flatten().flatten() {
+        let name = format!("container {}", container.name);
+        let state = container.state.as_ref();
+        let waiting = state.and_then(|state| state.waiting.as_ref());
+        if let Some((reason, message)) = waiting.and_then(|w| Some((w.reason.as_deref()?, &w.message))) {
+            let message = message.as_deref().unwrap_or_default();
+            // Everybody waits at first.
+            if !message.is_empty() || !matches!(reason, "ContainerCreating" | "PodInitializing") {
+                told.push(joined(&[&name, reason, message]));
+            }
+        }
+        let ended = state.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code != 0);
+        if let Some(ended) = ended {
+            let code = format!("exit code {}", ended.exit_code);
+            let reason = ended.reason.as_deref().unwrap_or_default();
+            told.push(joined(&[&name, reason, &code, ended.message.as_deref().unwrap_or_default()]));
+        }
+    }
+    told
+}
+
+/// `container app: ErrImagePull: no such host`.
+fn joined(parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
 }
 
 /// Problems name a pod as written: without the node's suffix. One that names none is about all that is
@@ -368,5 +416,34 @@ mod tests {
         let mut page = Page::default();
         page.field(0, "A", "x\u{1b}[2J\ty\nName: forged");
         assert_eq!(table::align(&page.0), "A:  x\\u{1b}[2J\\ty\\nName: forged\n");
+    }
+    #[test]
+    fn what_the_status_says_is_wrong_is_a_problem() {
+        let check = |status: serde_json::Value, expected: &[&str]| {
+            let pod = Pod { status: serde_json::from_value(status).unwrap(), ..Pod::default() };
+            assert_eq!(of_status(&pod, &[]), expected);
+        };
+        let waits = |reason: &str, message: &str| {
+            serde_json::json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "", "imageID": "",
+                "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]})
+        };
+        check(waits("ContainerCreating", ""), &[]);
+        check(waits("PodInitializing", ""), &[]);
+        check(waits("ContainerCreating", "no disk"), &["container app: ContainerCreating: no disk"]);
+        check(waits("ImagePullBackOff", "Back-off"), &["container app: ImagePullBackOff: Back-off"]);
+        check(
+            waits("CreateContainerConfigError", "configmap \"c\" not found"),
+            &["container app: CreateContainerConfigError: configmap \"c\" not found"],
+        );
+        let refused = serde_json::json!({"phase": "Failed", "reason": "NodePorts",
+            "message": "Pod was rejected: host port 80 is taken"});
+        check(refused, &["NodePorts: host port 80 is taken"]);
+        check(
+            serde_json::json!({"phase": "Pending", "reason": "WaitingForPods", "message": "Waits for a"}),
+            &[],
+        );
+        let ended = serde_json::json!({"phase": "Failed", "initContainerStatuses": [{"name": "first", "image": "",
+            "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}]});
+        check(ended, &["container first: Error: exit code 2"]);
     }
 }

@@ -46,8 +46,15 @@ fn render(options: &Options, file: &StatusFile, now: Timestamp) -> String {
 }
 
 fn object(file: &StatusFile) -> Value {
-    // Plain data: nothing in it that JSON could not hold.
-    let items = serde_json::to_value(&file.sources).unwrap_or_default();
+    let item = |source: &SourceView| {
+        // Plain data: nothing in it that JSON could not hold.
+        let mut item = serde_json::to_value(source).unwrap_or_default();
+        if let Some(fields) = item.as_object_mut() {
+            fields.insert("state".to_owned(), state(source).into());
+        }
+        item
+    };
+    let items: Vec<Value> = file.sources.iter().map(item).collect();
     json!({"apiVersion": file.api_version, "kind": "SourceList", "items": items})
 }
 

@@ -96,8 +96,7 @@ pub struct SourceView {
     pub accepted: Option<Timestamp>,
     /// Pods it wants.
     pub pods: usize,
-    /// Pods and local objects that it holds, also those that another source's ones of the same name keep
-    /// from being used.
+    /// Local objects of it that are in force.
     #[serde(default)]
     pub objects: usize,
     /// Why its last reading failed, if it did.

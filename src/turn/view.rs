@@ -119,7 +119,7 @@ impl Turn {
             last_success: state.last_success,
             accepted: state.accepted,
             restored: state.restored,
-            objects: self.merge.claims(*source),
+            objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
             problem: state.reading.trouble().map(str::to_owned),
             degraded: self.degraded(*source, state, problems),
         };

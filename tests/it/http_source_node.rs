@@ -106,7 +106,13 @@ fn a_pod_moves_between_the_sources_without_a_restart() {
     };
     held_by("file");
     server.send(list(&[Pod::new("other"), web.clone()]));
-    node.wait_until("both are told", || source(&node).objects == 2);
+    node.wait_until("both are told", || {
+        node.status()
+            .unwrap()
+            .problems
+            .iter()
+            .any(|problem| problem.message.starts_with("the same pod is in "))
+    });
     node.remove("web.yaml");
     held_by("http");
     node.restart();
