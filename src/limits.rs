@@ -24,6 +24,8 @@ pub const LIST_WHOLE: Duration = Duration::from_secs(120);
 pub const HTTP_INTERIM: usize = 16;
 /// Longest line before a chunk (its size and extensions), in bytes.
 pub const HTTP_CHUNK_LINE: usize = 1024;
+/// Bytes read of one answer before its deadline is looked at, and others have their turn.
+pub const HTTP_TURN: usize = 1024 * 1024;
 /// Bytes asked of the socket in one read; buffers above it are given back.
 pub const HTTP_READ: usize = 16 * 1024;
 /// Bytes of an image archive sent as one chunk.

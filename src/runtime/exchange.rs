@@ -229,12 +229,16 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads what is there; true when the goal is reached.
+    /// Reads what is there, or a part of what does not end; true when the goal is reached.
     fn read(&mut self, goal: Goal) -> Result<bool, DockerError> {
         let mut chunk = [0u8; limits::HTTP_READ];
+        let most = self.received.saturating_add(limits::HTTP_TURN as u64);
         loop {
             if self.reached(goal) {
                 return Ok(true);
+            }
+            if self.received >= most {
+                return Ok(false);
             }
             let n = match self.connection.receive(&mut chunk) {
                 Ok(None) => return Ok(false),

@@ -129,6 +129,30 @@ fn a_list_may_take_longer_than_a_short_call() {
     assert_eq!(found.len(), 21);
 }
 
+#[test]
+fn an_answer_without_an_end_is_read_in_parts() {
+    let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
+        read_request(&s);
+        s.write_all(ok("OK").as_bytes()).unwrap();
+        read_request(&s);
+        s.write_all(b"HTTP/1.1 200 OK\r\n\r\n[").unwrap();
+        let more = vec![b' '; 1 << 20];
+        while s.write_all(&more).is_ok() {}
+    })]);
+    let mut call = Client::with_deadline(server.path(), PATIENT).begin(&list());
+    let received = |call: &Pending| match call {
+        Pending::InFlight(InFlight(flight)) => flight.exchange.received(),
+        Pending::Ready(result) => panic!("{result:?}"),
+    };
+    let most = (limits::HTTP_TURN + limits::HTTP_READ) as u64;
+    while received(&call) < 32 * most {
+        wait_any(std::iter::once(&call), None, None);
+        let before = received(&call);
+        assert!(call.advance().is_none());
+        assert!(received(&call) - before <= most);
+    }
+}
+
 /// Twice this is a test's price, a tenth of it a busy machine's hiccup.
 const PACED: Duration = Duration::from_secs(1);
 
