@@ -171,6 +171,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         Ok(events) => turn.restore_events(events),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
+    writer.found_events(turn.events());
     let mut main =
         Main { turn, workers: BTreeMap::new(), file, http, preload, writer, tools, failed: Vec::new() };
     main.handle(Event::Drain(drain::read(&config.root_dir)));

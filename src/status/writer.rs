@@ -26,7 +26,11 @@ struct Shared {
 struct Slot {
     latest: Option<Snapshot>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
-    /// The directory is gone, with all that was written.
+    /// The events of an earlier daemon, which are written already.
+    found: Vec<Arc<Kept>>,
+    /// There is an event file.
+    has_events: bool,
+    /// Something of what was written is gone.
     lost: bool,
     asked: bool,
     closed: bool,
@@ -44,12 +48,15 @@ pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
 pub struct Eye {
     shared: Arc<Shared>,
     paths: [PathBuf; 2],
+    events: PathBuf,
 }
 
 impl Eye {
     /// Looks, and has it written again where it is missing. Wakes nobody otherwise.
     pub fn look(&self) {
-        if self.paths.iter().all(|path| path.exists()) {
+        let has_events = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events;
+        let events = Some(&self.events).filter(|_| has_events);
+        if self.paths.iter().chain(events).all(|path| path.exists()) {
             return;
         }
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).lost = true;
@@ -77,7 +84,18 @@ impl Writer {
     /// An eye on what is written into this directory, and on the file `beside` it that [`Restore`] makes.
     #[must_use]
     pub fn eye(&self, run_dir: &Path, beside: &str) -> Eye {
-        Eye { shared: Arc::clone(&self.shared), paths: [file::NAME, beside].map(|name| run_dir.join(name)) }
+        Eye {
+            shared: Arc::clone(&self.shared),
+            paths: [file::NAME, beside].map(|name| run_dir.join(name)),
+            events: run_dir.join(object::NAME),
+        }
+    }
+
+    /// What an earlier daemon wrote of events, all of it: to be written again where it is taken away.
+    pub fn found_events(&self, events: Vec<Arc<Kept>>) {
+        let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.has_events = !events.is_empty();
+        slot.found = events;
     }
 
     /// Replaces what waits to be written; never blocks on the writing.
@@ -180,13 +198,21 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
             Work::Events(events) => {
                 events_written = Some(Instant::now());
                 kept = events;
-                write(object::NAME, &object::render(node, &kept))
+                let done = write(object::NAME, &object::render(node, &kept));
+                shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events |= done.is_ok();
+                done
             }
             Work::Again if written.is_empty() => Ok(()),
-            Work::Again => write(file::NAME, &written).and_then(|()| match kept.is_empty() {
-                true => Ok(()),
-                false => write(object::NAME, &object::render(node, &kept)),
-            }),
+            Work::Again => {
+                if kept.is_empty() {
+                    kept =
+                        std::mem::take(&mut shared.slot.lock().unwrap_or_else(PoisonError::into_inner).found);
+                }
+                write(file::NAME, &written).and_then(|()| match kept.is_empty() {
+                    true => Ok(()),
+                    false => write(object::NAME, &object::render(node, &kept)),
+                })
+            }
         };
         match result {
             Ok(()) => complained = false,
@@ -204,6 +230,9 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Mono, Now, Timestamp};
+    use crate::pod::PodKey;
+    use crate::recorder::{PodEvent, Ring, words};
 
     fn until(what: &str, done: impl Fn() -> bool) {
         let begun = Instant::now();
@@ -211,6 +240,14 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn kept() -> Vec<Arc<Kept>> {
+        let pod = PodKey { namespace: "default".into(), name: "a".into() };
+        let event = PodEvent::new(pod, "u".into(), None, words::rejected("Reason", "why"));
+        let mut ring = Ring::default();
+        ring.add(event, &Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH });
+        ring.all()
     }
 
     #[test]
@@ -240,6 +277,22 @@ mod tests {
         eye.look();
         until("it is written again", || path.exists());
         assert!(dir.join("lock").exists());
+        // Only the events, of an earlier daemon and of this one.
+        let events = dir.join(object::NAME);
+        eye.look();
+        writer.found_events(kept());
+        eye.look();
+        until("they are written again", || events.exists());
+        let found = std::fs::read(&events).unwrap();
+        std::fs::remove_file(&events).unwrap();
+        eye.look();
+        until("they are written again", || events.exists());
+        assert_eq!(std::fs::read(&events).unwrap(), found);
+        writer.publish_events(Change::New, kept());
+        until("they are written", || writer.shared.slot.lock().unwrap().events.is_none());
+        std::fs::remove_file(&events).unwrap();
+        eye.look();
+        until("they are written again", || events.exists());
         // Only what is made beside it.
         std::fs::remove_file(dir.join("lock")).unwrap();
         eye.look();
