@@ -167,8 +167,12 @@ impl Report {
         }
         for path in paths {
             match fs::metadata(&path) {
-                Ok(meta) if meta.is_file() => self.file(&path),
-                Ok(_) => {}
+                Ok(meta) if meta.is_dir() => {
+                    let text = path.to_string_lossy();
+                    let why = "is a directory: ignored".to_owned();
+                    self.problem(Severity::Warning, &text, None, None, None, why);
+                }
+                Ok(_) => self.file(&path),
                 Err(error) => self.error(&path, format!("cannot be read: {error}")),
             }
         }

@@ -208,7 +208,7 @@ impl Watch {
         } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
             hints.gone(known);
         } else if mask.contains(EventMask::CREATE) {
-            hints.look |= mask.contains(EventMask::ISDIR) || is_link(&place.directory.join(name));
+            hints.look |= mask.contains(EventMask::ISDIR) || is_there_at_once(&place.directory.join(name));
         }
     }
 }
@@ -221,10 +221,10 @@ impl Place {
     }
 }
 
-/// A new name for something that is already there: no writer will close it. A file that is just being
-/// written is not worth a look yet.
-fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink() || m.nlink() > 1)
+/// No writer will close it: a new name for something that is already there, or no file at all. A file that is just
+/// being written is not worth a look yet.
+fn is_there_at_once(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| !m.is_file() || m.nlink() > 1)
 }
 
 fn identity(directory: &Path) -> Option<(u64, u64)> {

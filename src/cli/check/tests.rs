@@ -60,7 +60,18 @@ fn a_directory_is_read_as_the_daemon_reads_it() {
         fs::write(dir.join(name), "{").unwrap();
     }
     fs::create_dir(dir.join("sub.yaml")).unwrap();
-    assert_eq!(report(&[&dir]).summary(), "0 files, 0 pods: 0 errors, 0 warnings\n");
+    assert_eq!(report(&[&dir]).summary(), "0 files, 0 pods: 0 errors, 1 warning\n");
+    crate::regular::fifo(&dir.join("pipe.yaml"));
+    let found = report(&[&dir]);
+    let told: Vec<String> =
+        lines(&found).iter().map(|line| line.replace(&dir.display().to_string(), "DIR")).collect();
+    assert_eq!(
+        told,
+        [
+            "DIR/pipe.yaml: error: cannot be read: it is not a regular file",
+            "DIR/sub.yaml: warning: is a directory: ignored"
+        ]
+    );
     fs::remove_dir_all(&dir).unwrap();
 }
 

@@ -102,10 +102,7 @@ impl Scanner {
                 notes.push(whole_file(Severity::Warning, text, "is a directory: ignored".into()));
                 return Presence::Absent;
             }
-            Ok(Found::Special) => {
-                notes.push(whole_file(Severity::Warning, text, "is not a regular file: ignored".into()));
-                return Presence::Absent;
-            }
+            Ok(Found::Special) => return Presence::Unknown("is not a regular file".into()),
             Err(e) => return self.absent_or_unknown(path, &e),
         };
         let signature = match self.signature_stamp(path) {

@@ -243,6 +243,7 @@ fn what_stands_in_the_place_of_a_file() {
         assert_eq!(bench.written("a.yaml"), "c b", "{node:?}");
     };
     check(Node::Dangling, kept("is a symbolic link to nothing"));
+    check(Node::Special, kept("is not a regular file"));
     check(Node::Fault(io::ErrorKind::PermissionDenied), kept("cannot be read: permission denied"));
     check(Node::Unreadable(io::ErrorKind::TimedOut), kept("cannot be read: timed out"));
     let ignored = |node: Node, why: &str| {
@@ -254,7 +255,6 @@ fn what_stands_in_the_place_of_a_file() {
         assert_eq!(bench.written("a.yaml"), "c b");
     };
     ignored(Node::Directory, "is a directory");
-    ignored(Node::Special, "is not a regular file");
 }
 
 /// `printf 'kind: Pod' >a.yaml; ln -sfn /nowhere a.yaml` within the time of settling, and its relatives.
@@ -607,14 +607,14 @@ fn the_real_disk_never_opens_what_is_no_file() {
         [
             "big.json: is larger than the 1048576 bytes a manifest may have: not read",
             "dir.yaml: is a directory: ignored",
-            "fifo.yaml: is not a regular file: ignored",
+            "fifo.yaml: is not a regular file; what was made from it is kept",
             "gone.yaml: is a symbolic link to nothing; what was made from it is kept",
             "loop1.yaml: cannot be read: Too many levels of symbolic links (os error 40); what was made from \
              it is kept",
             "loop2.yaml: cannot be read: Too many levels of symbolic links (os error 40); what was made from \
              it is kept",
-            "socket.yaml: is not a regular file: ignored",
-            "zero.yaml: is not a regular file: ignored",
+            "socket.yaml: is not a regular file; what was made from it is kept",
+            "zero.yaml: is not a regular file; what was made from it is kept",
         ]
     );
     // Even asked directly.
