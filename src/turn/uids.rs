@@ -1,7 +1,9 @@
 //! A UID belongs to one pod: directories, cgroup and volumes go by it alone. Whoever may write manifests may
 //! write any UID, and those that podkeeper makes can be foretold; so a pod whose UID another one has, or had and
 //! is not gone yet, is refused until then. Two pods are one only if the same source says so, or both manifests
-//! say the same word for word.
+//! say the same word for word and refer to no object: what runs, and on which data, is the same then, whoever says
+//! it. With objects it is not: a copy in another source runs with this source's ConfigMaps, and would find what the
+//! first pod left in its volumes.
 //!
 //! As with names, a source that precedes has the UID in the end, whoever came first: otherwise whoever writes the
 //! URL's manifests could keep a pod of the node's own files from ever starting.
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use super::admission::Rejection;
 use super::{Entry, Turn};
 use crate::clock::Now;
+use crate::object::refs::references;
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, Source, same_uid};
 
@@ -31,7 +34,8 @@ impl Told {
 
     /// It is this pod, maybe moved from one source to another.
     fn is(&self, pod: &DesiredPod) -> bool {
-        self.source == pod.source || (self.written.is_some() && self.written == pod.written)
+        let same = self.written.is_some() && self.written == pod.written;
+        self.source == pod.source || (same && references(pod).is_empty())
     }
 }
 

@@ -95,6 +95,30 @@ fn another_source_does_not_take_over_what_goes_by_a_uid() {
     assert_eq!(acts(rig.want(&[Arc::new(moving)])), ["run b/u"]);
 }
 
+/// The copy would run with ConfigMaps of its own source, in the volumes of the pod that it copies.
+#[test]
+fn a_copy_that_refers_to_objects_does_not_take_over_the_uid_of_a_pod_of_another_source() {
+    for spec in [
+        "{containers: [{name: app, envFrom: [{configMapRef: {name: c, optional: true}}]}]}",
+        "{containers: [{name: app}], volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}",
+    ] {
+        let mut copy = (*pod_of("a/u", spec)).clone();
+        copy.written = Some("hash".into());
+        let copy = Arc::new(copy);
+        let mut rig = two(&[]);
+        http(&mut rig, &[]);
+        rig.want(&[Arc::clone(&copy)]);
+        assert_eq!(acts(http(&mut rig, &[Arc::clone(&copy)])), [""; 0], "the file has the name");
+        assert_eq!(acts(rig.want(&[])), ["stop a: it was rejected"]);
+        assert_eq!(rig.shown(), "a Failed DuplicateUID");
+        assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
+        // Also what runs when the daemon begins.
+        let mut rig = two(&["a/u/app running"]);
+        rig.want(&[]);
+        assert_eq!(acts(http(&mut rig, &[copy])), ["spawn a", "stop a: it was rejected"]);
+    }
+}
+
 /// Whoever writes the URL's manifests can foretell UIDs.
 #[test]
 fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
