@@ -254,6 +254,8 @@ impl Cgroups {
         let own = Arc::new(self.own(&from));
         let words = moved_words(&from, &own);
         log::warn!("{words}");
+        // Else the next daemon would take it for a podkeeper's, and have a pod killed before it knows better.
+        from.tree.unmark(&from.naming.top());
         self.parents.set(own.naming.clone());
         known.moved = true;
         known.ground = Some(Arc::clone(&own));

@@ -108,6 +108,13 @@ impl Tree {
         })
     }
 
+    /// Takes a podkeeper's mark from a cgroup.
+    pub fn unmark(&self, cgroup: &Path) {
+        if let Some(hierarchy) = self.written().first() {
+            _ = rustix::fs::removexattr(hierarchy.join(cgroup), OWNER);
+        }
+    }
+
     /// A podkeeper, this one or another, has marked it.
     #[must_use]
     pub fn is_marked(&self, cgroup: &Path) -> bool {

@@ -167,6 +167,8 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
         ours.remove(uid).unwrap();
     }
     assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
+    // The next daemon knows without a pod of its own being killed, though podkeeper had made it.
+    assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
     tree.remove(&PathBuf::from(root)).unwrap();
 }
 
