@@ -254,8 +254,8 @@ pub const STARTS_AT_ONCE: usize = 8;
 pub const END_PATIENCE: Duration = Duration::from_secs(1);
 /// Docker calls one pod may have in flight.
 pub const CALLS_PER_POD: usize = 16;
-/// How long a start whose answer never came may still be carried out by Docker: until then a refusal of the
-/// same start is not the last word.
+/// How long a start whose answer never came may still be carried out by Docker. What it would start is removed;
+/// where Docker refuses that, nothing is made in its place for this long.
 pub const LATE_START: Duration = Duration::from_secs(60);
 /// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].
 pub const CALL_RETRY_MIN: Duration = Duration::from_secs(1);

@@ -154,8 +154,8 @@ pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
     }
 }
 
-/// The instance that was made for a start and never started (the daemon was killed in between): it is
-/// started instead of making another. `None` when one has to be made.
+/// The instance that was made for a start and never started: it is started instead of making another. `None`
+/// when one has to be made, also beside one whose start may be on its way.
 #[must_use]
 pub fn made_for<'a>(
     pod: &DesiredPod,
@@ -166,6 +166,7 @@ pub fn made_for<'a>(
     let container = container_of(pod, start)?;
     let newest = observed.newest(&pod.uid, &container.name)?;
     let fits = newest.state == RunState::Created
+        && !newest.start_sent
         && newest.sandbox_id() == Some(sandbox)
         && !changed(container, start.kind, newest);
     fits.then_some(newest)

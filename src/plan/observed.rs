@@ -25,6 +25,9 @@ pub struct Owned {
     pub attempt: u32,
     /// Docker's word on its state.
     pub state: RunState,
+    /// It is made and not started, and a start of it may be on its way: one that got no answer, or one of a daemon
+    /// that died. It is never started again, but removed and made anew.
+    pub start_sent: bool,
     /// Reference it was made from.
     pub image: String,
     /// `sha256:…`; empty until known.

@@ -19,8 +19,8 @@ pub enum SandboxChange<'a> {
 
 /// Looks at the sandboxes made for the pod's UID.
 ///
-/// A newest one in state created counts as the current one: the daemon was killed between making and
-/// starting it, and starts it now (invariant 5). An older one that runs means that two might: a new one
+/// A newest one in state created counts as the current one, unless a start of it may be on its way
+/// ([`Owned::start_sent`]). An older one that runs means that two might: a new one
 /// is made after both are stopped.
 #[must_use]
 pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxChange<'a> {
@@ -28,8 +28,10 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     let Some((newest, older)) = sandboxes.split_first() else {
         return SandboxChange::New { attempt: 0 };
     };
-    let serves =
-        !newest.state.is_dead() && !older.iter().any(|s| s.state.is_running()) && network_serves(pod, newest);
+    let serves = !newest.start_sent
+        && !newest.state.is_dead()
+        && !older.iter().any(|s| s.state.is_running())
+        && network_serves(pod, newest);
     if serves {
         SandboxChange::Keep(newest)
     } else {

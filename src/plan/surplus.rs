@@ -12,7 +12,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
 ///
 /// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
-/// one of all while it is made and not yet started; the newest sandbox, with its ephemeral containers. Plain init containers of earlier
+/// one of all while it is made and not yet started, unless a start of it may be on its way; the newest sandbox, with its ephemeral containers. Plain init containers of earlier
 /// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
 /// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
 #[must_use]
@@ -34,7 +34,8 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
 
 /// What has to stay of the wanted UID besides what runs.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
-    let mut keep = order::set(observed.sandboxes(&pod.uid).first().map(|s| s.id.as_str()));
+    let mut keep =
+        order::set(observed.sandboxes(&pod.uid).first().filter(|s| !s.start_sent).map(|s| s.id.as_str()));
     let current = match sandbox_change(pod, observed) {
         SandboxChange::Keep(sandbox) => Some(sandbox.id.as_str()),
         SandboxChange::New { .. } => None,
@@ -52,7 +53,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         let Some((kind, container)) = pod.container(name) else { continue };
         order::sort_by(&mut instances, |a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
-        let made = instances.first().filter(|c| c.state == RunState::Created);
+        let made = instances.first().filter(|c| c.state == RunState::Created && !is_lost(observed, c));
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
         // A plain init container runs again in each new sandbox: only this one's instances tell anything.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
@@ -64,4 +65,9 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         keep.extend(ended.map(|c| c.id.as_str()));
     }
     keep
+}
+
+/// It is not started any more, nor is what it was made for.
+fn is_lost(observed: &Observed, made: &Owned) -> bool {
+    made.start_sent || made.sandbox_id().and_then(|id| observed.get(id)).is_some_and(|s| s.start_sent)
 }

@@ -124,6 +124,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         role,
         attempt,
         state,
+        start_sent: false,
         image: "busybox".into(),
         image_id: "sha256:feed".into(),
         grace: None,

@@ -186,6 +186,7 @@ impl<'a> Ours<'a> {
             role,
             attempt: self.attempt,
             state,
+            start_sent: false,
             image: String::new(),
             image_id: String::new(),
             grace: grace(labels::DELETION_GRACE).or_else(|| grace(labels::TERMINATION_GRACE)),

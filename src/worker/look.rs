@@ -9,6 +9,7 @@ use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::order;
 use crate::plan::{Exit, Link, Owned, Role, RunState};
+use crate::pod::ContainerKind;
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
 
@@ -241,9 +242,14 @@ impl Machine {
             self.volumes.may_have(&new.uid);
         }
         let known = self.all_seen().find(|c| c.id == new.id);
-        if known.is_none() && new.state == RunState::Created {
-            // Whoever made it may have sent its start too.
-            self.late_starts.insert(new.id.clone(), now.mono.after(limits::LATE_START));
+        // What an earlier daemon made it may have started too. What comes later was made by a call whose answer
+        // nobody has read, so nobody knew what to start; and debug containers are started by the command line.
+        let foreign = known.is_none() && !self.watching && !new.is_kind(ContainerKind::Ephemeral);
+        new.start_sent = new.state == RunState::Created && known.map_or(foreign, |c| c.start_sent);
+        match new.start_sent {
+            true if known.is_none() => self.start_may_come(&new.id, now),
+            true => {}
+            false => _ = self.late_starts.remove(&new.id),
         }
         let known = self.all_seen().find(|c| c.id == new.id);
         if let Some(known) = known.filter(|_| new.log_path.is_empty()) {

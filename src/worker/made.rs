@@ -121,6 +121,7 @@ impl Machine {
             role,
             attempt,
             state,
+            start_sent: false,
             image: String::new(),
             image_id: String::new(),
             grace: grace.and_then(crate::duration::grace),

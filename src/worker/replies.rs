@@ -115,19 +115,28 @@ impl Machine {
                 | DockerError::BadAnswer(_),
             ) => {
                 self.undo(job, now);
+                if let Job::Start { id } = job {
+                    self.start_may_come(id, now);
+                }
                 self.docker_trouble(error.to_string(), now);
                 true
             }
         }
     }
 
+    /// A start of this one may be carried out at any time from now on: it is never sent another one, so that
+    /// once it has run no start of it is left that could run it again beside its successor.
+    pub(super) fn start_may_come(&mut self, id: &str, now: &Now) {
+        self.late_starts.insert(id.to_owned(), now.mono.after(limits::LATE_START));
+        if let Some(made) = self.seen.all.iter_mut().chain(&mut self.old.all).find(|c| c.id == id) {
+            made.start_sent = made.state == RunState::Created;
+        }
+    }
+
     /// A signal that may not have arrived is sent again once the container is seen to run still, and what
-    /// was asked is asked again. A start may have arrived, and be carried out at any time from now on.
+    /// was asked is asked again.
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
-            Job::Start { id } => {
-                self.late_starts.insert(id.clone(), now.mono.after(limits::LATE_START));
-            }
             Job::Kill { id, .. } => {
                 if let Some(stop) = self.stops.get_mut(id) {
                     stop.sent = None;
@@ -161,7 +170,6 @@ impl Machine {
                 let told = container.clone();
                 self.stale.insert(id.to_owned());
                 self.start_retry.remove(id);
-                self.late_starts.remove(id);
                 self.tell_of(&told, words::started());
                 self.begin_post_start(id, now);
                 match name {
@@ -202,15 +210,6 @@ impl Machine {
                 Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
                 None => _ = self.start_retry.insert(id.to_owned(), Retry::default()),
             }
-            return;
-        }
-        let may_come = self.late_starts.get(id).is_some_and(|until| now.mono < *until);
-        if may_come && error.refusal() != Some(&RefusalKind::CannotRun) {
-            // An earlier start of it may yet be carried out: a successor would run beside it. So it is this
-            // one that is started again.
-            let retry = self.start_retry.get_or_default(id.to_owned());
-            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-            self.start_problem(name, error);
             return;
         }
         if name.is_none() {

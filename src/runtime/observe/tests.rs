@@ -85,6 +85,7 @@ fn what_is_mapped_is_read_back() {
         role: Role::Sandbox { host_network: false, ips: vec!["172.17.0.2".into()], link: Link::Up },
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
+        start_sent: false,
         image: "busybox:static".into(),
         image_id: "sha256:1".into(),
         grace: None,
@@ -135,6 +136,7 @@ fn what_is_mapped_is_read_back() {
     listed.labels.clone_from(&body.labels);
     let expected = Owned {
         state: RunState::Running { started: None },
+        start_sent: false,
         stop_signal: None,
         created: Timestamp::from_second(1_700_000_000).ok(),
         ..main

@@ -117,7 +117,9 @@ fn what_has_ended_stays_ended() {
         assert_eq!(w.running(), BTreeMap::new(), "they have ended");
         let starts: u32 =
             w.engine.containers().filter(|c| c.name.starts_with("k8s_app_")).map(|c| c.starts).sum();
-        assert_eq!((w.counts.apps, starts), (2, 2), "each ran once");
+        // One that an earlier daemon made and perhaps started is made anew, so more may be made than run.
+        assert_eq!(starts, 2, "each ran once");
+        let made = w.counts.apps;
         for _ in 0..5 {
             w.restart_daemon();
             w.pass(seconds(300));
@@ -125,7 +127,7 @@ fn what_has_ended_stays_ended() {
         let now = w.now();
         w.engine.restart_engine(podkeeper::runtime::fake::Restart::PowerCut, now);
         w.pass(seconds(300));
-        assert_eq!(w.counts.apps, 2, "and nothing starts them again");
+        assert_eq!(w.counts.apps, made, "and nothing makes them again");
     });
 }
 
