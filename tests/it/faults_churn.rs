@@ -61,6 +61,18 @@ impl Eyes {
             Some(format!("{first} and {} ran at the same time", c.name))
         })
     }
+
+    /// What neither runs nor is the one dead container of its place, which is kept for its logs.
+    fn clutter(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let mut is_kept = |c: &ContainerSummary| {
+            label(c, labels::CONTAINER_NAME) == "app"
+                && c.state == DockerState::Exited
+                && seen.insert(label(c, labels::POD_NAME))
+        };
+        let dead = self.list().into_iter().filter(|c| c.state != DockerState::Running);
+        dead.filter(|c| !is_kept(c)).map(|c| format!("{} {:?}", c.name, c.state)).collect()
+    }
 }
 
 fn label(c: &ContainerSummary, key: &str) -> String {
@@ -236,14 +248,9 @@ fn churn_with_random_kill_9() {
             churn.faulty.node.wait_until(&context, || churn.at_rest());
             churn.check(&context);
             // Of each place at most one dead is kept, for its logs, and of nothing else anything.
-            churn.faulty.node.wait_until("the rest is cleared up", || {
-                let places = eyes.list().into_iter().filter(|c| c.state != DockerState::Running);
-                let mut seen = BTreeSet::new();
-                places.into_iter().all(|c| {
-                    let app = label(&c, labels::CONTAINER_NAME) == "app";
-                    app && c.state == DockerState::Exited && seen.insert(label(&c, labels::POD_NAME))
-                })
-            });
+            let cleared = churn.faulty.node.comes_true(|| eyes.clutter().is_empty());
+            let picture = || churn.faulty.node.picture();
+            assert!(cleared, "seed {seed}: not cleared up: {:?}\n{}", eyes.clutter(), picture());
         }));
         over.store(true, Ordering::Relaxed);
         let twins = watch.join().unwrap();

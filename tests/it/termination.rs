@@ -140,7 +140,8 @@ fn files_of_pods_that_vanished_meanwhile_are_removed() {
     node.wait_until("only two files are left", || files(&node).len() == 2);
     let left = files(&node);
     assert!(left.iter().all(|file| file.to_string_lossy().contains(&stays.uid)), "{left:?}");
-    assert!(node.root().join("pods").read_dir().unwrap().count() == 1);
+    let pods = || node.root().join("pods").read_dir().unwrap().count();
+    node.wait_until("only one pod has a directory", || pods() == 1);
     assert_eq!(node.running("stays", "app"), [stays]);
 }
 
