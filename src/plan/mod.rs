@@ -7,6 +7,7 @@ pub mod all;
 pub mod backoff;
 mod init;
 pub mod observed;
+mod past;
 #[cfg(test)]
 pub(crate) mod properties;
 pub mod restart;
@@ -20,5 +21,6 @@ mod tests;
 
 pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
 pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
+pub use past::is_past;
 pub use stop::stop_now;
 pub use surplus::surplus;

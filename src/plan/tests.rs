@@ -4,6 +4,7 @@ mod all;
 mod init;
 mod kubelet;
 mod leftovers;
+mod past;
 mod regular;
 mod sandbox;
 mod spec_03;

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::order;
-use crate::plan::{Exit, Link, Owned, Role, RunState};
+use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
 use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
@@ -243,9 +243,13 @@ impl Machine {
         }
         let known = self.all_seen().find(|c| c.id == new.id);
         // What an earlier daemon made it may have started too. What comes later was made by a call whose answer
-        // nobody has read, so nobody knew what to start; and debug containers are started by the command line.
+        // nobody has read, so nobody knew what to start: it is of use unless that call was an earlier daemon's, and
+        // the pod has gone on without it. Debug containers are started by the command line.
         let foreign = known.is_none() && !self.watching && !new.is_kind(ContainerKind::Ephemeral);
-        new.start_sent = new.state == RunState::Created && known.map_or(foreign, |c| c.start_sent);
+        let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
+        let is_past = || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, &self.seen, &new));
+        let is_lost = new.state == RunState::Created && (foreign || is_past());
+        new.start_sent = new.state == RunState::Created && known.map_or(is_lost, |c| c.start_sent);
         match new.start_sent {
             true if known.is_none() => self.start_may_come(&new.id, now),
             true => {}

@@ -100,6 +100,13 @@ impl Machine {
             if runs || self.any_in_flight(starting) {
                 continue;
             }
+            // A start that an earlier daemon sent may still be carried out.
+            let late = self.all_seen().filter(|c| c.uid == *uid && c.start_sent);
+            let late = late.filter_map(|c| self.late_starts.get(&c.id)).max().copied();
+            if let Some(until) = late.filter(|until| now.mono < *until) {
+                self.wake_at(until);
+                continue;
+            }
             let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.asked) else { continue };
             if now.mono < life.leaving.until {
                 let until = life.leaving.until;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, ms, ms_of, pod, pod_with, s, stop};
+use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
 use crate::object::testing::{config_map, snapshot};
 use crate::pod::DesiredPod;
 use crate::volumes::Failure;
@@ -40,6 +40,30 @@ fn set_up_first_and_taken_down_last() {
     rig.wish(stop(Some(0)));
     rig.pass(s(10));
     assert_eq!(orders(&mut rig), [""; 0]);
+}
+
+/// What an earlier daemon made and may have started would find its volumes gone.
+#[test]
+fn not_taken_down_while_a_start_may_come_late() {
+    for removable in [true, false] {
+        let mut rig = Rig::fresh();
+        rig.hurt("start app#0", u32::MAX, Hurt::Says(super::rig::timeout()));
+        rig.run(&with_volume());
+        rig.pass_until("start app#0");
+        let mut rig = rig.reborn();
+        rig.run(&with_volume());
+        rig.hurt("remove app#0", u32::MAX, Hurt::Says(super::rig::timeout()));
+        rig.pass(ms(500));
+        orders(&mut rig);
+        rig.wish(stop(Some(0)));
+        rig.pass(s(30));
+        assert_eq!(orders(&mut rig), [""; 0], "its start may come: {:?}", rig.calls);
+        if removable {
+            rig.heal();
+        }
+        rig.pass(s(90));
+        assert_eq!(orders(&mut rig), ["tear down"], "removable: {removable}, {:?}", rig.calls);
+    }
 }
 
 #[test]

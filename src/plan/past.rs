@@ -1,0 +1,47 @@
+//! What was made for a place in which the pod has gone on without it: a call of a daemon that died is carried out
+//! after the next daemon has made its own. Pure; the worker asks it once, when such a container is first seen.
+
+use crate::plan::restart::{changed, init_failure, restarts};
+use crate::plan::{Observed, Owned, RunState};
+use crate::pod::{ContainerKind, DesiredPod};
+
+/// Whether nothing would start this made container any more, were it not there: another instance runs or has ended
+/// for good, or the pod is past this init container.
+#[must_use]
+pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
+    let Some((name, (kind, container))) =
+        made.container_name().and_then(|name| pod.container(name).map(|found| (name, found)))
+    else {
+        return false;
+    };
+    let here = |other: &&&Owned| other.id != made.id && other.sandbox_id() == made.sandbox_id();
+    let instances = observed.instances(&pod.uid, name);
+    let others = || instances.iter().filter(|other| other.id != made.id);
+    if others().any(|other| other.state.is_running()) {
+        return true;
+    }
+    let judged = match kind {
+        ContainerKind::Init => others().find(here),
+        _ => others().next(),
+    };
+    let has_ended = judged.is_some_and(|newest| {
+        let RunState::Exited(exit) = &newest.state else { return false };
+        let again = match (kind, init_failure(&newest.state)) {
+            (ContainerKind::Init, None) => false,
+            (ContainerKind::Init, Some(code)) => restarts(pod, container, code),
+            _ => restarts(pod, container, exit.code),
+        };
+        !again && !changed(container, kind, newest)
+    });
+    has_ended || kind == ContainerKind::Init && later_has_begun(pod, observed, made, name)
+}
+
+/// A container that comes after this init container has a trace in the same sandbox.
+fn later_has_begun(pod: &DesiredPod, observed: &Observed, made: &Owned, name: &str) -> bool {
+    let init = pod.init_containers().iter().map(|c| c.name.as_str());
+    let later =
+        init.skip_while(|it| *it != name).skip(1).chain(pod.spec.containers.iter().map(|c| c.name.as_str()));
+    later.into_iter().any(|it| {
+        observed.instances(&pod.uid, it).iter().any(|other| other.sandbox_id() == made.sandbox_id())
+    })
+}
