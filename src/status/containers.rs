@@ -157,11 +157,13 @@ fn from_instances(
     let old_count = old.map_or(0, |o| o.restart_count);
     let mut restart_count = i32::try_from(newest.attempt).unwrap_or(i32::MAX).max(old_count);
     let old_state = old.and_then(|o| o.state.as_ref());
+    let old_last = old.and_then(|o| o.last_state.as_ref());
     // The end of one that somebody has removed since.
     let container_id = format!("docker://{}", newest.id);
     let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
     let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
-    if removed.is_some() && i64::from(newest.attempt) <= i64::from(old_count) {
+    let uncounted = |s: &ContainerState| s.terminated.as_ref().is_some_and(|end| end.container_id.is_some());
+    if removed.is_some_and(uncounted) && i64::from(newest.attempt) <= i64::from(old_count) {
         restart_count = old_count.saturating_add(1);
     }
     let state = match &newest.state {
@@ -171,11 +173,14 @@ fn from_instances(
             ..ContainerState::default()
         },
         RunState::Exited(exit) => exited(input, newest, exit),
-        RunState::Removing => match end_of(old_state, newest) {
+        RunState::Removing => match end_of(old_state, newest).or_else(|| end_of(old_last, newest)) {
             Some(known) => known,
+            // An end that nobody saw has no container's id, and is counted here: `restarts_told` leaves it out.
             None => {
                 if old_state.is_some_and(|s| s.running.is_some()) {
                     restart_count = restart_count.max(old_count.saturating_add(1));
+                } else if old.is_none() {
+                    restart_count = restart_count.saturating_add(1);
                 }
                 vanished(GONE_WHEN_TERMINATED)
             }
@@ -184,7 +189,6 @@ fn from_instances(
     let last_state = second.and_then(|second| match &second.state {
         RunState::Exited(exit) => Some(exited(input, second, exit)),
         RunState::Removing => {
-            let old_last = old.and_then(|o| o.last_state.as_ref());
             let known = end_of(old_state, second).or_else(|| end_of(old_last, second));
             Some(known.unwrap_or_else(|| vanished(GONE_WHEN_TERMINATED)))
         }

@@ -243,11 +243,14 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let told = all.into_iter().find(|told| told.name == container)?;
     let state = told.state.as_ref();
-    let ran = state.is_some_and(|state| state.running.is_some() || state.terminated.is_some());
+    let runs = state.is_some_and(|state| state.running.is_some());
+    let ended = state.and_then(|state| state.terminated.as_ref());
     let last = told.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    let taken = match last {
-        _ if ran => true,
-        // It waits to run again after its own end; one that vanished while it ran has been counted already.
+    // An end that nobody saw has no container's id, and has been counted already.
+    let taken = match ended.or(last) {
+        _ if runs => true,
+        Some(end) if ended.is_some() => end.container_id.is_some(),
+        // It waits to run again after its own end.
         Some(last) => {
             last.container_id.is_some()
                 && (told.container_id.is_none() || told.container_id == last.container_id)

@@ -115,6 +115,48 @@ fn container_status_table() {
     );
 }
 
+/// `docker rm -f`, with whatever of the death and of the removal was seen before the container was gone.
+#[test]
+fn a_container_that_was_removed_by_force_counts_one_restart_whatever_was_seen_of_it() {
+    let always = app("Always");
+    let check = |looks: &[&str], next: u32| {
+        let mut status = None;
+        for look in looks {
+            let (seen, waits) = match look.strip_suffix(", waits") {
+                Some(seen) => (seen, true),
+                None => (*look, false),
+            };
+            let mut case = case(&always, &format!("sandbox running; {seen}"));
+            if let Some(old) = status {
+                case = case.after(old);
+            }
+            if waits {
+                case = case.waits("app", "CrashLoopBackOff", "back-off 10s");
+            }
+            status = Some(case.status());
+        }
+        let status = status.unwrap();
+        assert_eq!(crate::status::restarts_told(&status, "app"), Some(next), "number after {looks:?}");
+        for made in ["created", "running"] {
+            let again = case(&always, &format!("sandbox running; app#{next} {made}")).after(status.clone());
+            assert_eq!(again.container("app")["restartCount"], next, "{made} after {looks:?}");
+        }
+    };
+    let (running, dead, removing) = ("app#1 running", "app#1 exited 9", "app#1 removing");
+    check(&[running, "gone running"], 2);
+    check(&[running, removing, "gone running"], 2);
+    check(&[running, removing, removing, "gone running"], 2);
+    check(&[running, dead, removing, "gone running"], 2);
+    check(&[running, dead, "gone running"], 2);
+    check(&[removing, "gone running"], 2);
+    check(&[dead, "app#1 exited 9, waits", "gone running, waits"], 2);
+    check(&[dead, "app#1 exited 9, waits", "app#1 removing, waits", "gone running, waits"], 2);
+    check(&[dead, "app#1 exited 9, waits", "app#1 removing, waits", removing, "gone running"], 2);
+    check(&[running, "app#1 removing, waits", "gone running, waits", "gone running"], 2);
+    // Its number is free: it never ran.
+    check(&["app#1 created", "app#1 removing", "gone running"], 1);
+}
+
 #[test]
 fn instances_newest_is_state_second_is_last_state() {
     let always = app("Always");
