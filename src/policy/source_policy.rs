@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Component, Path};
 
 use super::allow::AllowedPath;
 use super::image::AllowedImage;
@@ -116,7 +117,8 @@ pub struct SourcePolicy {
     pub allow_privileged: bool,
     /// `--host-network-sources` names the source.
     pub host_network: bool,
-    /// `--allowed-devices`: beginnings of paths below `/dev/`.
+    /// `--allowed-devices`: devices, with those that have a number behind the name, and directories below `/dev/`;
+    /// one that ends in `*` stands for every name in its directory that begins so.
     pub allowed_devices: Vec<String>,
     /// `--allowed-host-paths`; `None` allows all, an empty list none.
     pub allowed_host_paths: Option<Vec<AllowedPath>>,
@@ -173,6 +175,22 @@ fn device(text: &str) -> Result<String, String> {
     is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
 }
 
+/// By whole names and the kernel's numbers behind them: `/dev/ttyS` is `/dev/ttyS0` too, and `/dev/s` is not
+/// `/dev/sda`.
+fn names_device(allowed: &str, path: &str) -> bool {
+    if Path::new(path).components().any(|part| part == Component::ParentDir) {
+        return false;
+    }
+    let rest = |begin: &str| path.strip_prefix(begin).map(str::as_bytes);
+    match allowed.strip_suffix('*') {
+        Some(begin) => rest(begin).is_some_and(|rest| !rest.contains(&b'/')),
+        None => {
+            Path::new(path).starts_with(allowed)
+                || rest(allowed).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit))
+        }
+    }
+}
+
 impl SourcePolicy {
     /// Sets one setting, as its flag is written; lists grow.
     ///
@@ -221,7 +239,7 @@ impl SourcePolicy {
     #[must_use]
     pub fn refuses_device(&self, path: &str) -> Option<String> {
         let forbids = self.pod_security.filter(|at| at.level != Level::Privileged);
-        if self.allowed_devices.iter().any(|allowed| path.starts_with(allowed.as_str())) {
+        if self.allowed_devices.iter().any(|allowed| names_device(allowed, path)) {
             return None;
         }
         match forbids {

@@ -150,7 +150,7 @@ fn devices() {
     let settings = "apiVersion: podkeeper.dev/v1alpha1
 kind: PodkeeperConfiguration
 devices: {zero: /dev/zero:/dev/nought:r, full: [/dev/full]}
-allowedDevices: [/dev/kmsg, /dev/podkeeper-]
+allowedDevices: [/dev/kmsg, /dev/podkeeper-*]
 ";
     std::fs::write(&file, settings).unwrap();
     let node = Node::with(Options::flags(&["--config", file.to_str().unwrap()]));

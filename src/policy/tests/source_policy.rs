@@ -101,6 +101,29 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
 }
 
 #[test]
+fn devices_are_allowed_by_whole_names_and_their_numbers() {
+    let check = |allowed: &str, path: &str, expected: bool| {
+        let mut policy = SourcePolicy::default();
+        policy.set(Setting::AllowedDevices, allowed).unwrap();
+        assert_eq!(policy.refuses_device(path).is_none(), expected, "{allowed} {path}");
+    };
+    check("/dev/s", "/dev/sda", false);
+    check("/dev/sda", "/dev/sda", true);
+    check("/dev/sda", "/dev/sda1", true);
+    check("/dev/sda", "/dev/sdaa", false);
+    check("/dev/ttyUSB", "/dev/ttyUSB0", true);
+    check("/dev/ttyUSB", "/dev/ttyUSB0x", false);
+    check("/dev/snd", "/dev/snd/pcmC0D0p", true);
+    check("/dev/snd/", "/dev/snd/seq", true);
+    check("/dev/snd", "/dev/sndx", false);
+    check("/dev/snd", "/dev/snd/../sda", false);
+    check("/dev/my-*", "/dev/my-thing", true);
+    check("/dev/my-*", "/dev/my-/thing", false);
+    check("/dev/", "/dev/sda", true);
+    check("*", "/dev/mapper/x", true);
+}
+
+#[test]
 fn a_source_is_kept_to_its_namespaces() {
     let of = policies(&[], &["http=allowed-namespaces=edge,shop"]);
     let reasons = |source: Source, metadata: serde_json::Value| -> Vec<String> {
