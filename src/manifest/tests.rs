@@ -294,6 +294,18 @@ fn ways_of_writing() {
 
 /// A flood of warnings hides no error.
 #[test]
+fn annotations_of_bandwidth_are_said_to_do_nothing() {
+    for of in ["ingress", "egress"] {
+        let note = format!("metadata:\n  annotations: {{kubernetes.io/{of}-bandwidth: 10M}}\n");
+        let decoded = read(&POD.replacen("metadata:\n", &note, 1));
+        assert!(decoded.is_good(), "{:?}", decoded.problems);
+        let told: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
+        let of_it = |line: &&String| line.contains(of) && line.contains("is ignored: traffic is not limited");
+        assert_eq!(told.iter().filter(of_it).count(), 1, "{told:?}");
+    }
+}
+
+#[test]
 fn warnings_do_not_hide_errors() {
     let mut text = POD.replace("kind: Pod\n", "kind: Pod\nzzz: 1\n");
     for i in 0..200 {
