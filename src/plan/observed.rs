@@ -78,6 +78,8 @@ pub struct PreStop {
     pub handler: String,
     /// JSON of the container's ports, which the handler may name; empty without any.
     pub ports: String,
+    /// No image can have said it; false of what an older podkeeper made.
+    pub sealed: bool,
 }
 
 /// What is known of a sandbox's own network.

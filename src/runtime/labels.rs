@@ -72,6 +72,10 @@ pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
 /// kernel's id of this start of the machine, and how long that had run then.
 pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 
+/// On containers: the sandbox's id once more. It says that each label was written, be it empty: an image, whose
+/// labels Docker adds where the create names none, cannot know the id. What an older podkeeper made lacks it.
+pub const SEALED: &str = "podkeeper.dev/sealed";
+
 /// Whether podkeeper reads this label back.
 #[must_use]
 pub fn is_read(key: &str) -> bool {
@@ -80,7 +84,7 @@ pub fn is_read(key: &str) -> bool {
 
 /// Every label above, and each is on every object, empty where there is nothing to say: Docker would give it
 /// the image's. A pod's own labels and annotations are copied to its sandbox, except where they would take
-/// one of these keys. So what podkeeper reads back is only ever what podkeeper wrote.
+/// one of these keys. So what podkeeper reads back is only ever what podkeeper wrote ([`SEALED`]).
 pub const OURS: &[&str] = &[
     TYPE,
     SANDBOX_ID,
@@ -107,4 +111,5 @@ pub const OURS: &[&str] = &[
     ACTIVE_SINCE,
     ASSIGNED_DEVICES,
     SEEN,
+    SEALED,
 ];

@@ -265,6 +265,7 @@ fn container_labels(
     let mut all = BTreeMap::new();
     put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
     put(&mut all, labels::SANDBOX_ID, sandbox_id);
+    put(&mut all, labels::SEALED, sandbox_id);
     put(&mut all, labels::CONTAINER_NAME, &*spec.name);
     put(&mut all, labels::KIND, format!("{}.{index}", kind_word(kind)));
     put(&mut all, labels::HASH, format!("{:x}", hash::container_hash(&spec.name, image(spec))));

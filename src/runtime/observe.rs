@@ -165,6 +165,11 @@ impl<'a> Ours<'a> {
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
         let grace = |key: &str| text(key)?.parse().ok().and_then(crate::duration::grace);
         let is_sandbox = self.container == labels::SANDBOX_NAME;
+        // What an older podkeeper did not write on a container may be its image's word. A sandbox's image is the
+        // operator's or podkeeper's own.
+        let sealed = is_sandbox
+            || text(labels::SANDBOX_ID).is_some_and(|sandbox| text(labels::SEALED) == Some(sandbox));
+        let ours = |key: &str| text(key).filter(|_| sealed);
         let role = if is_sandbox {
             Role::Sandbox { host_network, ips, link }
         } else {
@@ -189,14 +194,16 @@ impl<'a> Ours<'a> {
             start_sent: false,
             image: String::new(),
             image_id: String::new(),
-            grace: grace(labels::DELETION_GRACE).or_else(|| grace(labels::TERMINATION_GRACE)),
+            grace: grace(labels::DELETION_GRACE)
+                .filter(|_| sealed)
+                .or_else(|| grace(labels::TERMINATION_GRACE)),
             source: text(labels::SOURCE).and_then(Source::parse),
             origin: text(labels::ORIGIN).map(str::to_string),
-            written: text(labels::WRITTEN).map(str::to_string),
-            shape: text(labels::SHAPE).map(str::to_string),
+            written: ours(labels::WRITTEN).map(str::to_string),
+            shape: ours(labels::SHAPE).map(str::to_string),
             pre_stop: text(labels::PRE_STOP).map(|handler| {
                 let ports = text(labels::PORTS).unwrap_or_default().to_owned();
-                Box::new(PreStop { handler: handler.to_owned(), ports })
+                Box::new(PreStop { handler: handler.to_owned(), ports, sealed })
             }),
             deadline: self.deadline(),
             message: Way::of(
@@ -207,7 +214,7 @@ impl<'a> Ours<'a> {
             created: None,
             pod_seen: text(labels::SEEN).filter(|_| is_sandbox).and_then(|seen| seen.parse().ok()),
             log_path: String::new(),
-            devices: text(labels::ASSIGNED_DEVICES).map(str::to_owned),
+            devices: ours(labels::ASSIGNED_DEVICES).filter(|_| is_sandbox).map(str::to_owned),
             resources: Resources::default(),
         }
     }

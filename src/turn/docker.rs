@@ -70,13 +70,13 @@ impl Turn {
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
             let seen = first_seen(same.clone());
-            let places = order::set(same.filter_map(|c| Some((c.source?, c.origin.clone()?))));
+            let places = order::set(same.clone().filter_map(|c| Some((c.source?, c.origin.clone()?))));
             Some((
                 key.clone(),
                 Running {
                     uid: any.uid.clone(),
-                    written: any.written.clone(),
-                    shape: any.shape.clone(),
+                    written: same.clone().find_map(|c| c.written.clone()),
+                    shape: same.clone().find_map(|c| c.shape.clone()),
                     places,
                     seen,
                 },

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::machine::Machine;
+use super::made;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
-use crate::plan::{PreStop, StartRef, actions};
+use crate::plan::{Owned, PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
 use crate::probe::spec::{Action, HookAction};
 use crate::probe::{HookKind, HookWish};
@@ -105,14 +106,29 @@ impl Machine {
         }
     }
 
+    /// What its container says. Of one that an older podkeeper made, the image may say it: the pod's manifest is
+    /// asked then, and where that is gone, nothing but its own command is run: no request leaves the host.
+    fn pre_stop_action(&self, owned: &Owned) -> Option<HookAction> {
+        let written = owned.pre_stop.as_deref()?;
+        if written.sealed {
+            return handler(written);
+        }
+        match self.state.pod().filter(|pod| pod.uid == owned.uid) {
+            Some(pod) => handler(&*made::pre_stop_of(pod.container(owned.container_name()?)?.1)?),
+            None => handler(written)
+                .filter(|action| matches!(action, HookAction::Do(Action::Exec(_)) | HookAction::Sleep(_))),
+        }
+    }
+
     /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
     /// takes it further. True: its stop signal has to wait.
     pub(super) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
         let began = self.stopping.unwrap_or(now.mono);
         if self.hooks.get(id, HookKind::PreStop).is_none() {
             let Some(owned) = self.all_seen().find(|c| c.id == id) else { return false };
-            let handler = owned.pre_stop.as_deref().and_then(handler);
-            let Some(action) = handler.filter(|_| grace.is_some() && owned.state.is_running()) else {
+            let Some(action) =
+                self.pre_stop_action(owned).filter(|_| grace.is_some() && owned.state.is_running())
+            else {
                 return false;
             };
             // What has not ended by now has nothing to wait for it.

@@ -1,7 +1,6 @@
 //! What the answer to a create means: a container that is known from now on, or why there is none.
 
 use k8s_openapi::api::core::v1::Container;
-use log::Level;
 
 use super::job::Place;
 use super::machine::Machine;
@@ -14,7 +13,7 @@ use crate::limits;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply, Resources};
+use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
 use crate::termination::Way;
 
 /// A container that was to be made.
@@ -157,15 +156,16 @@ impl Machine {
         self.create_retry.remove(what);
         self.suffixed.remove(what);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
-            self.log(Level::Warn, format!("pod {}: Docker warns: {warning}", self.key));
+            let of = Some(what).filter(|what| *what != labels::SANDBOX_NAME);
+            self.tell(of, words::docker_warns(warning));
         }
     }
 }
 
 /// Its preStop hook, as the labels of a container that is being made say it.
-fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
+pub(super) fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
     let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
     let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
     let ports = ports.map(json::text).unwrap_or_default();
-    Some(Box::new(PreStop { handler, ports }))
+    Some(Box::new(PreStop { handler, ports, sealed: true }))
 }

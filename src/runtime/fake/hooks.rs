@@ -131,6 +131,13 @@ impl State {
         self.get(key).is_some_and(|c| self.undeletable.contains(&c.id))
     }
 
+    /// This container bears another label from now on.
+    pub fn relabel(&mut self, id: &str, label: &str, value: &str) {
+        if let Some(c) = self.get_mut(id) {
+            c.body.labels.insert(label.to_owned(), value.to_owned());
+        }
+    }
+
     /// Inspect leaves these fields out from now on.
     pub fn drop_inspect_fields(&mut self, fields: &[Field]) {
         self.dropped = fields.iter().copied().collect();

@@ -83,6 +83,7 @@ pub fn body(
     let mut all = order::map(of_pod);
     super::put(&mut all, labels::TYPE, labels::TYPE_CONTAINER);
     super::put(&mut all, labels::SANDBOX_ID, sandbox);
+    super::put(&mut all, labels::SEALED, sandbox);
     super::put(&mut all, labels::CONTAINER_NAME, &*container.name);
     super::put(&mut all, labels::KIND, format!("{}.0", super::kind_word(ContainerKind::Ephemeral)));
     super::put(&mut all, labels::RESTART_COUNT, "0");
@@ -164,6 +165,7 @@ mod tests {
             "Labels": {
                 "io.kubernetes.container.name": "debugger", "io.kubernetes.docker.type": "container",
                 "io.kubernetes.pod.uid": "u", "io.kubernetes.sandbox.id": "s", "podkeeper.dev/root-dir": "/r",
+                "podkeeper.dev/sealed": "s",
                 "podkeeper.dev/kind": "ephemeral.0", "annotation.io.kubernetes.container.restartCount": "0",
             },
             "HostConfig": {

@@ -216,6 +216,38 @@ fn no_label_of_an_image_is_read() {
     }
 }
 
+/// Older podkeepers wrote only what there was to say: what is missing is the image's word, also where it says
+/// that all was written.
+#[test]
+fn no_label_of_an_image_on_a_container_of_an_older_podkeeper_is_believed() {
+    let pod = pod(r#"{"metadata":{"name":"a"},"spec":{"terminationGracePeriodSeconds":9,
+        "containers":[{"name":"a","image":"i"}]}}"#);
+    let at = StartRef { kind: ContainerKind::Regular, index: 0 };
+    let (name, body) = container(&pod, at, 1, "id", &config()).unwrap();
+    let mut older = body.labels;
+    older.retain(|key, value| !value.is_empty() && key != labels::SEALED);
+    for said in ["7", "", "other"] {
+        let mut all: BTreeMap<String, String> =
+            labels::OURS.iter().map(|key| ((*key).to_owned(), "99".to_owned())).collect();
+        all.insert(labels::SEALED.to_owned(), said.to_owned());
+        all.extend(older.clone());
+        let summary = ContainerSummary {
+            id: "x".into(),
+            name: name.clone(),
+            image: "i".into(),
+            image_id: "sha256:1".into(),
+            labels: all,
+            state: DockerState::Running,
+            status: "Up".into(),
+            created: 0,
+            ips: None,
+        };
+        let owned = observe::from_summary(&summary, &config().root_dir).unwrap();
+        assert_eq!((owned.grace, owned.written, owned.shape, owned.devices), (Some(9), None, None, None));
+        assert_eq!(owned.pre_stop.map(|hook| hook.sealed), Some(false), "{said:?}");
+    }
+}
+
 #[test]
 fn a_hook_too_long_for_a_label_is_left_out() {
     let hook = |length: usize| {

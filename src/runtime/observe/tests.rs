@@ -121,6 +121,7 @@ fn what_is_mapped_is_read_back() {
         pre_stop: Some(Box::new(PreStop {
             handler: r#"{"sleep":{"seconds":3}}"#.into(),
             ports: r#"[{"containerPort":80}]"#.into(),
+            sealed: true,
         })),
         message: Default::default(),
         stop_signal: Some("SIGQUIT".into()),

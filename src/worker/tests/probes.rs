@@ -5,6 +5,7 @@ use crate::plan::ProbeVerdict::{Failure, Success};
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind, Watch};
 use crate::runtime::fake::Behaviour;
+use crate::runtime::labels;
 use crate::worker::Report;
 
 const PROBES: &str = "{containers: [{name: app, \
@@ -313,6 +314,32 @@ fn the_pre_stop_of_a_pod_whose_manifest_is_gone_is_read_from_its_container() {
     assert!(rig.logged(log::Level::Warn).join("\n").contains("FailedPreStopHook: PreStopHook failed"));
     rig.pass(s(5));
     assert!(rig.is("terminated"));
+}
+
+/// On what an older podkeeper made, a hook may be its image's word: the manifest is asked.
+#[test]
+fn the_image_of_a_container_of_an_older_podkeeper_sends_no_request_from_the_host() {
+    let get = r#"{"httpGet":{"host":"10.0.0.1","path":"/","port":80}}"#;
+    let hooks = |said: &str, with_manifest: bool, spec: &str| {
+        let mut rig = Rig::up(&pod(spec));
+        let id = rig.id("app#0");
+        rig.engine.relabel(&id, labels::PRE_STOP, said);
+        rig.engine.relabel(&id, labels::SEALED, "");
+        let mut rig = rig.reborn();
+        if with_manifest {
+            rig.run(&pod(spec));
+            rig.pass(s(5));
+        }
+        rig.wish(stop(None));
+        rig.pass(s(2));
+        let hooks = rig.watched.last().map(|(_, watch)| watch.hooks.clone()).unwrap_or_default();
+        hooks.iter().map(|hook| format!("{:?}", hook.action)).collect::<Vec<_>>().join(" ")
+    };
+    let plain = "{terminationGracePeriodSeconds: 30, containers: [{name: app}]}";
+    assert_eq!(hooks(get, false, plain), "", "nobody can say whose it is");
+    assert_eq!(hooks(get, true, plain), "", "the manifest has none");
+    assert!(hooks(r#"{"exec":{"command":["x"]}}"#, false, plain).contains("Exec"), "its own affair");
+    assert!(hooks(get, true, PRE_STOP).contains("Exec"), "the manifest's");
 }
 
 #[test]
