@@ -39,9 +39,9 @@ impl PodLogs {
         }
     }
 
-    /// Makes the links of a pod those of `now`, where they were those of `before`. What cannot be done is
-    /// logged, and no pod waits for it.
-    pub fn set(&self, key: &PodKey, before: &ContainerLogs, now: &ContainerLogs) {
+    /// Makes the links of a pod those of `now`, where they were those of `before`. No pod waits for it.
+    /// What cannot be done is given back once, in words for the pod's events.
+    pub fn set(&self, key: &PodKey, before: &ContainerLogs, now: &ContainerLogs) -> Option<String> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stays = |old: &&ContainerLog| {
             now.iter()
@@ -54,12 +54,9 @@ impl PodLogs {
         let made = made.map(|(links, file)| self.make(&links, Path::new(file)));
         // Removed first: a pod directory may go and come.
         let trouble = removed.collect::<Vec<_>>().into_iter().chain(made).find_map(Result::err);
-        if let Some(error) = &trouble
-            && told.as_ref() != Some(error)
-        {
-            log::warn!("pod {key}: {error}; the log is not to be found there, podkeeper logs shows it");
-        }
+        let new = trouble.clone().filter(|error| told.as_ref() != Some(error));
         *told = trouble;
+        new
     }
 
     /// Removes our links to what is gone: for containers that were removed while nobody looked. `alive`

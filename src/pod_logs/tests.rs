@@ -100,7 +100,7 @@ fn links_come_and_go_with_containers() {
     let rig = Rig::new("logs-come-and-go");
     let none = ContainerLogs::new();
     let one = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
-    rig.logs.set(&key("web"), &none, &one);
+    _ = rig.logs.set(&key("web"), &none, &one);
     let first = [
         "log/containers",
         "log/containers/web_shop_app-id0.log -> log/pods/shop_web_u1/app/0.log",
@@ -113,23 +113,23 @@ fn links_come_and_go_with_containers() {
     assert_eq!(fs::read_to_string(rig.base.join("log/containers/web_shop_app-id0.log")).unwrap(), "id0");
     // While a file is not known, what is there stays.
     let unknown = BTreeSet::from([log("id0", "app", 0, Path::new(""))]);
-    rig.logs.set(&key("web"), &one, &unknown);
+    _ = rig.logs.set(&key("web"), &one, &unknown);
     assert_eq!(rig.tree(), first);
     // A daemon that begins finds them as they should be, and writes nothing.
     let link = rig.base.join("log/pods/shop_web_u1/app/0.log");
     let inode = fs::symlink_metadata(&link).unwrap().ino();
-    rig.logs.set(&key("web"), &none, &one);
+    _ = rig.logs.set(&key("web"), &none, &one);
     assert_eq!(fs::symlink_metadata(&link).unwrap().ino(), inode);
     let two = BTreeSet::from([
         log("id1", "app", 1, &rig.file("id1")),
         log("id0", "app", 0, &rig.file("id0")),
         log("side", "side", 0, &rig.file("side")),
     ]);
-    rig.logs.set(&key("web"), &one, &two);
+    _ = rig.logs.set(&key("web"), &one, &two);
     assert_eq!(rig.tree().len(), 4 + 3 + 4);
-    rig.logs.set(&key("web"), &two, &one);
+    _ = rig.logs.set(&key("web"), &two, &one);
     assert_eq!(rig.tree(), first);
-    rig.logs.set(&key("web"), &one, &none);
+    _ = rig.logs.set(&key("web"), &one, &none);
     assert_eq!(rig.tree(), ["log/containers", "log/pods"]);
 }
 
@@ -139,24 +139,24 @@ fn what_others_made_is_left_alone() {
     let none = ContainerLogs::new();
     let other = PodLogs::new(&rig.base.join("log/pods"), &rig.base.join("other"));
     let theirs = BTreeSet::from([log("id0", "app", 0, &rig.base.join("docker/gone"))]);
-    other.set(&key("web"), &none, &theirs);
+    _ = other.set(&key("web"), &none, &theirs);
     symlink("/nowhere", rig.base.join("log/containers/x_y_z-feed.log")).unwrap();
     fs::create_dir_all(rig.base.join("log/pods/a_b_c/app")).unwrap();
     symlink("/nowhere", rig.base.join("log/pods/a_b_c/app/0.log")).unwrap();
     let before = rig.tree();
     // The same pod, and nothing alive: still theirs.
     let ours = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
-    rig.logs.set(&key("web"), &none, &ours);
-    rig.logs.set(&key("web"), &ours, &none);
+    _ = rig.logs.set(&key("web"), &none, &ours);
+    _ = rig.logs.set(&key("web"), &ours, &none);
     rig.logs.sweep(&BTreeSet::new());
     assert_eq!(rig.tree(), before);
     // A file where a link belongs is no link of ours.
-    other.set(&key("web"), &theirs, &none);
+    _ = other.set(&key("web"), &theirs, &none);
     let path = rig.base.join("log/pods/shop_web_u1/app");
     fs::create_dir_all(&path).unwrap();
     fs::write(path.join("0.log"), "theirs").unwrap();
-    rig.logs.set(&key("web"), &none, &ours);
-    rig.logs.set(&key("web"), &ours, &none);
+    _ = rig.logs.set(&key("web"), &none, &ours);
+    _ = rig.logs.set(&key("web"), &ours, &none);
     assert_eq!(fs::read_to_string(path.join("0.log")).unwrap(), "theirs");
 }
 
@@ -165,14 +165,14 @@ fn a_sweep_removes_what_dangles() {
     let rig = Rig::new("logs-sweep");
     let none = ContainerLogs::new();
     let file = rig.file("id0");
-    rig.logs.set(
+    _ = rig.logs.set(
         &key("gone"),
         &none,
         &BTreeSet::from([log("idg", "app", 0, &rig.base.join("docker/idg.log"))]),
     );
-    rig.logs.set(&key("web"), &none, &BTreeSet::from([log("id0", "app", 0, &file)]));
+    _ = rig.logs.set(&key("web"), &none, &BTreeSet::from([log("id0", "app", 0, &file)]));
     // Being rotated: its file is away for a moment.
-    rig.logs.set(
+    _ = rig.logs.set(
         &key("busy"),
         &none,
         &BTreeSet::from([log("idb", "app", 0, &rig.base.join("docker/idb.log"))]),
@@ -193,8 +193,10 @@ fn a_directory_that_cannot_be_made_is_told_once_and_tried_again() {
     let rig = Rig::new("logs-unwritable");
     fs::write(rig.base.join("log"), "no directory").unwrap();
     let one = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
-    rig.logs.set(&key("web"), &ContainerLogs::new(), &one);
+    let told = |logs: &PodLogs| logs.set(&key("web"), &ContainerLogs::new(), &one);
+    assert!(told(&rig.logs).is_some_and(|why| why.contains("log/pods")));
+    assert_eq!(told(&rig.logs), None, "once");
     fs::remove_file(rig.base.join("log")).unwrap();
-    rig.logs.set(&key("web"), &ContainerLogs::new(), &one);
+    assert_eq!(told(&rig.logs), None);
     assert_eq!(rig.tree().len(), 6);
 }

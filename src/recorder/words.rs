@@ -143,6 +143,58 @@ pub fn cgroup_failed(why: &str) -> Words {
     warning("FailedToCreatePodContainer", format!("unable to ensure pod container exists: {why}"))
 }
 
+/// A cgroup of a pod that has gone is left.
+#[must_use]
+pub fn cgroup_stays(why: &str) -> Words {
+    warning(
+        "FailedKillPod",
+        format!("error removing cgroup of pod: {why}; it stays until podkeeper starts anew"),
+    )
+}
+
+/// Docker does not tell of a container what it should.
+#[must_use]
+pub fn inspect_failed(container: &str, why: &str) -> Words {
+    let message = format!(
+        "error determining status: container {container}: {why}; what Docker's list shows is believed, and it is \
+         asked again"
+    );
+    warning("FailedSync", message)
+}
+
+/// Something that the pod runs without could not be done.
+#[must_use]
+pub fn sync_failed(why: &str) -> Words {
+    warning("FailedSync", format!("error syncing pod: {why}"))
+}
+
+/// Docker made a container otherwise than it was told to.
+#[must_use]
+pub fn docker_warns(warning_text: &str) -> Words {
+    warning("DockerWarning", format!("Docker warns: {warning_text}"))
+}
+
+/// A log is not to be found under its names.
+#[must_use]
+pub fn log_link_failed(why: &str) -> Words {
+    warning("FailedLogLink", format!("{why}; the log is not to be found there, podkeeper logs shows it"))
+}
+
+/// What a pod left of its volumes stays.
+#[must_use]
+pub fn unmount_failed(why: &str) -> Words {
+    let message = format!("volumes cannot be taken down: {why}; it is tried again in the background");
+    warning("FailedUnMount", message)
+}
+
+/// A dead container stays.
+#[must_use]
+pub fn removal_failed(container: &str, why: &str) -> Words {
+    let message =
+        format!("dead container {container} cannot be removed: {why}; it is tried again in the background");
+    warning("FailedRemoveContainer", message)
+}
+
 /// A volume could not be set up.
 #[must_use]
 pub fn mount_failed(volume: &str, why: &str) -> Words {

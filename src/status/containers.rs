@@ -162,7 +162,7 @@ fn from_instances(
     let container_id = format!("docker://{}", newest.id);
     let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
     let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
-    let uncounted = |s: &ContainerState| s.terminated.as_ref().is_some_and(|end| end.container_id.is_some());
+    let uncounted = |s: &ContainerState| s.terminated.as_ref().is_some_and(|end| !is_unseen(end));
     if removed.is_some_and(uncounted) && i64::from(newest.attempt) <= i64::from(old_count) {
         restart_count = old_count.saturating_add(1);
     }
@@ -175,7 +175,7 @@ fn from_instances(
         RunState::Exited(exit) => exited(input, newest, exit),
         RunState::Removing => match end_of(old_state, newest).or_else(|| end_of(old_last, newest)) {
             Some(known) => known,
-            // An end that nobody saw has no container's id, and is counted here: `restarts_told` leaves it out.
+            // An end that nobody saw is counted here: `restarts_told` leaves it out.
             None => {
                 if old_state.is_some_and(|s| s.running.is_some()) {
                     restart_count = restart_count.max(old_count.saturating_add(1));
@@ -279,6 +279,11 @@ fn waiting(reason: Option<String>, message: Option<String>) -> ContainerState {
 
 fn terminated(end: ContainerStateTerminated) -> ContainerState {
     ContainerState { terminated: Some(end), ..ContainerState::default() }
+}
+
+/// Nobody saw this end.
+pub(super) fn is_unseen(end: &ContainerStateTerminated) -> bool {
+    end.reason.as_deref() == Some(UNKNOWN)
 }
 
 fn vanished(message: &str) -> ContainerState {

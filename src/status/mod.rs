@@ -246,10 +246,10 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let runs = state.is_some_and(|state| state.running.is_some());
     let ended = state.and_then(|state| state.terminated.as_ref());
     let last = told.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    // An end that nobody saw has no container's id, and has been counted already.
+    // An end that nobody saw has been counted already.
     let taken = match ended.or(last) {
         _ if runs => true,
-        Some(end) if ended.is_some() => end.container_id.is_some(),
+        Some(end) if ended.is_some() => !containers::is_unseen(end),
         // It waits to run again after its own end.
         Some(last) => {
             last.container_id.is_some()

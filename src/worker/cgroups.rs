@@ -2,8 +2,6 @@
 //! other limits, and when no container of it is left. The machine orders and goes on when it hears what became
 //! of it; without its cgroup a pod runs all the same, with the limits of its containers alone, and says so.
 
-use log::Level;
-
 use super::job::{Job, Retry};
 use super::machine::Machine;
 use super::output::Output;
@@ -115,9 +113,7 @@ impl Machine {
             }
             Report::Removed { uid, result } => {
                 if let Err(why) = result {
-                    let line =
-                        format!("pod {}: its cgroup stays until podkeeper starts anew: {why}", self.key);
-                    self.log(Level::Warn, line);
+                    self.tell_of_uid(&uid, words::cgroup_stays(&why));
                 }
                 // Unless it is wanted again.
                 if self.cgroups.get(&uid) == Some(&Known::Leaving) {

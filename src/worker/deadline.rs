@@ -11,8 +11,6 @@
 
 use std::time::Duration;
 
-use log::Level;
-
 use super::job::{Job, Retry};
 use super::machine::Machine;
 use crate::clock::Now;
@@ -118,11 +116,9 @@ impl Machine {
                 self.mark_later(now);
                 self.doubt(id);
                 if first {
-                    let line = format!(
-                        "pod {}: that its deadline has passed cannot be written down: {error}; tried again",
-                        self.key
-                    );
-                    self.log(Level::Warn, line);
+                    let why =
+                        format!("that its deadline has passed cannot be written down: {error}; tried again");
+                    self.tell(None, words::sync_failed(&why));
                 }
             }
         }

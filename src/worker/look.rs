@@ -190,12 +190,8 @@ impl Machine {
                 let first = retry.tries == 0;
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
                 if first {
-                    let line = format!(
-                        "pod {}: container {}: {error}; podkeeper goes on with what the list shows and asks again",
-                        self.key,
-                        short(id)
-                    );
-                    self.log(Level::Warn, line);
+                    let words = words::inspect_failed(short(id), &error.to_string());
+                    self.tell_of_any(id, words);
                 }
             }
         }

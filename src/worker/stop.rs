@@ -264,12 +264,7 @@ impl Machine {
     /// A removal did not work: later again, in the background.
     pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
         if self.remove_later(id, now) {
-            let line = format!(
-                "pod {}: dead container {} could not be removed: {why}; podkeeper tries again in the background",
-                self.key,
-                short(id)
-            );
-            self.log(Level::Warn, line);
+            self.tell_of_any(id, words::removal_failed(short(id), why));
         }
     }
 }

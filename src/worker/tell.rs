@@ -33,6 +33,21 @@ impl Machine {
         self.put_event(owned.uid.clone(), Some(subject), words);
     }
 
+    /// The same, of a sandbox too: told as the pod's own.
+    pub(super) fn tell_of_any(&mut self, id: &str, words: Words) {
+        let found = self.all_seen().find(|c| c.id == id).cloned();
+        match found {
+            Some(owned) if owned.is_sandbox() => self.put_event(owned.uid, None, words),
+            Some(owned) => self.tell_of(&owned, words),
+            None => self.tell(None, words),
+        }
+    }
+
+    /// Something happened to what is left of the pod of this UID.
+    pub(super) fn tell_of_uid(&mut self, uid: &str, words: Words) {
+        self.put_event(uid.to_owned(), None, words);
+    }
+
     fn put_event(&mut self, uid: String, subject: Option<Subject>, mut words: Words) {
         words.message = recorder::mask(words.message, &self.objects);
         self.out.push(Output::Event(PodEvent::new(self.key.clone(), uid, subject, words)));

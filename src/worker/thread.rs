@@ -25,7 +25,7 @@ use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
-use crate::recorder::{PodEvent, Words};
+use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::network::PodNetwork;
@@ -321,7 +321,14 @@ impl Body {
             Output::DropCgroup(uid) => self.cgroups.order(cgroup::Order::Remove(uid)),
             Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
             Output::Logs(logs) => {
-                self.tools.logs.set(&self.key, &self.logs, &logs);
+                let trouble = self.tools.logs.set(&self.key, &self.logs, &logs);
+                if let Some(why) = trouble {
+                    let uid = logs.iter().chain(&self.logs).next().map(|log| log.uid.clone());
+                    let words = words::log_link_failed(&why);
+                    let event = PodEvent::new(self.key.clone(), uid.unwrap_or_default(), None, words);
+                    // Nobody listens: this thread ends with its next step.
+                    _ = self.tools.reports.send(Event::Happened(event));
+                }
                 self.logs = logs;
             }
             Output::Report(report) => {

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Volume;
-use log::Level;
 
 use super::job::{Job, Retry};
 use super::machine::Machine;
@@ -137,11 +136,7 @@ impl Machine {
                 let first = life.leaving.tries == 0;
                 life.leaving.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
                 if first {
-                    let line = format!(
-                        "pod {}: its volumes cannot be taken down: {why}; podkeeper tries again in the background",
-                        self.key
-                    );
-                    self.log(Level::Warn, line);
+                    self.tell_of_uid(&uid, words::unmount_failed(&why));
                 }
             }
         }

@@ -300,7 +300,9 @@ fn a_busy_mount_holds_up_its_own_pod_alone() {
     node.remove("busy.yaml");
     node.remove("idle.yaml");
     node.wait_until("the other one is gone", || !idle.exists());
-    node.wait_until("that it is busy is told", || node.log().contains("its volumes cannot be taken down"));
+    node.wait_until("that it is busy is told", || {
+        node.log().contains("FailedUnMount: volumes cannot be taken down")
+    });
     assert!(volume.exists() && node.mounts().len() == 1);
     // The same name under another UID does not wait for it.
     node.write("busy.yaml", Pod::new("busy").text());

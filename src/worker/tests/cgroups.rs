@@ -75,7 +75,11 @@ fn a_pod_that_is_gone_is_gone_once_its_cgroup_is() {
     rig.step();
     rig.pass(s(1));
     assert!(gone(&rig));
-    assert!(rig.logged(log::Level::Warn).iter().any(|line| line.contains("its cgroup stays")));
+    assert!(
+        rig.logged(log::Level::Warn)
+            .iter()
+            .any(|line| line.contains("FailedKillPod: error removing cgroup of pod"))
+    );
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn k22312_a_removal_that_fails_for_ever_holds_up_nothing() {
     rig.pass(s(3600));
     let tries = rig.times("remove app#0").len();
     assert!((10..25).contains(&tries), "{tries} removals in an hour");
-    assert_eq!(rig.logged(Level::Warn).iter().filter(|l| l.contains("could not be removed")).count(), 1);
+    assert_eq!(rig.logged(Level::Warn).iter().filter(|l| l.contains("FailedRemoveContainer")).count(), 1);
     // The pod can be stopped, and run again under the same UID.
     rig.wish(stop(None));
     rig.run(&app());

@@ -144,7 +144,11 @@ fn another_uid_s_volumes_go_while_the_new_ones_come() {
     rig.pass(s(300));
     assert_eq!(orders(&mut rig), [""; 0], "once it worked, that was all");
     let warned = rig.logged(log::Level::Warn);
-    assert_eq!(warned.iter().filter(|line| line.contains("cannot be taken down")).count(), 1, "{warned:?}");
+    assert_eq!(
+        warned.iter().filter(|line| line.contains("FailedUnMount: volumes cannot be taken down")).count(),
+        1,
+        "{warned:?}"
+    );
 }
 
 #[test]
