@@ -40,7 +40,7 @@ impl<K, V> Table<K, V> {
     }
 
     /// All entries, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> + Clone {
         self.0.iter().map(|(key, value)| (key, value))
     }
 

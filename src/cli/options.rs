@@ -21,6 +21,7 @@ use crate::source::edition::Edition;
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
 use crate::sysctl;
+use crate::table::Table;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,7 +93,7 @@ pub struct Options {
     pub container_log_max_files: i64,
     pub pod_logs_dir: PathBuf,
     pub host_network_sources: Vec<Source>,
-    pub pod_security: BTreeMap<Source, LevelVersion>,
+    pub pod_security: Table<Source, LevelVersion>,
     /// Of all sources, but for its level and the host's network.
     pub policy: SourcePolicy,
     pub source_policy: Exceptions,
@@ -169,7 +170,7 @@ impl Options {
             container_log_max_files: 0,
             pod_logs_dir: PathBuf::new(),
             host_network_sources: Vec::new(),
-            pod_security: BTreeMap::new(),
+            pod_security: Table::new(),
             policy: SourcePolicy::default(),
             source_policy: Exceptions::default(),
             node: node::Options::default(),

@@ -24,6 +24,7 @@ use crate::object::{LocalObject, Scopes};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::source::{PodSet, Problem, Severity};
+use crate::table::Table;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 
@@ -105,7 +106,7 @@ struct Turn {
 #[derive(Debug)]
 pub struct Merge {
     /// The declared ones only.
-    sources: BTreeMap<Source, Known>,
+    sources: Table<Source, Known>,
     holders: Holders,
     /// Local objects in force.
     objects: Arc<Scopes>,
@@ -118,7 +119,7 @@ impl Merge {
     /// is not taken.
     #[must_use]
     pub fn new(declared: &[Source]) -> Merge {
-        let sources = order::map(declared.iter().map(|s| (*s, Known::default())));
+        let sources = declared.iter().map(|s| (*s, Known::default())).collect();
         Merge { sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
@@ -365,11 +366,11 @@ impl Turn {
     }
 }
 
-fn claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = Claim<'_>> {
+fn claims(sources: &Table<Source, Known>) -> impl Iterator<Item = Claim<'_>> {
     sources.iter().flat_map(|(source, known)| known.claims.iter().map(|pod| Claim { source: *source, pod }))
 }
 
-fn object_claims(sources: &BTreeMap<Source, Known>) -> impl Iterator<Item = ObjectClaim<'_>> + Clone {
+fn object_claims(sources: &Table<Source, Known>) -> impl Iterator<Item = ObjectClaim<'_>> + Clone {
     sources.iter().flat_map(|(source, known)| {
         known.objects.iter().map(|object| ObjectClaim { source: *source, object })
     })

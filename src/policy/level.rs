@@ -1,10 +1,10 @@
 //! Levels and versions of the Pod Security Standards, in the grammar of upstream's
 //! `pod-security-admission/api/helpers.go`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::pod::Source;
+use crate::table::Table;
 
 /// How strict: each level forbids what the one before it forbids, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,8 +118,8 @@ impl fmt::Display for LevelVersion {
 ///
 /// # Errors
 /// The first part that makes no sense, or says a second thing of the same sources.
-pub fn parse_sources(text: &str) -> Result<BTreeMap<Source, LevelVersion>, String> {
-    let mut named = BTreeMap::new();
+pub fn parse_sources(text: &str) -> Result<Table<Source, LevelVersion>, String> {
+    let mut named = Table::new();
     let mut all = None;
     for part in text.split(',').map(str::trim) {
         let twice = match part.split_once('=') {
@@ -135,7 +135,7 @@ pub fn parse_sources(text: &str) -> Result<BTreeMap<Source, LevelVersion>, Strin
     }
     if let Some(level) = all {
         for source in Source::ALL {
-            named.entry(source).or_insert(level);
+            named.get_or_insert(source, level);
         }
     }
     Ok(named)

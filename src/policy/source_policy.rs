@@ -4,7 +4,6 @@
 //! Whoever writes one source's manifests may be trusted less than whoever writes another's, so nothing is
 //! shared between sources unless it is said: each sees its own local objects, and has its own claims.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path};
 
@@ -15,6 +14,7 @@ use crate::duration::boolean;
 use crate::limits;
 use crate::object::{ObjectKey, ObjectKind};
 use crate::pod::Source;
+use crate::table::Table;
 
 /// A setting of a source, each also a flag of its own for all sources where that makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,7 +257,7 @@ impl SourcePolicy {
 
 /// What `--source-policy` says, each source's settings in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exceptions(BTreeMap<Source, Vec<(Setting, String)>>);
+pub struct Exceptions(Table<Source, Vec<(Setting, String)>>);
 
 impl Exceptions {
     /// Reads `SOURCE=NAME=VALUE[;NAME=VALUE]...`.
@@ -267,7 +267,7 @@ impl Exceptions {
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (source, settings) = text.split_once('=').ok_or("must be SOURCE=NAME=VALUE[;NAME=VALUE]...")?;
         let source = Source::from_word(source.trim())?;
-        let list = self.0.entry(source).or_default();
+        let list = self.0.get_or_default(source);
         for pair in settings.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} must be NAME=VALUE"))?;
             let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
@@ -305,7 +305,7 @@ impl Exceptions {
 /// What pods of each source may do. A source that nothing was said of has the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policies {
-    named: BTreeMap<Source, SourcePolicy>,
+    named: Table<Source, SourcePolicy>,
     others: SourcePolicy,
 }
 
@@ -313,7 +313,7 @@ impl Policies {
     /// One for all sources.
     #[must_use]
     pub fn all(policy: SourcePolicy) -> Policies {
-        Policies { named: BTreeMap::new(), others: policy }
+        Policies { named: Table::new(), others: policy }
     }
 
     /// The same, with another for this source.

@@ -31,7 +31,6 @@ use crate::drain::Drain;
 use crate::limits;
 use crate::merge::Merge;
 use crate::object::Objects;
-use crate::order;
 use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
@@ -244,7 +243,7 @@ impl Reading {
 pub struct Turn {
     config: Arc<Config>,
     merge: Merge,
-    sources: BTreeMap<Source, SourceState>,
+    sources: Table<Source, SourceState>,
     entries: BTreeMap<PodKey, Entry>,
     /// What the last list held, by identity: everything of ours, dead or alive.
     found: BTreeMap<PodKey, Vec<Owned>>,
@@ -270,7 +269,7 @@ pub struct Turn {
     /// It left something alone that may be nobody's.
     sweep_again: bool,
     /// What a source said that gives pods up, while another one had not been heard.
-    early: BTreeMap<Source, crate::source::PodSet>,
+    early: Table<Source, crate::source::PodSet>,
     /// What sources said before those that precede them were heard, in order; and until when that is waited
     /// for.
     parked: Vec<FromSource>,
@@ -291,7 +290,7 @@ impl Turn {
         };
         Turn {
             merge: Merge::new(&declared),
-            sources: order::map(declared.into_iter().map(|s| (s, SourceState::default()))),
+            sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: BTreeMap::new(),
             found: BTreeMap::new(),
             listed: false,
@@ -311,7 +310,7 @@ impl Turn {
             told_kept: BTreeMap::new(),
             swept: false,
             sweep_again: false,
-            early: BTreeMap::new(),
+            early: Table::new(),
             parked: Vec::new(),
             parked_until: None,
             changed: true,

@@ -1,7 +1,5 @@
 //! Grammar of levels, versions and sources.
 
-use std::collections::BTreeMap;
-
 use super::super::{Level, Version, parse_sources};
 use super::at;
 use crate::pod::Source;
@@ -52,7 +50,7 @@ fn latest_is_newer_than_every_number() {
 #[test]
 fn sources_have_levels_of_their_own() {
     let check = |text: &str, expected: &[(Source, &str)]| {
-        let expected: BTreeMap<_, _> = expected.iter().map(|(source, level)| (*source, at(level))).collect();
+        let expected = expected.iter().map(|(source, level)| (*source, at(level))).collect();
         assert_eq!(parse_sources(text), Ok(expected), "{text}");
     };
     use Source::{Api, File, Http};
