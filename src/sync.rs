@@ -32,7 +32,7 @@ use crate::signals::{self, Signal};
 use crate::source::accept::Acceptor;
 use crate::source::file::FileSource;
 use crate::source::http::HttpSource;
-use crate::source::last_good::LastGood;
+use crate::source::last_good::{Board, LastGood};
 use crate::status::writer::{Restore, Writer};
 use crate::sys;
 use crate::termination::files::Files;
@@ -123,24 +123,27 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     {
         log::debug!("what sources say cannot be remembered yet: {why}");
     }
-    let file = match &config.manifest_path {
+    let (key_file, board) = (config.last_good_key_file.as_deref(), Board::default());
+    let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
+    // Both before one of them begins: each judges by what the other has seen.
+    let file = config.manifest_path.as_ref().map(|path| (path, store(Source::File)));
+    let http = config.manifest_url.as_ref().map(|settings| (settings, store(Source::Http)));
+    let file = match file {
         None => None,
-        Some(path) => {
+        Some((path, store)) => {
             let out = events_in.clone();
             let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
             let acceptor = acceptor(Source::File, &config);
-            let store = LastGood::new(&config.root_dir, config.last_good_key_file.as_deref(), Source::File);
             let started = FileSource::start(path.clone(), config.file_check_frequency, acceptor, store, send);
             Some(started.map_err(cannot("the file source could not be started"))?)
         }
     };
-    let http = match &config.manifest_url {
+    let http = match http {
         None => None,
-        Some(settings) => {
+        Some((settings, store)) => {
             let out = events_in.clone();
             let send = Box::new(move |update| out.send(Event::Source(update)).is_ok());
             let acceptor = Acceptor { max_bytes: settings.max_bytes, ..acceptor(Source::Http, &config) };
-            let store = LastGood::new(&config.root_dir, config.last_good_key_file.as_deref(), Source::Http);
             let started = HttpSource::start(settings.clone(), acceptor, store, send);
             Some(started.map_err(cannot("the URL source could not be started"))?)
         }

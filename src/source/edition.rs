@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::limits;
 use crate::object::LocalObject;
 use crate::order;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
 use crate::source::Refused;
 
 /// SHA-256 of a content without its signature.
@@ -101,6 +101,9 @@ pub struct Claim {
     pub names: BTreeSet<String>,
 }
 
+/// What the names of pods begin with.
+const POD: &str = "pod ";
+
 /// What pods, also refused ones, and local objects are called here.
 #[must_use]
 pub fn names_of(
@@ -109,7 +112,7 @@ pub fn names_of(
     objects: &[Arc<LocalObject>],
 ) -> BTreeSet<String> {
     let pods = pods.iter().chain(refused.iter().map(|refused| &refused.pod));
-    let pods = pods.map(|pod| format!("pod {}", pod.key));
+    let pods = pods.map(|pod| format!("{POD}{}", pod.key));
     order::set(pods.chain(objects.iter().map(|object| object.key.to_string())))
 }
 
@@ -129,6 +132,8 @@ struct Highest {
 pub struct Record {
     names: BTreeMap<String, Highest>,
     last: u64,
+    /// What the other sources of the node have seen; not kept.
+    others: Vec<(Source, Arc<Record>)>,
 }
 
 impl Record {
@@ -155,7 +160,31 @@ impl Record {
                  podkeeper forget --source {source}"
             ));
         }
+        self.others.iter().try_for_each(|(other, record)| record.check_of_other(claim, *other))
+    }
+
+    /// The same for a content of another source: pods are of the node, and one that was replaced in this source is
+    /// not put back by that one. Sources number apart from each other, so nothing is said of equals; and
+    /// objects of one name are each source's own.
+    fn check_of_other(&self, claim: &Claim, source: Source) -> Result<(), String> {
+        for name in claim.names.iter().filter(|name| name.starts_with(POD)) {
+            let Some(seen) = self.names.get(name).filter(|seen| claim.edition < seen.edition) else {
+                continue;
+            };
+            let (edition, highest) = (claim.edition, seen.edition);
+            return Err(format!(
+                "has {edition}, and {name} was accepted in {highest} from source {source} already: nothing of it is \
+                 taken; to move it on purpose sign it with a higher version in the trusted comment, or forget what was \
+                 seen: podkeeper forget --source {source}"
+            ));
+        }
         Ok(())
+    }
+
+    /// The same, with what other sources have seen in place of what was known of that.
+    #[must_use]
+    pub fn beside(&self, others: Vec<(Source, Arc<Record>)>) -> Record {
+        Record { others, ..self.clone() }
     }
 
     /// Takes notice of an accepted content. `before`: what the content in its place was about and is nowhere else

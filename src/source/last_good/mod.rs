@@ -26,6 +26,7 @@ use std::time::Duration;
 use ring::rand::{SecureRandom, SystemRandom};
 
 pub use self::sealed::{Key, Remembered, Unusable, parse};
+pub use self::seen::Board;
 
 use self::key::KeyFile;
 use self::seen::Seen;
@@ -66,6 +67,8 @@ pub struct LastGood {
     told: Option<String>,
     /// The highest signed versions.
     seen: Seen,
+    /// Those of all sources.
+    board: Board,
 }
 
 /// What is kept of one path.
@@ -114,6 +117,7 @@ impl LastGood {
             trouble: None,
             told: None,
             seen: Seen::default(),
+            board: Board::default(),
         }
     }
 
@@ -258,6 +262,7 @@ impl LastGood {
         }
         self.paths.clear();
         self.seen = Seen::default();
+        self.show_seen();
         // The key may have gone, too.
         self.key = None;
         self.retry = None;

@@ -3,17 +3,18 @@
 //!
 //! Never here: overwriting a file that could not be read. It may hold more than is known, and a key may be late.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{DAMAGED, LastGood, read};
 use crate::durable;
 use crate::limits;
+use crate::pod::Source;
 use crate::source::edition::{Claim, Record};
 
 /// The file's name in a source's directory.
@@ -42,7 +43,42 @@ impl Seen {
     }
 }
 
+/// The records of all sources of the node, which judge by each other's, too.
+#[derive(Debug, Clone, Default)]
+pub struct Board(Arc<Mutex<BTreeMap<Source, Arc<Record>>>>);
+
+impl Board {
+    fn put(&self, source: Source, record: &Arc<Record>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, Arc::clone(record));
+    }
+
+    fn others(&self, source: Source) -> Vec<(Source, Arc<Record>)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = all.iter().filter(|(other, _)| **other != source);
+        others.map(|(other, record)| (*other, Arc::clone(record))).collect()
+    }
+}
+
 impl LastGood {
+    /// Puts the record where the other sources see it, from now on. What its file holds is there before any of them
+    /// begins; where it cannot be read, [`LastGood::load_seen`] tells so.
+    #[must_use]
+    pub fn seen_by(mut self, board: &Board) -> LastGood {
+        self.board = board.clone();
+        if let Ok(bytes) = read(&self.seen_path(), u64::MAX)
+            && let Ok(Some(key)) = self.key_file.read()
+            && let Ok(record) = key.open_seen(self.source, &bytes)
+        {
+            self.board.put(self.source, &Arc::new(record));
+        }
+        self
+    }
+
+    /// After each change of the record.
+    pub(super) fn show_seen(&self) {
+        self.board.put(self.source, &self.seen.record);
+    }
+
     /// Reads the record; to be called after [`LastGood::load`], where signatures are asked for. One that is
     /// damaged is set aside and told until something is accepted.
     pub fn load_seen(&mut self) {
@@ -52,10 +88,13 @@ impl LastGood {
         }
     }
 
-    /// The highest that was seen of what is signed.
+    /// The highest that was seen of what is signed, here and by the node's other sources.
     #[must_use]
     pub fn seen(&self) -> Arc<Record> {
-        Arc::clone(&self.seen.record)
+        match self.board.others(self.source) {
+            others if others.is_empty() => Arc::clone(&self.seen.record),
+            others => Arc::new(self.seen.record.beside(others)),
+        }
     }
 
     /// Takes notice of what the signer of an accepted content says; `before` as [`Record::note`] has it,
@@ -77,6 +116,7 @@ impl LastGood {
                 limits::SEEN_NAMES
             );
         }
+        self.show_seen();
     }
 
     /// Takes notice of remembered contents, whose record may have been lost.
@@ -88,6 +128,7 @@ impl LastGood {
                 changed
             });
         }
+        self.show_seen();
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Record) -> bool) {
@@ -128,6 +169,7 @@ impl LastGood {
                 self.seen.behind = merged != record;
                 self.seen.unread = false;
                 self.seen.record = Arc::new(merged);
+                self.show_seen();
                 Ok(())
             }
             Err(why) => {

@@ -4,7 +4,8 @@
 use std::fs;
 
 use super::*;
-use crate::source::last_good::{LastGood, directory, forget};
+use crate::source::edition::{Claim, Edition};
+use crate::source::last_good::{Board, LastGood, directory, forget};
 use crate::source::testing::Signer;
 
 /// A file source as its thread runs it.
@@ -41,10 +42,13 @@ impl World {
         self.disk.remove(&format!("/m/{name}.minisig"));
     }
     fn start(&self) -> Daemon {
+        self.start_beside(&Board::default())
+    }
+    fn start_beside(&self, board: &Board) -> Daemon {
         let mut bench = Bench { disk: self.disk.clone(), ..Bench::of("/m") };
         bench.scanner.disk = Box::new(self.disk.clone());
         bench.scanner.acceptor.verifier = Some(Arc::new(self.signer.verifier()));
-        let mut store = LastGood::new(&self.temp.path(""), self.key.as_deref(), Source::File);
+        let mut store = LastGood::new(&self.temp.path(""), self.key.as_deref(), Source::File).seen_by(board);
         let remembered = store.load();
         store.load_seen();
         let replayed = replay(remembered, &bench.scanner.acceptor);
@@ -315,5 +319,47 @@ fn a_record_whose_key_is_late_is_not_lost() {
             said.contains(&format!("c.yaml: has version 1, and pod default/{name} was accepted in")),
             "{said}"
         );
+    }
+}
+
+/// The URL's pod would be put back by whoever may write to the directory, whose pods go before it.
+#[test]
+fn what_another_source_replaced_is_not_put_back_by_this_one() {
+    let world = World::new();
+    let url = |board: &Board| LastGood::new(&world.temp.path(""), None, Source::Http).seen_by(board);
+    let seen = |version: u64, names: &[&str]| Claim {
+        edition: Edition::Version(version),
+        digest: [8; 32],
+        names: names.iter().copied().map(str::to_owned).collect(),
+    };
+    for restarts in [false, true] {
+        let board = Board::default();
+        let mut http = url(&board);
+        let _ = http.load();
+        http.load_seen();
+        http.note(&seen(8, &["pod default/web", "ConfigMap default/web"]), &BTreeSet::new(), BTreeSet::new);
+        while http.is_behind(Mono::default()) {
+            http.save_some(Mono::default());
+        }
+        let board = if restarts { Board::default() } else { board };
+        // As at a start: nobody has loaded anything yet.
+        let _http = restarts.then(|| url(&board));
+        let mut daemon = world.start_beside(&board);
+        world.put("a.yaml", "pod web\npod db", "version:7");
+        let highest = "pod default/web was accepted in version 8 from source http";
+        is_refused(&daemon.look(), "", "/m/a.yaml", "version 7", highest);
+        world.put("a.yaml", "pod db", "version:7");
+        assert_eq!(daemon.look(), "db");
+        // It moves, and stays where it is though the other one goes on: what was accepted is not judged anew.
+        world.put("b.yaml", "pod web", "version:8");
+        assert_eq!(daemon.look(), "db web");
+        http.note(&seen(9, &["pod default/web"]), &BTreeSet::new(), BTreeSet::new);
+        assert_eq!(world.start_beside(&board).look(), "db web");
+        world.remove("a.yaml");
+        world.remove("b.yaml");
+        daemon.look();
+        drop(daemon);
+        fs::remove_dir_all(directory(&world.temp.path(""), Source::File)).unwrap();
+        fs::remove_dir_all(directory(&world.temp.path(""), Source::Http)).unwrap();
     }
 }
