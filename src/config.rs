@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::mapping::LogLimits;
 use crate::network::NetworkConfig;
 use crate::node::Node;
 use crate::pod::Source;
 use crate::policy::Policies;
-use crate::runtime::map::LogLimits;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;

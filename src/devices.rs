@@ -214,7 +214,7 @@ fn is_permissions(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::map::tests::pod;
+    use crate::mapping::tests::pod;
 
     fn of(annotations: &str, containers: &str) -> DesiredPod {
         pod(&format!(

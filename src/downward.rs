@@ -10,10 +10,9 @@ use k8s_openapi::api::core::v1::{Container, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::allocatable::Allocatable;
-use crate::manifest::quantity;
 use crate::pod::DesiredPod;
 use crate::qos;
-use crate::runtime::map;
+use crate::quantity;
 
 /// What is known of a pod and of its node.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +50,7 @@ pub fn field(path: &str, facts: &Facts<'_>) -> Result<String, String> {
         "metadata.name" => facts.pod.key.name.clone(),
         "metadata.namespace" => facts.pod.key.namespace.clone(),
         "metadata.uid" => facts.pod.uid.clone(),
-        "spec.hostname" => map::network::hostname(facts.pod),
+        "spec.hostname" => facts.pod.hostname(),
         "spec.host" | "spec.nodeName" => facts.node_name.to_owned(),
         "spec.serviceAccountName" => facts.pod.spec.service_account_name.clone().unwrap_or_default(),
         "status.hostIP" => first(facts.host_ips),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::allocatable::Allocatable;
 use crate::devices::Pools;
-use crate::manifest::quantity;
+use crate::quantity;
 use crate::sysctl;
 
 /// Pods of a node that is told nothing else.

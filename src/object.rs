@@ -205,13 +205,13 @@ mod tests {
               {name: P, valueFrom: {secretKeyRef: {name: s, key: password}}}]}]}",
         );
         let expanded =
-            crate::runtime::env::expand(&pod.spec.containers[0], "default", &objects, None).unwrap();
+            crate::mapping::env::expand(&pod.spec.containers[0], "default", &objects, None).unwrap();
         assert!(expanded.env.concat().contains(CANARY));
-        let config = crate::runtime::map::tests::config();
+        let config = crate::mapping::tests::config();
         let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
         let printed = format!("{objects:?} {expanded:?}");
-        let ready = crate::runtime::map::Ready { expanded, ips: &[], mounts: Default::default() };
-        let (name, body) = crate::runtime::map::container(&pod, at, 0, "id", ready, &config).unwrap();
+        let ready = crate::mapping::Ready { expanded, ips: &[], mounts: Default::default() };
+        let (name, body) = crate::mapping::container(&pod, at, 0, "id", ready, &config).unwrap();
         let labels = format!("{:?}", body.labels);
         let call = crate::runtime::Call::Create { name, body: Box::new(body) };
         let request = crate::runtime::request::Request::call(&call);

@@ -7,6 +7,9 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+/// Longest host name, bytes.
+const HOSTNAME_BYTES: usize = 63;
+
 /// Identity of a pod on this node: namespace/name. At most one live set of containers exists for it
 /// (invariant 1), whatever its UID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,6 +179,23 @@ impl DesiredPod {
     pub fn containers(&self) -> impl Iterator<Item = (ContainerKind, &Container)> {
         let init = self.init_containers().iter().map(|c| (init_kind(c), c));
         init.chain(self.spec.containers.iter().map(|c| (ContainerKind::Regular, c)))
+    }
+    /// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut to 63
+    /// bytes without a trailing `-` or `.` (upstream `GeneratePodHostNameAndDomain` in
+    /// `pkg/kubelet/kubelet_pods.go`).
+    #[must_use]
+    pub fn hostname(&self) -> String {
+        let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+        if let Some(name) = given(&self.spec.hostname_override) {
+            return name;
+        }
+        let mut name = given(&self.spec.hostname).unwrap_or_else(|| self.key.name.clone());
+        if name.len() > HOSTNAME_BYTES {
+            let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+            name.truncate(end);
+            name.truncate(name.trim_end_matches(['-', '.']).len());
+        }
+        name
     }
     /// The container of that name and its kind.
     #[must_use]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::manifest::quantity;
+use crate::quantity;
 
 /// The class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -141,7 +141,7 @@ fn namespace(name: &str) -> Option<Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::map::tests::pod;
+    use crate::mapping::tests::pod;
 
     #[test]
     fn names_with_slashes() {

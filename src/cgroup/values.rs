@@ -84,7 +84,7 @@ impl PodCgroup {
 
 /// `2Mi` -> `2MB`, as the kernel names sizes of huge pages.
 fn kernel_size(size: &str) -> Option<String> {
-    let bytes = crate::manifest::quantity::value(size).ok().filter(|bytes| *bytes > 0)?;
+    let bytes = crate::quantity::value(size).ok().filter(|bytes| *bytes > 0)?;
     let units = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
     let (unit, whole) = units.into_iter().find(|(_, whole)| bytes % whole == 0)?;
     Some(format!("{}{unit}", bytes / whole))
@@ -187,7 +187,7 @@ fn weight(shares: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::map::tests::pod;
+    use crate::mapping::tests::pod;
 
     fn of(spec: &str) -> PodCgroup {
         PodCgroup::of(&pod(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{spec}}}"#)), Some(100))

@@ -25,10 +25,12 @@ use crate::object::refs::{Reference, references};
 use crate::object::{LocalObject, ObjectKey};
 use crate::order;
 use crate::pod::{PodKey, Source};
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::regular;
+use crate::source::PodSet;
 use crate::source::hints::is_manifest_name;
 use crate::source::signature;
-use crate::source::{PodSet, Problem, Severity};
 use crate::sys;
 use places::Places;
 

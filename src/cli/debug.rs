@@ -15,14 +15,14 @@ use super::parse::Options;
 use super::{fail, images, options, pods, say, target, terminal, value};
 use crate::config::Endpoint;
 use crate::limits;
+use crate::mapping::LogLimits;
+use crate::mapping::ephemeral::{self, Ephemeral, Place};
+use crate::mapping::security::{self, User};
 use crate::network::files;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::Told;
 use crate::runtime::client::Client;
 use crate::runtime::docker::Docker;
-use crate::runtime::map::LogLimits;
-use crate::runtime::map::ephemeral::{self, Ephemeral, Place};
-use crate::runtime::map::security::{self, User};
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{

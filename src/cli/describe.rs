@@ -18,8 +18,9 @@ use crate::clock::{Clock, System, Timestamp};
 use crate::logging::one_line;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::recorder::object::{self, Events};
-use crate::source::{Problem, Severity};
 use crate::status::REJECTED;
 use crate::status::snapshot::StatusFile;
 

@@ -14,13 +14,13 @@ use crate::config::Endpoint;
 use crate::image::archive::{Archive, refusal_words};
 use crate::image::fetch;
 use crate::image::node_keys::NodeKeys;
-use crate::image::progress::{Moment, Progress};
 use crate::image::reference::Reference;
 use crate::limits;
 use crate::logging::one_line;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::progress::{Moment, Progress};
 use crate::runtime::pull::Patience;
 use crate::runtime::{Call, DockerError, Reply};
 

@@ -14,7 +14,7 @@ use super::{fail, run, say};
 use crate::clock::Timestamp;
 use crate::limits;
 use crate::order;
-use crate::source::Severity;
+use crate::problem::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::StatusFile;
 

@@ -7,9 +7,9 @@ use super::credentials::{Credential, DockerConfig, lookup};
 use super::failure::{OVER_RATE, is_answer, join};
 use super::grants::With;
 use super::node_keys::NodeKeys;
-use super::progress::Message;
 use crate::runtime::DockerError;
 use crate::runtime::docker::Docker;
+use crate::runtime::progress::Message;
 use crate::runtime::pull::Patience;
 
 /// Why an image was not pulled.

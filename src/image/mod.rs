@@ -11,7 +11,6 @@ pub mod fetch;
 pub mod grants;
 pub mod node_keys;
 pub mod preload;
-pub mod progress;
 pub mod pull_secrets;
 pub mod rate;
 pub mod reference;

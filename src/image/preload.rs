@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 
 use super::archive::{Archive, is_archive_name, refusal_words};
-use super::progress::bytes;
 use super::reference::normal;
 use super::remembered::{self, Loaded, Memory, Stamp};
 use crate::clock::{Clock, Mono, Now, System};
@@ -25,6 +24,7 @@ use crate::limits;
 use crate::order;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::progress::bytes;
 use crate::runtime::{Call, DockerError, RefusalKind};
 
 /// Name of the file in the root directory that says what has been loaded.

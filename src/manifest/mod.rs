@@ -7,11 +7,11 @@
 
 pub(crate) mod base64;
 mod defaults;
+pub mod edition;
 pub mod hash;
 pub(crate) mod node;
 mod object;
 mod path;
-pub mod quantity;
 mod references;
 mod scalar;
 #[cfg(test)]
@@ -34,11 +34,13 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::limits;
+use crate::manifest::edition::Claim;
 use crate::object::{LocalObject, ObjectKind};
 use crate::order;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::source::edition::Claim;
-use crate::source::{Problem, Refused, Severity};
+use crate::problem::Problem;
+use crate::problem::Refused;
+use crate::problem::Severity;
 use node::{Node, Place};
 use path::{Path, Report, quoted};
 

@@ -7,7 +7,8 @@ use std::fmt;
 
 use super::node::Node;
 use crate::limits;
-use crate::source::{Problem, Severity};
+use crate::problem::Problem;
+use crate::problem::Severity;
 
 /// One step of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]

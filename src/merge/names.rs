@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use super::Running;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::source::{Problem, Severity};
+use crate::problem::Problem;
+use crate::problem::Severity;
 
 /// One pod that one source wants.
 #[derive(Clone, Copy)]

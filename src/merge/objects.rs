@@ -13,7 +13,8 @@ use crate::limits;
 use crate::object::{LocalObject, ObjectKey, Scopes};
 use crate::order;
 use crate::pod::{Origin, Source};
-use crate::source::{Problem, Severity};
+use crate::problem::Problem;
+use crate::problem::Severity;
 
 /// One object that one source has. Whose it is, is who sent it.
 #[derive(Clone, Copy)]

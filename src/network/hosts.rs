@@ -31,7 +31,7 @@ pub struct HostsFile {
 }
 
 /// The file of a pod with these addresses; none are known before its sandbox runs. `name` and `domain`: as
-/// [`crate::runtime::map::network::host_and_domain`] has them.
+/// [`crate::mapping::network::host_and_domain`] has them.
 #[must_use]
 pub fn file(pod: &DesiredPod, ips: &[String], name: &str, domain: &str) -> HostsFile {
     let of_node = pod.host_network();

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, HTTPGetAction
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::clock::Mono;
+use crate::mapping::env;
 use crate::object::Objects;
-use crate::runtime::env;
 
 /// Which of a container's probes. In the order of evaluation: startup gates the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,8 +14,8 @@ use super::stream::{Body, Duplex, OutputStream};
 use super::types::{Call, DockerError, Reply};
 use crate::clock::System;
 use crate::config::Endpoint;
-use crate::image::progress::Message;
 use crate::limits;
+use crate::runtime::progress::Message;
 
 /// Since this API version recursive read-only mounts can be asked for (spec/10).
 pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);

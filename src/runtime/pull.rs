@@ -16,8 +16,8 @@ use super::refusal::{refusal, refused};
 use super::request::Request;
 use super::stream::{Body, Read};
 use super::types::DockerError;
-use crate::image::progress::Message;
 use crate::limits;
+use crate::runtime::progress::Message;
 
 /// How long a pull may be silent.
 #[derive(Debug, Clone, Copy)]

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use crate::limits;
+use crate::manifest::edition::{Claim, Edition, Record, names_of};
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, Refusal};
-use crate::source::edition::{Claim, Edition, Record, names_of};
+use crate::problem::Refused;
+use crate::problem::Severity;
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
-use crate::source::{Refused, Severity};
 
 /// Turns bytes into pods and objects; [`manifest::decode`] but in tests.
 pub type Decode = fn(&[u8], &Context<'_>) -> Decoded;

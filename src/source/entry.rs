@@ -15,11 +15,12 @@ use crate::clock::{Mono, Now};
 use crate::concealed::Concealed;
 use crate::limits;
 use crate::manifest::Decoded;
+use crate::manifest::edition::Claim;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::disk::Stamps;
-use crate::source::edition::Claim;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
-use crate::source::{Problem, Severity};
 
 /// Why content might be believed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

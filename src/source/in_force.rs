@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::manifest::Decoded;
+use crate::manifest::edition::names_of;
 use crate::object::LocalObject;
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
-use crate::source::Refused;
-use crate::source::edition::names_of;
+use crate::problem::Refused;
 
 /// Number of an accepted content of one path; only grows.
 pub type Version = u64;

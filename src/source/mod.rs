@@ -3,7 +3,6 @@
 
 pub mod accept;
 pub mod disk;
-pub mod edition;
 pub(crate) mod entry;
 pub mod file;
 pub mod hints;
@@ -17,11 +16,11 @@ pub mod signature;
 pub(crate) mod testing;
 pub mod watch;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::object::LocalObject;
 use crate::pod::{DesiredPod, Source};
+use crate::problem::{Problem, Refused};
 
 /// What a source says: the whole set it wants, or that it could not find out.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,67 +61,6 @@ pub struct PodSet {
     pub broken: Vec<String>,
     /// What the operator should know, errors and warnings.
     pub problems: Vec<Problem>,
-}
-
-/// A pod that the node's policy refuses: it never reaches Docker.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
-    /// As written.
-    pub pod: Arc<DesiredPod>,
-    /// For `status.reason`: `PodSecurity` …
-    pub reason: String,
-    /// For `status.message`.
-    pub message: String,
-}
-
-/// How bad a [`Problem`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The pod (or file) is not taken; what ran before goes on.
-    Error,
-    /// The pod is taken; this part of it does nothing here.
-    Warning,
-}
-
-/// Something wrong with what a user wrote, and where.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub struct Problem {
-    /// Error or warning.
-    pub severity: Severity,
-    /// File path or URL.
-    pub path: String,
-    /// 1-based line and column, when known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<(u32, u32)>,
-    /// `namespace/name` of the pod as written (without the node's suffix), when known; of a local object
-    /// with its kind in front: `ConfigMap default/web`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    /// Field path, when it is about one: `spec.containers[0].ports[1].containerPort`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// What is wrong: `must be between 1 and 65535, inclusive`.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    /// `web.yaml:3:5: pod default/web: spec.containers[0].image: must not be empty`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)?;
-        if let Some((line, column)) = self.at {
-            write!(f, ":{line}:{column}")?;
-        }
-        if let Some(pod) = &self.pod {
-            let object = ["ConfigMap ", "Secret ", "PersistentVolumeClaim "];
-            let word = if object.iter().any(|kind| pod.starts_with(kind)) { "" } else { "pod " };
-            write!(f, ": {word}{pod}")?;
-        }
-        if let Some(field) = &self.field {
-            write!(f, ": {field}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
 }
 
 /// An update with its sender.

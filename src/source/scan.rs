@@ -13,16 +13,18 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::manifest::edition::{Claim, Record};
 use crate::order;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk};
-use crate::source::edition::{Claim, Record};
 use crate::source::entry::{Entry, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
 use crate::source::last_good::replay::Replayed;
-use crate::source::{PodSet, Problem, Severity, SourceUpdate};
+use crate::source::{PodSet, SourceUpdate};
 
 mod files;
 

@@ -15,8 +15,8 @@ use std::str::from_utf8;
 use minisign_verify::{Error, PublicKey, Signature};
 
 use crate::limits;
+use crate::manifest::edition::Edition;
 use crate::regular;
-use crate::source::edition::Edition;
 
 /// Ending of a signature's file name or URL, behind a dot.
 pub const SUFFIX: &str = "minisig";

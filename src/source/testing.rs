@@ -15,10 +15,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::manifest::{Context, Decoded};
 use crate::pod::{DesiredPod, Origin, PodKey};
+use crate::problem::Severity;
 use crate::source::disk::{Disk, Found, Reading, Stamp};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
-use crate::source::{PodSet, Severity, SourceUpdate};
+use crate::source::{PodSet, SourceUpdate};
 
 thread_local! {
     /// How often [`decode`] was called by this thread.

@@ -21,8 +21,8 @@ use crate::json::through_value;
 use crate::limits;
 use crate::order;
 use crate::policy;
+use crate::problem::Problem;
 use crate::regular;
-use crate::source::Problem;
 
 /// Name of the file in the run directory.
 pub const NAME: &str = "status.json";
@@ -266,7 +266,7 @@ pub(in crate::status) mod tests {
 
     use super::*;
     use crate::pod::{DesiredPod, Origin, PodKey, Source};
-    use crate::source::Severity;
+    use crate::problem::Severity;
     use crate::status::snapshot::PodView;
 
     const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);

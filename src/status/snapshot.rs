@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::pod::DesiredPod;
 use crate::policy;
-use crate::source::Problem;
+use crate::problem::Problem;
 
 /// One moment of the node, as the sync loop publishes it.
 #[derive(Debug, Clone, Default, PartialEq)]

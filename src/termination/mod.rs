@@ -84,7 +84,7 @@ impl LogFile {
 /// Where the file appears in the container. A relative path counts from its root, as with the kubelet.
 #[must_use]
 pub fn target(path: &str) -> String {
-    crate::volumes::layout::target(path)
+    crate::layout::target(path)
 }
 
 /// What a file's last bytes say.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ContainerPort;
 
 use crate::config::Config;
+use crate::mapping::security;
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::runtime::map::security;
 
 /// Why a pod is refused, in the kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::{Effect, RuntimeEvent, Turn};
 use crate::clock::{Now, Timestamp};
+use crate::mapping::observe;
 use crate::merge::Running;
 use crate::order;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
-use crate::runtime::{ContainerSummary, DockerState, observe};
+use crate::runtime::{ContainerSummary, DockerState};
 use crate::table::Table;
 use crate::worker::Hint;
 

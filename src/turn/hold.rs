@@ -11,8 +11,9 @@ use crate::after::{self, After, Dependency, Standing, Verdict};
 use crate::clock::{Mono, Now};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey};
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::recorder::{PodEvent, words};
-use crate::source::{Problem, Severity};
 use crate::status;
 
 /// Reason of a pod that waits for others.

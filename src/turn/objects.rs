@@ -12,7 +12,8 @@ use crate::object::{LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
 use crate::order;
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::policy::Policies;
-use crate::source::{Problem, Severity};
+use crate::problem::Problem;
+use crate::problem::Severity;
 
 /// The object of this name that pods of `source` see.
 fn visible<'o>(

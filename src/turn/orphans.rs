@@ -7,7 +7,7 @@ use crate::clock::Now;
 use crate::order;
 use crate::plan::Owned;
 use crate::pod::PodKey;
-use crate::source::Severity;
+use crate::problem::Severity;
 use crate::worker::{StopOrder, Wish};
 
 /// What to do about found containers that no manifest names.

@@ -8,8 +8,11 @@ use super::{Reading, Turn};
 use crate::clock::Now;
 use crate::limits;
 use crate::pod::{DesiredPod, Source};
+use crate::problem::Problem;
+use crate::problem::Refused;
+use crate::problem::Severity;
 use crate::recorder::{PodEvent, words};
-use crate::source::{FromSource, PodSet, Problem, Refused, Severity, SourceUpdate};
+use crate::source::{FromSource, PodSet, SourceUpdate};
 
 impl Turn {
     /// Every source has said something, if only what it remembers. Before that nobody knows whether a pod that

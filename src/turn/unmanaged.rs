@@ -17,7 +17,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
-use crate::source::Severity;
+use crate::problem::Severity;
 use crate::status::snapshot::PodView;
 
 /// `status.reason` of such a pod.

@@ -9,7 +9,9 @@ use crate::order;
 use crate::plan::{Observed, Probes};
 use crate::pod::{DesiredPod, Source};
 use crate::policy;
-use crate::source::{Problem, Refused, Severity};
+use crate::problem::Problem;
+use crate::problem::Refused;
+use crate::problem::Severity;
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 use crate::status::{self, Waiting};
 

@@ -18,7 +18,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, renameat, statat};
 use rustix::io::Errno;
 
 use super::set_up::PRIVATE;
-use super::{layout, walk};
+use super::walk;
+use crate::layout;
 use crate::pod::Source;
 use crate::{durable, limits};
 

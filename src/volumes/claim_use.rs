@@ -12,7 +12,8 @@ use rustix::fs::{AtFlags, readlinkat, renameat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::set_up::PRIVATE;
-use super::{layout, tear_down, walk};
+use super::{tear_down, walk};
+use crate::layout;
 use crate::pod::Source;
 
 /// A pod that is to use a claim.

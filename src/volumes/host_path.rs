@@ -13,9 +13,10 @@ use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, readlin
 use rustix::io::Errno;
 
 use super::manager::Node;
+use super::mounts;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
-use super::{layout, mounts};
+use crate::layout;
 use crate::limits;
 use crate::policy::{AllowedPath, PathAccess};
 

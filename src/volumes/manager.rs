@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, fs, thread};
 
 use super::claim_move::Claims;
-use super::{Failure, Order, Report, SubPath, layout, mounts, set_up, sub_path, tear_down};
+use super::{Failure, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::allocatable::Allocatable;
 use crate::clock::System;
+use crate::layout;
 use crate::limits;
 use crate::pod::PodKey;
 use crate::policy::Policies;

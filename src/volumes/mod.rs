@@ -11,7 +11,6 @@ pub mod claim_move;
 mod claim_use;
 pub(crate) mod helper;
 mod host_path;
-pub mod layout;
 pub mod manager;
 pub mod mounts;
 pub mod payload;
@@ -24,6 +23,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::layout;
 use crate::object::Objects;
 use crate::pod::DesiredPod;
 

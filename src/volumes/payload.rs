@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
 
-use super::layout::{self, Kind};
 use crate::downward::{self, Facts};
+use crate::layout::{self, Kind};
 use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
 /// Mode of files whose volume gives none.

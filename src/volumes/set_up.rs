@@ -15,17 +15,17 @@ use rustix::io::Errno;
 
 use super::claim_move;
 use super::claim_use::Use;
-use super::layout::{self, Kind};
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
 use super::{Failure, SetUp, atomic, helper, host_path, mounts, payload};
 use crate::clock::Clock as _;
 use crate::downward::Facts;
-use crate::manifest::quantity;
+use crate::layout::{self, Kind};
 use crate::object::{Content, ObjectKey, ObjectKind, Objects};
 use crate::order;
 use crate::pod::DesiredPod;
 use crate::qos;
+use crate::quantity;
 
 /// Of a directory that others than root have no business in.
 pub(super) const PRIVATE: u32 = 0o750;

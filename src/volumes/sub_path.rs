@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use super::manager::Node;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
-use super::{SubPath, layout, mounts};
+use super::{SubPath, mounts};
+use crate::layout;
 use crate::limits;
 
 /// Mode of a file that another one is bound to.

@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, un
 use rustix::io::Errno;
 
 use super::walk::{self, DIRECTORY};
-use super::{helper, layout, mounts};
+use super::{helper, mounts};
+use crate::layout;
 
 /// Unmounts and removes all that is below the pod's directory and of this room; then the directory itself,
 /// when it is empty. `root` must not go through links.

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::layout::{self, Kind};
 use super::*;
+use crate::layout::{self, Kind};
 use crate::plan::testing;
 
 fn pod(spec: &str) -> DesiredPod {
@@ -98,7 +98,7 @@ proptest! {
             serde_json::from_value(serde_json::json!({"name": "claim", "mountPath": "/c"})).unwrap(),
         ]);
         let root = Path::new("/r");
-        if let Ok(all) = crate::runtime::map::mounts::of(&pod, &container, &[], root, &Default::default()) {
+        if let Ok(all) = crate::mapping::mounts::of(&pod, &container, &[], root, &Default::default()) {
             for mount in all.mounts {
                 let source = Path::new(&mount.source);
                 let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));

@@ -6,8 +6,9 @@ use super::look::short;
 use super::machine::Machine;
 use super::state::State;
 use crate::clock::Now;
+use crate::mapping::observe;
 use crate::plan::Owned;
-use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names, observe};
+use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names};
 
 impl Machine {
     pub(super) fn with_suffix(&self, container: &str, name: String) -> String {

@@ -7,9 +7,9 @@ use super::machine::Machine;
 use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
+use crate::mapping::security::{self, User};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::map::security::{self, User};
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use k8s_openapi::api::core::v1::Container;
 

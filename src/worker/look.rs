@@ -7,11 +7,12 @@ use super::job::Job;
 use super::machine::Machine;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::mapping::observe;
 use crate::order;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
 use crate::recorder::words;
-use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels, observe};
+use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels};
 
 /// Exit code of a process that was killed by `SIGKILL`.
 const KILLED: i64 = 137;

@@ -8,14 +8,15 @@ use super::machine::Machine;
 use super::output::Output;
 use super::state::State;
 use crate::downward::Facts;
+use crate::mapping;
+use crate::mapping::env::{self, Expanded};
 use crate::network::hosts::{self, HostsFile};
 use crate::object::Objects;
 use crate::order;
 use crate::plan::Role;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::env::{self, Expanded};
-use crate::runtime::{DockerError, RefusalKind, map};
+use crate::runtime::{DockerError, RefusalKind};
 use k8s_openapi::api::core::v1::Container;
 
 /// What is remembered of it.
@@ -104,7 +105,7 @@ impl Machine {
 
     /// The pod's hosts file as it has to be when this container starts; `None` when it has none of ours.
     pub(super) fn hosts(&self, pod: &DesiredPod, container: &Container, sandbox: &str) -> Option<HostsFile> {
-        let file = || map::network::hosts_file(pod, self.pod_ips(sandbox), &self.settings.map.network);
+        let file = || mapping::network::hosts_file(pod, self.pod_ips(sandbox), &self.settings.map.network);
         hosts::is_managed(container).then(file)
     }
 
@@ -113,7 +114,7 @@ impl Machine {
         if pod.host_network() {
             return false;
         }
-        let Err(why) = map::network::kernel_name(pod, &self.settings.map.network) else { return false };
+        let Err(why) = mapping::network::kernel_name(pod, &self.settings.map.network) else { return false };
         if self.sandbox_problem(pod, &format!("failed to create pod sandbox: {why}")) {
             self.tell(None, words::sandbox_failed(&why));
         }

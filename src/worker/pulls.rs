@@ -18,12 +18,12 @@ use crate::image::credentials::{Credential, lookup};
 use crate::image::fetch::{self, PullError};
 use crate::image::grants::{Grants, With};
 use crate::image::node_keys::NodeKeys;
-use crate::image::progress::Progress;
 use crate::image::rate::Bucket;
 use crate::image::reference;
 use crate::limits;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::progress::Progress;
 use crate::runtime::pull::Patience;
 use crate::runtime::{Call, Reply, sandbox_image};
 

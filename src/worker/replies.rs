@@ -10,9 +10,10 @@ use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::clock::Now;
 use crate::limits;
+use crate::mapping::observe;
 use crate::plan::{Owned, RunState};
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply, observe};
+use crate::runtime::{DockerError, RefusalKind, Reply};
 
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].

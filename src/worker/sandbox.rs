@@ -7,10 +7,11 @@ use super::machine::Machine;
 use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::mapping;
 use crate::plan::{Link, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels, map};
+use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels};
 
 impl Machine {
     /// Once for each sandbox that there was.
@@ -41,7 +42,7 @@ impl Machine {
             self.wake_at(wait);
             return;
         }
-        let (name, mut body) = map::sandbox(pod, attempt, &self.settings.map);
+        let (name, mut body) = mapping::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);

@@ -16,12 +16,14 @@ use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::manifest::hash::container_hash;
+use crate::mapping;
+use crate::mapping::env;
 use crate::network::hosts::HostsFile;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::words;
-use crate::runtime::{Call, env, labels, map, names};
+use crate::runtime::{Call, labels, names};
 use crate::status;
 
 /// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
@@ -175,7 +177,7 @@ impl Machine {
         };
         let mounts = {
             let map = &self.settings.map;
-            map::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
+            mapping::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
         };
         let mounts = match mounts {
             Ok(mounts) => mounts,
@@ -188,8 +190,8 @@ impl Machine {
         if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
             self.waiting.remove(name);
         }
-        let ready = map::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
-        let made = map::container(pod, at, attempt, sandbox, ready, &self.settings.map);
+        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
+        let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
         let Some((docker_name, mut body)) = made else { return true };
         body.user = identity.user;
         if let Some(id) = identity.image {

@@ -10,11 +10,12 @@ use super::machine::Machine;
 use super::output::Output;
 use super::state::State;
 use crate::clock::Now;
+use crate::layout;
 use crate::limits;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::table::Table;
-use crate::volumes::{self, Order, Report, SetUp, layout};
+use crate::volumes::{self, Order, Report, SetUp};
 
 /// Waiting reason of containers whose volumes are not there yet.
 const CREATING: &str = "ContainerCreating";

@@ -8,9 +8,11 @@ use crate::after;
 use crate::clock::{Mono, Now, Timestamp};
 use crate::config::Config;
 use crate::pod::Source;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
-use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
+use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::REJECTED;
 use crate::turn::{Event, RuntimeEvent, Turn};
 

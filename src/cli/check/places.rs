@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::manifest::node::{Node, Place};
-use crate::source::Problem;
+use crate::problem::Problem;
 
 /// The texts of pods, by file and name.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::cli::exit::Exit;
 use crate::cli::parse::{Command, Options, UsageError, parse};
-use crate::source::edition::Edition;
+use crate::manifest::edition::Edition;
 
 const HEAD: &str = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
 

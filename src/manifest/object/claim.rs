@@ -2,9 +2,10 @@
 
 use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, forbidden, invalid, required, unsupported};
-use super::super::{quantity, unknown};
+use super::super::unknown;
 use super::{misfit, text};
 use crate::object::Content;
+use crate::quantity;
 
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 /// Fields that choose among volumes; here there is one kind.

@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, ObjectFieldSelector, Resourc
 use super::super::node::Node;
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
-use super::super::quantity;
 use super::{names, needed};
 use crate::downward;
+use crate::quantity;
 
 /// Field paths of the downward API.
 const FIELDS: &[&str] = &[

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, unsupported};
-use super::super::quantity;
 use super::{accepted, names};
+use crate::quantity;
 use crate::requests::{self, HUGE_PAGES};
 
 pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {

@@ -122,7 +122,7 @@ fn file(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
         report.error(path, invalid(value, "must not contain '..'"));
     } else if value.starts_with("..") {
         report.error(path, invalid(value, "must not start with '..'"));
-    } else if let Err(why) = crate::volumes::layout::inside(value)
+    } else if let Err(why) = crate::layout::inside(value)
         && !value.starts_with('/')
     {
         report.error(path, invalid(value, why.strip_prefix("invalid path: ").unwrap_or(&why)));

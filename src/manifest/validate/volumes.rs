@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::super::node::Node;
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
-use super::super::{quantity, support};
+use super::super::support;
 use super::{chosen, names, needed, one_of};
+use crate::quantity;
 
+use crate::layout;
 use crate::order;
-use crate::volumes::layout;
 
 pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("volumes");

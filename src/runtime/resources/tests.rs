@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::map::tests::pod;
+use crate::mapping::tests::pod;
 
 const GIB: i64 = 1 << 30;
 

@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use super::fetch::Validators;
 use crate::concealed::Concealed;
 use crate::manifest::Decoded;
-use crate::source::edition::Claim;
+use crate::manifest::edition::Claim;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
-use crate::source::{PodSet, Problem, Severity, SourceUpdate};
+use crate::source::{PodSet, SourceUpdate};
 
 /// SHA-256 of a body and its signature.
 pub type Digest = [u8; 32];
@@ -413,7 +415,7 @@ mod tests {
             let mut decoded = decode(text);
             let at = decoded.pods.iter().position(|p| p.key.name == pod).unwrap();
             let pod = decoded.pods.remove(at);
-            decoded.refused.push(crate::source::Refused {
+            decoded.refused.push(crate::problem::Refused {
                 pod,
                 reason: "PodSecurity".to_owned(),
                 message: String::new(),

@@ -1,10 +1,11 @@
 //! What was remembered, judged again as if it came today: keys and policy may have changed. Pure.
 
+use crate::manifest::edition::{Claim, Record};
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::accept::Acceptor;
-use crate::source::edition::{Claim, Record};
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
-use crate::source::{Problem, Severity};
 
 /// What the remembered contents of one path mean now.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::manifest::{Context, Decoded};
     use crate::pod::{DesiredPod, Source};
-    use crate::source::Refused;
+    use crate::problem::Refused;
     use crate::source::testing::decode;
 
     /// As `decode`, but pods whose name begins with `evil` are against the policy.

@@ -11,8 +11,8 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 
 use super::seen;
 use crate::concealed::Concealed;
+use crate::manifest::edition::Record;
 use crate::pod::Source;
-use crate::source::edition::Record;
 use crate::source::in_force::Version;
 
 /// What each file begins with.

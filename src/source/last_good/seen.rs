@@ -14,8 +14,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::{DAMAGED, LastGood, read};
 use crate::durable;
 use crate::limits;
+use crate::manifest::edition::{Claim, Record};
 use crate::pod::Source;
-use crate::source::edition::{Claim, Record};
 
 /// The file's name in a source's directory.
 pub(super) const NAME: &str = "seen";

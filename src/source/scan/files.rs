@@ -11,13 +11,14 @@ use std::sync::Arc;
 use super::{Scanner, wording};
 use crate::clock::Now;
 use crate::limits;
+use crate::manifest::edition::Claim;
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::source::disk::{Found, Stamp, Stamps};
-use crate::source::edition::Claim;
 use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::last_good::Remembered;
 use crate::source::signature;
-use crate::source::{Problem, Severity};
 
 /// One file to look at.
 pub(super) struct Candidate {

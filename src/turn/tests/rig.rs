@@ -11,8 +11,10 @@ use crate::config::{Config, Endpoint};
 use crate::plan::testing;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
+use crate::problem::Problem;
+use crate::problem::Severity;
 use crate::runtime::{ContainerSummary, DockerState, labels};
-use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
+use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::snapshot::Snapshot;
 use crate::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
 use crate::worker::{Report, StopOrder, Wish};
@@ -50,7 +52,7 @@ pub(crate) fn config() -> Config {
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
-        log_limits: crate::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        log_limits: crate::mapping::LogLimits { max_bytes: None, max_files: 5 },
         node: Default::default(),
     }
 }

@@ -2,7 +2,9 @@
 
 use super::rig::{Rig, pod, pod_of};
 use crate::pod::Source;
-use crate::source::{FromSource, PodSet, Problem, Severity, SourceUpdate};
+use crate::problem::Problem;
+use crate::problem::Severity;
+use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::turn::{Event, RuntimeEvent};
 
 #[test]

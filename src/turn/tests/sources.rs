@@ -2,7 +2,10 @@
 
 use super::rig::{Rig, acts, pod};
 use crate::pod::Source;
-use crate::source::{FromSource, PodSet, Problem, Refused, Severity, SourceUpdate};
+use crate::problem::Problem;
+use crate::problem::Refused;
+use crate::problem::Severity;
+use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::turn::Event;
 
 fn set(pods: &[&str]) -> PodSet {

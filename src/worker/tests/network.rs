@@ -2,9 +2,9 @@
 //! were added by hand.
 
 use super::rig::{Hurt, Rig, app, pod, pod_with, refusal, s, stop};
+use crate::mapping::LogLimits;
+use crate::mapping::ephemeral::{Ephemeral, Place, body};
 use crate::runtime::fake::Field;
-use crate::runtime::map::LogLimits;
-use crate::runtime::map::ephemeral::{Ephemeral, Place, body};
 use crate::runtime::{Call, RefusalKind, Reply};
 use crate::worker::{Hint, Wish};
 

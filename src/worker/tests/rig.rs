@@ -11,6 +11,7 @@ use log::Level;
 
 use crate::cgroup;
 use crate::clock::{Boot, Mono, Now, Timestamp};
+use crate::mapping::MapConfig;
 use crate::network::hosts::HostsFile;
 use crate::object::Objects;
 use crate::plan::testing;
@@ -19,7 +20,6 @@ use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::Ring;
 use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
-use crate::runtime::map::MapConfig;
 use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
 use crate::volumes::{Failure, Order, Report as VolumeReport};
 use crate::worker::{
@@ -165,7 +165,7 @@ fn settings() -> Arc<Settings> {
         oom_floor: -1000,
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
-        logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        logs: crate::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
         node_name: "node".into(),
         network: Default::default(),
         policies: Default::default(),

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use podkeeper::clock::Now;
 use podkeeper::limits;
+use podkeeper::manifest::edition::Record;
 use podkeeper::manifest::{self, Context, Decoded};
 use podkeeper::pod::Source;
 use podkeeper::runtime::fake::{Behaviour, Restart};
 use podkeeper::runtime::{Call, DockerState, labels};
 use podkeeper::source::accept::Acceptor;
 use podkeeper::source::disk::{Disk, Found, Reading, Stamp};
-use podkeeper::source::edition::Record;
 use podkeeper::source::hints::Hints;
 use podkeeper::source::http::Settings;
 use podkeeper::source::http::fetch::Validators;

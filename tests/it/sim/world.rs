@@ -13,12 +13,12 @@ use podkeeper::config::{Config, Endpoint};
 use podkeeper::drain::Drain;
 use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
+use podkeeper::mapping::MapConfig;
 use podkeeper::pod::{DesiredPod, PodKey, Source};
 use podkeeper::probe::prober::News;
 use podkeeper::probe::schedule::{ProbeId, Schedule};
 use podkeeper::probe::{Kind, Outcome, Probing, Target, Watch};
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
-use podkeeper::runtime::map::MapConfig;
 use podkeeper::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
@@ -215,7 +215,7 @@ pub fn config() -> Config {
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
-        log_limits: podkeeper::runtime::map::LogLimits { max_bytes: None, max_files: 5 },
+        log_limits: podkeeper::mapping::LogLimits { max_bytes: None, max_files: 5 },
         node: Default::default(),
     }
 }
@@ -289,7 +289,7 @@ impl World {
                 oom_floor: 0,
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
-                logs: podkeeper::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+                logs: podkeeper::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
                 node_name: "node".into(),
                 network: podkeeper::network::NetworkConfig::default(),
                 policies: Default::default(),

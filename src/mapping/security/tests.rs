@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::map::tests::pod;
+use crate::mapping::tests::pod;
 
 /// `spec.securityContext` and the container's own.
 fn of(whole: &str, own: &str) -> DesiredPod {

@@ -122,8 +122,8 @@ pub fn body(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::map::LogLimits;
-    use crate::runtime::map::tests::pod;
+    use crate::mapping::LogLimits;
+    use crate::mapping::tests::pod;
 
     const HOST: &str = r#"{"hostPID": true, "containers": [{"name": "app", "image": "x"}]}"#;
 

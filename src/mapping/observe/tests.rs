@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::mapping::tests::{config, pod};
 use crate::plan::StartRef;
-use crate::runtime::map::tests::{config, pod};
 
 const ROOT: &str = "/var/lib/podkeeper";
 
@@ -55,9 +55,9 @@ fn made(pod_json: &str) -> Vec<(String, crate::runtime::CreateBody)> {
     let pod = pod(pod_json);
     let places = [(ContainerKind::Sidecar, 1), (ContainerKind::Regular, 0)];
     let containers = places.map(|(kind, index)| {
-        map::tests::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap()
+        mapping::tests::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap()
     });
-    std::iter::once(map::sandbox(&pod, 4, &config())).chain(containers).collect()
+    std::iter::once(mapping::sandbox(&pod, 4, &config())).chain(containers).collect()
 }
 
 const POD: &str = r#"{"metadata":{"name":"web-n","namespace":"shop","uid":"u-1"},"spec":{
@@ -148,7 +148,7 @@ fn what_is_mapped_is_read_back() {
 #[test]
 fn host_network_is_known_from_the_list() {
     let check = |spec: &str, expected: bool| {
-        let (name, body) = map::sandbox(
+        let (name, body) = mapping::sandbox(
             &pod(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{{spec}"containers":[]}}}}"#)),
             0,
             &config(),

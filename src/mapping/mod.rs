@@ -5,12 +5,12 @@
 //! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
 //! make the create fail.
 
+pub mod env;
 pub mod ephemeral;
-pub mod network;
-
-pub mod security;
-
 pub mod mounts;
+pub mod network;
+pub mod observe;
+pub mod security;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,13 +23,13 @@ use crate::json;
 use crate::limits;
 use crate::manifest::hash;
 use crate::manifest::static_pod::CONFIG_SEEN;
+use crate::mapping::env::Expanded;
+use crate::mapping::mounts::Mounts;
 use crate::network::{NetworkConfig, files};
 use crate::order;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
-use crate::runtime::env::Expanded;
-use crate::runtime::map::mounts::Mounts;
 use crate::runtime::{
     CreateBody, DeviceRequest, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources,
 };
@@ -105,7 +105,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
 /// What was found out for the create of one container.
 #[derive(Debug)]
 pub struct Ready<'a> {
-    /// By [`crate::runtime::env::expand`].
+    /// By [`crate::mapping::env::expand`].
     pub expanded: Expanded,
     /// The pod's addresses, as far as they are known.
     pub ips: &'a [String],

@@ -11,27 +11,8 @@ use crate::order;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
 
-/// Longest host name, bytes.
-const HOSTNAME_BYTES: usize = 63;
 /// Longest name that the kernel keeps, bytes.
 const KERNEL_NAME_BYTES: usize = 64;
-
-/// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut
-/// to 63 bytes without a trailing `-` or `.` (spec/10 section 8).
-#[must_use]
-pub fn hostname(pod: &DesiredPod) -> String {
-    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-    if let Some(name) = given(&pod.spec.hostname_override) {
-        return name;
-    }
-    let mut name = given(&pod.spec.hostname).unwrap_or_else(|| pod.key.name.clone());
-    if name.len() > HOSTNAME_BYTES {
-        let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-        name.truncate(end);
-        name.truncate(name.trim_end_matches(['-', '.']).len());
-    }
-    name
-}
 
 /// The host name and the domain of a pod; no domain without a subdomain (`GeneratePodHostNameAndDomain`).
 #[must_use]
@@ -39,14 +20,14 @@ pub fn host_and_domain(pod: &DesiredPod, config: &NetworkConfig) -> (String, Str
     let subdomain = pod.spec.subdomain.as_deref().unwrap_or_default();
     let overridden = pod.spec.hostname_override.as_deref().is_some_and(|name| !name.is_empty());
     if subdomain.is_empty() || overridden {
-        return (hostname(pod), String::new());
+        return (pod.hostname(), String::new());
     }
     let namespace = &pod.key.namespace;
     let domain = match config.cluster_domain.as_str() {
         "" => format!("{subdomain}.{namespace}.svc"),
         cluster => format!("{subdomain}.{namespace}.svc.{cluster}"),
     };
-    (hostname(pod), domain)
+    (pod.hostname(), domain)
 }
 
 /// What `uname -n` says in a pod with its own network (`GetNodenameForKernel`).
@@ -79,7 +60,7 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     };
     body.networking_config = network.map(|network| names(network, pod, config, node));
     // One that is too long keeps the sandbox from being asked for.
-    body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| hostname(pod)));
+    body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| pod.hostname()));
     let bindings = port_bindings(pod);
     body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
     body.host_config.port_bindings = bindings;

@@ -7,9 +7,11 @@ use super::*;
 use crate::allocatable::Allocatable;
 use crate::downward::Facts;
 use crate::manifest::{self, Context};
+use crate::mapping::env;
+use crate::mapping::observe;
 use crate::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
-use crate::runtime::{ContainerSummary, DockerState, env, observe};
+use crate::runtime::{ContainerSummary, DockerState};
 
 /// A pod as `manifest/` would hand it over, from the JSON of a manifest with its defaults written out.
 pub(crate) fn pod(json: &str) -> DesiredPod {
@@ -34,7 +36,7 @@ pub(crate) fn config() -> MapConfig {
         oom_floor: -1000,
         infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
         node_memory: 1 << 30,
-        logs: crate::runtime::map::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        logs: crate::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
         node_name: "node1".into(),
         network: Default::default(),
         policies: Default::default(),
@@ -143,7 +145,7 @@ fn hostnames() {
     let check = |name: &str, spec: &str, expected: &str| {
         let spec = format!(r#"{{"containers":[]{spec}}}"#);
         let pod = pod(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{spec}}}"#));
-        assert_eq!(network::hostname(&pod), expected);
+        assert_eq!(pod.hostname(), expected);
         assert_eq!(sandbox(&pod, 0, &config()).1.hostname.as_deref(), Some(expected));
     };
     check("web", "", "web");

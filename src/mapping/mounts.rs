@@ -4,11 +4,11 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
+use crate::layout::{self, Kind};
 use crate::pod::DesiredPod;
 use crate::policy::Policies;
 use crate::runtime::{BindOptions, Mount};
 use crate::volumes::SubPath;
-use crate::volumes::layout::{self, Kind};
 
 /// A container's mounts, and what must be bound before it is made.
 #[derive(Debug, Default, Clone, PartialEq)]

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::object::LocalObject;
 use crate::order;
 use crate::pod::{DesiredPod, Source};
-use crate::source::Refused;
+use crate::problem::Refused;
 
 /// SHA-256 of a content without its signature.
 pub type Digest = [u8; 32];

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::mapping;
 use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
-use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, map, names};
+use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
 use crate::termination::Way;
 
 /// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
@@ -229,7 +230,7 @@ fn kind(text: &str) -> Option<(ContainerKind, u32)> {
     let (word, index) = text.split_once('.')?;
     let kinds =
         [ContainerKind::Init, ContainerKind::Sidecar, ContainerKind::Regular, ContainerKind::Ephemeral];
-    let kind = kinds.into_iter().find(|kind| map::kind_word(*kind) == word)?;
+    let kind = kinds.into_iter().find(|kind| mapping::kind_word(*kind) == word)?;
     Some((kind, decimal(index)?))
 }
 
