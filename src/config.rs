@@ -10,18 +10,10 @@ use crate::network::NetworkConfig;
 use crate::node::Node;
 use crate::pod::Source;
 use crate::policy::Policies;
+use crate::runtime::docker::Endpoint;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
-
-/// Where Docker is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `unix:///var/run/docker.sock`.
-    Unix(PathBuf),
-    /// `fake://`: the in-memory Docker, for load tests without containers.
-    Fake,
-}
 
 /// Settings of `podkeeper run`. Flag names and defaults are in `cli::flags`.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Container;
 use crate::order;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::qos;
-use crate::runtime::Device;
+use serde::Serialize;
 
 /// Annotation: `[CONTAINER=]/dev/x[:/dev/y][:rwm],...`; without a container, for all of them.
 pub const DEVICE: &str = "podkeeper.dev/device";
@@ -21,6 +21,18 @@ pub const ASSIGNED: &str = "podkeeper.dev/assigned-devices";
 pub const DOMAIN: &str = "podkeeper.dev/";
 /// GPUs, which Docker's own driver hands out.
 pub const GPU: &str = "nvidia.com/gpu";
+
+/// A device of the host in the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Device {
+    /// Absolute path on the host.
+    pub path_on_host: String,
+    /// Absolute path in the container.
+    pub path_in_container: String,
+    /// Some of `r`, `w`, `m`.
+    pub cgroup_permissions: String,
+}
 
 /// Devices that a container gets together.
 pub type Unit = Vec<Device>;

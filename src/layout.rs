@@ -31,6 +31,11 @@ pub const NFS: &str = "kubernetes.io~nfs";
 /// Directory of what hostPath volumes of pods show that may have only some paths.
 pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
+/// Name of a pod's hosts file.
+pub const HOSTS: &str = "etc-hosts";
+/// Name of a pod's resolver file.
+pub const RESOLVER: &str = "resolv.conf";
+
 /// What a volume is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind<'a> {

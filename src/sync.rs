@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select_biased};
 
 use crate::cgroup::{self, Cgroups, Parents};
 use crate::clock::{Clock, System};
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::drain;
 use crate::events::Events;
 use crate::image::grants::Grants;
@@ -19,13 +19,14 @@ use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
 use crate::limits;
 use crate::mapping::MapConfig;
+use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::pod::{PodKey, Source};
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::recorder::object;
+use crate::runtime::docker::Endpoint;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
-use crate::runtime::network::PodNetwork;
 use crate::runtime::sandbox_image;
 use crate::runtime::{Call, Reply};
 use crate::signals::{self, Signal};
@@ -42,7 +43,7 @@ use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::output::Settings;
 use crate::worker::pulls::Pulls;
-use crate::worker::thread::{Tools, Worker};
+use crate::worker::thread::{Tell, Tools, Worker};
 
 /// Why the daemon could not begin. Once it runs, nothing stops it but a signal.
 #[derive(Debug)]
@@ -167,7 +168,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         gate,
         logs,
         cgroups,
-        reports: events_in,
+        tell: Tell(Arc::new(move |told| events_in.send(Event::from(told)).is_ok())),
     };
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {

@@ -13,7 +13,7 @@ use super::engine::{self, Broken};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, images, options, pods, say, target, terminal, value};
-use crate::config::Endpoint;
+use crate::layout;
 use crate::limits;
 use crate::mapping::LogLimits;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
@@ -23,6 +23,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::Told;
 use crate::runtime::client::Client;
 use crate::runtime::docker::Docker;
+use crate::runtime::docker::Endpoint;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{
@@ -169,7 +170,7 @@ fn sandbox(docker: &Docker, key: &PodKey, uid: &str) -> Result<ContainerSummary,
 /// Where the pod's hosts file is, if there is one.
 fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
     let root = sandbox.labels.get(labels::ROOT_DIR)?;
-    let path = files::path(Path::new(root), uid, files::HOSTS);
+    let path = files::path(Path::new(root), uid, layout::HOSTS);
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::options::endpoint;
 use crate::clock::{Clock, System, Timestamp};
-use crate::config::Endpoint;
 use crate::limits;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
+use crate::runtime::docker::Endpoint;
 use crate::runtime::frames::StreamKind;
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};

@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::devices;
 use crate::json;
+use crate::layout;
 use crate::limits;
 use crate::manifest::hash;
 use crate::manifest::static_pod::CONFIG_SEEN;
@@ -174,7 +175,7 @@ pub fn container(
         sub_paths: mounts.sub_paths,
         ..CreateBody::default()
     };
-    let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, files::HOSTS);
+    let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, layout::HOSTS);
     let hosts_path = hosts_path.to_string_lossy().into_owned();
     network::container(&mut body, pod, spec, ips, &config.network, hosts_path);
     security::apply(&mut body, pod, spec);

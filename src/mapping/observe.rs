@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::mapping;
+use crate::plan::Way;
 use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
-use crate::termination::Way;
 
 /// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
 const EXIT_UNKNOWN: i64 = 137;

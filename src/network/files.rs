@@ -12,16 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::hosts::{self, HostsFile};
 use super::resolver::{self, Resolver};
 use super::{NetworkConfig, Wanted, address};
+use crate::layout::{HOSTS, RESOLVER};
 use crate::limits;
 use crate::recorder::{Words, words};
 use crate::regular;
 use crate::runtime::{CreateBody, HostConfig, Mount};
 use crate::termination::files::Files;
 
-/// Name of a pod's hosts file.
-pub const HOSTS: &str = "etc-hosts";
-/// Name of a pod's resolver file.
-pub const RESOLVER: &str = "resolv.conf";
 /// Where that appears in a container.
 const RESOLVER_TARGET: &str = "/etc/resolv.conf";
 /// The node's own, and Docker's starting point.

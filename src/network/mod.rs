@@ -4,6 +4,7 @@
 //! Never here: Docker. How names and ports are told to it is `runtime/map/network.rs`.
 
 pub mod address;
+pub mod docker;
 pub mod files;
 pub mod hosts;
 pub mod resolver;

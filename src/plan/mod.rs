@@ -6,6 +6,7 @@ pub mod actions;
 pub mod all;
 pub mod backoff;
 mod init;
+mod message;
 pub mod observed;
 mod past;
 #[cfg(test)]
@@ -20,7 +21,8 @@ pub(crate) mod testing;
 mod tests;
 
 pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
+pub use message::Way;
 pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
 pub use past::is_past;
-pub use stop::stop_now;
+pub use stop::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, stop_now};
 pub use surplus::surplus;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Timestamp};
 use crate::order;
+use crate::plan::Way;
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::Resources;
-use crate::termination;
 
 /// One Docker container that is ours.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub struct Owned {
     /// Of a sandbox: what it tells of its pod's deadline, if anything.
     pub deadline: Option<Box<Deadline>>,
     /// Where its termination message comes from; nowhere for a sandbox.
-    pub message: termination::Way,
+    pub message: Way,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Wall time of creation, for printing.

@@ -8,6 +8,11 @@ use crate::order;
 use crate::plan::{Observed, Owned, Role};
 use crate::pod::ContainerKind;
 
+/// Reason of a pod that ran into activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`).
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// Its message.
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
 /// When a container's turn comes: smaller first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {

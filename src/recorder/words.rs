@@ -12,8 +12,8 @@ use super::Weight;
 use crate::duration;
 use crate::image::failure;
 use crate::plan::backoff;
+use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::pod::DesiredPod;
-use crate::status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 
 /// What an event says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::devices::Device;
 use crate::network::Wanted;
 use crate::termination::LogFile;
 use crate::volumes::SubPath;
@@ -276,18 +277,6 @@ impl HostConfig {
             memory_swap: self.memory_swap,
         }
     }
-}
-
-/// A device of the host in the container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Device {
-    /// Absolute path on the host.
-    pub path_on_host: String,
-    /// Absolute path in the container.
-    pub path_in_container: String,
-    /// Some of `r`, `w`, `m`.
-    pub cgroup_permissions: String,
 }
 
 /// Devices that a driver of the engine hands out.

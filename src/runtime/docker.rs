@@ -2,6 +2,7 @@
 //!
 //! Each method says the same thing to every kind of engine; nothing is decided here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::client::{Client, Pending};
@@ -13,12 +14,20 @@ use super::request::{AttachOptions, LogOptions, Request};
 use super::stream::{Body, Duplex, OutputStream};
 use super::types::{Call, DockerError, Reply};
 use crate::clock::System;
-use crate::config::Endpoint;
 use crate::limits;
 use crate::runtime::progress::Message;
 
 /// Since this API version recursive read-only mounts can be asked for (spec/10).
 pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);
+
+/// Where Docker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `unix:///var/run/docker.sock`.
+    Unix(PathBuf),
+    /// `fake://`: the in-memory Docker, for load tests without containers.
+    Fake,
+}
 
 /// An engine. Clones speak to the same one.
 #[derive(Debug, Clone)]

@@ -20,7 +20,6 @@ pub mod labels;
 mod lines;
 mod list;
 pub mod names;
-pub mod network;
 pub mod progress;
 pub mod pull;
 pub mod refusal;

@@ -21,6 +21,7 @@ use crate::clock::Timestamp;
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::plan::all::triggers;
 use crate::plan::restart::{could_restart_all, restarts};
+use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 use crate::qos;
@@ -37,11 +38,6 @@ pub struct WaitingReason {
     /// Kubelet's message.
     pub message: String,
 }
-
-/// Reason of a pod that ran into activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`).
-pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// Its message.
-pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// Containers whose sizes are being changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,7 +22,7 @@ const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 /// Files of a pod that a sweep removes besides.
-const POD_FILES: &[&str] = &[crate::network::files::HOSTS, crate::network::files::RESOLVER];
+const POD_FILES: &[&str] = &[crate::layout::HOSTS, crate::layout::RESOLVER];
 
 /// All termination files of one node. Clones share what is in use.
 #[derive(Debug, Clone)]

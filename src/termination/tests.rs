@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::files::Files;
 use super::*;
+use crate::plan::{Exit, Way};
 
 fn file(uid: &str, container: &str, attempt: u32) -> LogFile {
     LogFile { uid: uid.into(), container: container.into(), attempt }
@@ -174,7 +175,7 @@ fn a_pod_that_is_gone_leaves_nothing_of_what_was_never_made() {
     let files = Files::new(root.clone());
     files.make(&file("u", "app", 0)).unwrap();
     files.make(&file("u", "other", 0)).unwrap();
-    files.pod_file("u", crate::network::files::HOSTS).unwrap();
+    files.pod_file("u", crate::layout::HOSTS).unwrap();
     files.make(&file("another", "app", 0)).unwrap();
     files.forget_pod("u");
     assert!(!root.join("pods/u").exists());

@@ -41,7 +41,7 @@ use crate::runtime::{ContainerSummary, DockerState};
 use crate::source::FromSource;
 use crate::status::snapshot::DockerView;
 use crate::table::Table;
-use crate::worker::{Hint, Report, Wish};
+use crate::worker::{FromPod, Hint, Report, Wish};
 
 use drain::Draining;
 use due::{Due, DueHeap};
@@ -83,6 +83,15 @@ pub enum Event {
     Rescan,
     /// The marker of a drained node, as it is now.
     Drain(Option<Drain>),
+}
+
+impl From<FromPod> for Event {
+    fn from(told: FromPod) -> Event {
+        match told {
+            FromPod::Report { key, report } => Event::Worker { key, report },
+            FromPod::Happened(event) => Event::Happened(event),
+        }
+    }
 }
 
 /// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
@@ -287,8 +296,8 @@ impl Turn {
     pub fn new(config: Arc<Config>) -> Turn {
         let declared = config.sources();
         let endpoint = match &config.docker {
-            crate::config::Endpoint::Unix(path) => format!("unix://{}", path.display()),
-            crate::config::Endpoint::Fake => "fake://".to_owned(),
+            crate::runtime::docker::Endpoint::Unix(path) => format!("unix://{}", path.display()),
+            crate::runtime::docker::Endpoint::Fake => "fake://".to_owned(),
         };
         Turn {
             merge: Merge::new(&declared),

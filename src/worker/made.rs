@@ -10,11 +10,11 @@ use crate::clock::Now;
 use crate::image::failure;
 use crate::json;
 use crate::limits;
+use crate::plan::Way;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
-use crate::termination::Way;
 
 /// A container that was to be made.
 pub(super) struct Made<'a> {

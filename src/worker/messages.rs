@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::output::Output;
 use crate::limits;
 use crate::order;
+use crate::plan::Way;
 use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use crate::termination::{self, LogFile};
@@ -32,7 +33,7 @@ impl Machine {
             .seen
             .all
             .iter()
-            .filter(|c| c.message != termination::Way::default() && matches!(c.state, RunState::Exited(_)))
+            .filter(|c| c.message != Way::default() && matches!(c.state, RunState::Exited(_)))
             // How it ended has to be known.
             .filter(|c| !self.blind.contains(&c.id) && !self.busy(&c.id))
             .filter(|c| !self.messages.contains_key(&c.id))

@@ -39,5 +39,5 @@ mod volumes;
 
 pub use machine::Machine;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
-pub use output::{Output, PullRequest, Report, Settings, Step, Token};
+pub use output::{FromPod, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};

@@ -78,7 +78,7 @@ fn read_profile(root_dir: &Path, profile: &str) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Device;
+    use crate::devices::Device;
 
     fn scratch(name: &str) -> std::path::PathBuf {
         let dir = std::env::temp_dir().join(format!("podkeeper-needs-{name}-{}", std::process::id()));

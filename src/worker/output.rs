@@ -15,7 +15,7 @@ use crate::image::credentials::DockerConfig;
 use crate::image::grants::Grants;
 use crate::mapping::MapConfig;
 use crate::network::hosts::HostsFile;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::PodEvent;
@@ -134,4 +134,18 @@ pub struct Step {
     pub out: Vec<Output>,
     /// Step again at this time, if nothing else happens first.
     pub wake: Option<Mono>,
+}
+
+/// What the thread of a worker tells the main loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FromPod {
+    /// How the pod is.
+    Report {
+        /// The pod.
+        key: PodKey,
+        /// How it is.
+        report: Report,
+    },
+    /// Something happened to it.
+    Happened(PodEvent),
 }

@@ -6,20 +6,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, thread};
+use std::{fmt, io, thread};
 
-use crossbeam_channel::Sender;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 use super::gate::{Gate, Permit};
 use super::machine::Machine;
 use super::mailbox::{Inbox, Slot};
 use super::needs;
-use super::output::{Output, Settings, Token};
+use super::output::{FromPod, Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::cgroup::{self, Cgroups};
 use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
+use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
@@ -28,11 +28,9 @@ use crate::probe::{Prober, Watch};
 use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
-use crate::runtime::network::PodNetwork;
 use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Refusal, Reply, labels};
 use crate::table::Table;
 use crate::termination::files::Files;
-use crate::turn::Event;
 use crate::volumes::manager::{Hand, Volumes};
 
 /// The thread-safe mailbox of a worker: putting never blocks on the worker.
@@ -90,6 +88,16 @@ impl Hear for Mailbox {
     }
 }
 
+/// How a worker's thread reaches the main loop.
+#[derive(Clone)]
+pub struct Tell(pub Arc<dyn Fn(FromPod) -> bool + Send + Sync>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
+}
+
 /// What every worker of this node uses.
 #[derive(Clone)]
 pub struct Tools {
@@ -117,8 +125,8 @@ pub struct Tools {
     pub logs: Arc<PodLogs>,
     /// Cgroups of pods.
     pub cgroups: Cgroups,
-    /// Into the main loop.
-    pub reports: Sender<Event>,
+    /// Into the main loop; false: it is gone.
+    pub tell: Tell,
 }
 
 /// A running worker. Dropping it tells the thread to end; it never waits for it.
@@ -319,7 +327,7 @@ impl Body {
             }
             Output::Cgroup(pod) => self.cgroups.order(cgroup::Order::Ensure(pod)),
             Output::DropCgroup(uid) => self.cgroups.order(cgroup::Order::Remove(uid)),
-            Output::Event(event) => return self.tools.reports.send(Event::Happened(event)).is_ok(),
+            Output::Event(event) => return (self.tools.tell.0)(FromPod::Happened(event)),
             Output::Logs(logs) => {
                 let trouble = self.tools.logs.set(&self.key, &self.logs, &logs);
                 if let Some(why) = trouble {
@@ -327,12 +335,12 @@ impl Body {
                     let words = words::log_link_failed(&why);
                     let event = PodEvent::new(self.key.clone(), uid.unwrap_or_default(), None, words);
                     // Nobody listens: this thread ends with its next step.
-                    _ = self.tools.reports.send(Event::Happened(event));
+                    _ = (self.tools.tell.0)(FromPod::Happened(event));
                 }
                 self.logs = logs;
             }
             Output::Report(report) => {
-                return self.tools.reports.send(Event::Worker { key: self.key.clone(), report }).is_ok();
+                return (self.tools.tell.0)(FromPod::Report { key: self.key.clone(), report });
             }
             Output::Log(level, line) => log::log!(level, "{line}"),
         }
@@ -393,7 +401,7 @@ impl Body {
         for words in told {
             let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
             // Nobody listens: this thread ends with its next step.
-            _ = self.tools.reports.send(Event::Happened(event));
+            _ = (self.tools.tell.0)(FromPod::Happened(event));
         }
         self.begin(token, &Call::Create { name, body }, None);
     }

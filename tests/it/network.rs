@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use podkeeper::clock::System;
-use podkeeper::config::Endpoint;
 use podkeeper::runtime::docker::Docker;
+use podkeeper::runtime::docker::Endpoint;
 use podkeeper::runtime::{Call, DockerError, NetworkBody};
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::cli::golden;
 use crate::cli::help;
-use crate::config::Endpoint;
 use crate::pod::Source;
+use crate::runtime::docker::Endpoint;
 
 fn words(line: &str) -> Result<Command, UsageError> {
     parse(line.split_whitespace().map(OsString::from), &|_| Err("no file".to_owned()))

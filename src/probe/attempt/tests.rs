@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 use crate::clock::System;
-use crate::config::Endpoint;
+use crate::runtime::docker::Endpoint;
 
 mod exec;
 mod grpc;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::Mono;
-use crate::config::Endpoint;
 use crate::probe::spec::{Probing, Target, Timing};
+use crate::runtime::docker::Endpoint;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

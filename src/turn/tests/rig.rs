@@ -7,12 +7,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::clock::{Mono, Now, Timestamp};
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::plan::testing;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::problem::Problem;
 use crate::problem::Severity;
+use crate::runtime::docker::Endpoint;
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::snapshot::Snapshot;

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::docker::Docker;
-use super::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
 use crate::limits;
 use crate::network::DockerNetwork;
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
 
 /// What is known of the network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
