@@ -1,6 +1,6 @@
 //! Local objects: ConfigMaps, Secrets and claims that stand beside pods in the same sources. Types only:
 //! decoding is `manifest/`'s, choosing between two of one name in one source is `merge/`'s, which of them a pod sees `turn/`'s, using them
-//! `runtime/env`'s.
+//! `mapping/env`'s.
 //!
 //! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` tells the
 //! length alone.
@@ -211,9 +211,10 @@ mod tests {
         let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
         let printed = format!("{objects:?} {expanded:?}");
         let ready = crate::mapping::Ready { expanded, ips: &[], mounts: Default::default() };
-        let (name, body) = crate::mapping::container(&pod, at, 0, "id", ready, &config).unwrap();
+        let made = crate::mapping::container(&pod, at, 0, "id", ready, &config).unwrap();
+        let (name, body) = (made.name, made.body);
         let labels = format!("{:?}", body.labels);
-        let call = crate::runtime::Call::Create { name, body: Box::new(body) };
+        let call = crate::runtime::Call::Create { name, body };
         let request = crate::runtime::request::Request::call(&call);
         let effect = crate::turn::Effect::Objects(pod.key.clone(), objects);
         let digits = format!("{:?}", &CANARY.as_bytes()[..8]);

@@ -87,9 +87,9 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
         node_memory: sys::total_memory(),
         oom_floor: sys::oom_floor(),
     };
-    let mut body = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
+    let (mut body, container_needs) = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
     let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
-    needs::complete(&mut body, Path::new(root_dir)).map_err(|error| error.to_string())?;
+    needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
     let id = create(&docker, &name, &body).map_err(|error| error.to_string())?;
     begin(&docker, &id, options.stdin, tty).map_err(|broken| match broken {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
+use crate::mapping::needs::Needs;
 use crate::order;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels, resources};
@@ -65,14 +66,14 @@ const OF_POD: &[&str] = &[
     labels::WRITTEN,
 ];
 
-/// The body. `sandbox` and its labels: of the running sandbox that it joins.
+/// The body, and what it needs. `sandbox` and its labels: of the running sandbox that it joins.
 #[must_use]
 pub fn body(
     wanted: &Ephemeral<'_>,
     sandbox: &str,
     sandbox_labels: &BTreeMap<String, String>,
     logs: LogConfig,
-) -> CreateBody {
+) -> (CreateBody, Needs) {
     let Ephemeral { pod, container, .. } = *wanted;
     let joined = format!("container:{sandbox}");
     let pid_mode = match wanted.target {
@@ -114,9 +115,9 @@ pub fn body(
     };
     let host = &mut body.host_config;
     resources::apply(host, pod, ContainerKind::Ephemeral, container, wanted.node_memory, wanted.oom_floor);
-    super::security::apply(&mut body, pod, container);
+    let seccomp_profile = super::security::apply(&mut body, pod, container);
     body.user = wanted.user.clone();
-    body
+    (body, Needs { seccomp_profile, ..Needs::default() })
 }
 
 #[cfg(test)]
@@ -147,7 +148,8 @@ mod tests {
             oom_floor: -1000,
         };
         let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-        let mut made = body(&wanted, "s", &of_sandbox, logs);
+        let (mut made, needs) = body(&wanted, "s", &of_sandbox, logs);
+        assert_eq!(needs, Needs::default());
         assert!(labels::OURS.iter().all(|key| made.labels.contains_key(*key)), "none is the image's");
         made.labels.retain(|_, value| !value.is_empty());
         serde_json::to_value(made).unwrap()

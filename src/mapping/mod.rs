@@ -8,6 +8,7 @@
 pub mod env;
 pub mod ephemeral;
 pub mod mounts;
+pub mod needs;
 pub mod network;
 pub mod observe;
 pub mod security;
@@ -26,6 +27,7 @@ use crate::manifest::hash;
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::mapping::env::Expanded;
 use crate::mapping::mounts::Mounts;
+use crate::mapping::needs::{Create, Needs};
 use crate::network::{NetworkConfig, files};
 use crate::order;
 use crate::plan::StartRef;
@@ -79,9 +81,9 @@ impl LogLimits {
     }
 }
 
-/// Docker name and create body of a pod's sandbox.
+/// What makes a pod's sandbox.
 #[must_use]
-pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, CreateBody) {
+pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
     let mut host = HostConfig {
         ipc_mode: if flag(pod.spec.host_ipc) { "host".into() } else { "shareable".into() },
         pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
@@ -98,9 +100,10 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, C
         host_config: host,
         ..CreateBody::default()
     };
-    network::sandbox(&mut body, pod, &config.network, &config.node_name);
+    let network = network::sandbox(&mut body, pod, &config.network, &config.node_name);
     security::apply_sandbox(&mut body, pod);
-    (names::sandbox(&pod.key, &pod.uid, attempt), body)
+    let needs = Needs { network: Some(network), ..Needs::default() };
+    Create { name: names::sandbox(&pod.key, &pod.uid, attempt), body: Box::new(body), needs }
 }
 
 /// What was found out for the create of one container.
@@ -114,7 +117,7 @@ pub struct Ready<'a> {
     pub mounts: Mounts,
 }
 
-/// Docker name and create body of one container that joins the sandbox; `None` when the pod has no
+/// What makes one container that joins the sandbox; `None` when the pod has no
 /// container in that place.
 #[must_use]
 pub fn container(
@@ -124,7 +127,7 @@ pub fn container(
     sandbox_id: &str,
     ready: Ready<'_>,
     config: &MapConfig,
-) -> Option<(String, CreateBody)> {
+) -> Option<Create> {
     let Ready { expanded, ips, mounts } = ready;
     let (kind, spec) = match at.kind {
         ContainerKind::Regular => (ContainerKind::Regular, pod.spec.containers.get(at.index)?),
@@ -171,21 +174,22 @@ pub fn container(
         labels: container_labels(pod, spec, (kind, at.index), attempt, sandbox_id, config),
         healthcheck: Some(no_healthcheck()),
         host_config: host,
-        termination_file,
-        sub_paths: mounts.sub_paths,
         ..CreateBody::default()
     };
     let hosts_path = files::path(Path::new(&config.root_dir), &pod.uid, layout::HOSTS);
     let hosts_path = hosts_path.to_string_lossy().into_owned();
-    network::container(&mut body, pod, spec, ips, &config.network, hosts_path);
-    security::apply(&mut body, pod, spec);
+    let network = network::container(&mut body, pod, spec, ips, &config.network, hosts_path);
+    let seccomp_profile = security::apply(&mut body, pod, spec);
     body.host_config.devices = devices::of_container(pod, spec);
     let gpus = devices::gpus(spec);
     if gpus > 0 {
         let request = DeviceRequest { driver: "nvidia", count: gpus, capabilities: vec![vec!["gpu"]] };
         body.host_config.device_requests.push(request);
     }
-    Some((names::container(&pod.key, &pod.uid, &spec.name, attempt), body))
+    let needs =
+        Needs { termination_file, network: Some(network), seccomp_profile, sub_paths: mounts.sub_paths };
+    let name = names::container(&pod.key, &pod.uid, &spec.name, attempt);
+    Some(Create { name, body: Box::new(body), needs })
 }
 
 /// The word for a kind in label [`labels::KIND`].

@@ -50,7 +50,7 @@ pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, S
 }
 
 /// What a sandbox has of the network.
-pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) {
+pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Wanted {
     let own = !pod.host_network();
     let network = config.docker_network.as_ref().filter(|_| own);
     body.host_config.network_mode = match network {
@@ -64,12 +64,7 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     let bindings = port_bindings(pod);
     body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
     body.host_config.port_bindings = bindings;
-    body.network = Some(Box::new(Wanted {
-        resolver: Asked::of(pod),
-        hosts: None,
-        sandbox: true,
-        names: network.is_some(),
-    }));
+    Wanted { resolver: Asked::of(pod), hosts: None, sandbox: true, names: network.is_some() }
 }
 
 /// What a container that joins the sandbox has of it. `hosts_path`: where the pod's file is on the node.
@@ -80,17 +75,17 @@ pub(super) fn container(
     ips: &[String],
     config: &NetworkConfig,
     hosts_path: String,
-) {
+) -> Wanted {
     let managed = hosts::is_managed(container);
     if managed {
         body.host_config.mounts.push(Mount::bind(hosts_path, hosts::TARGET.to_owned()));
     }
-    body.network = Some(Box::new(Wanted {
+    Wanted {
         resolver: Asked::of(pod),
         hosts: managed.then(|| hosts_file(pod, ips, config)),
         sandbox: false,
         names: config.docker_network.is_some() && !pod.host_network(),
-    }));
+    }
 }
 
 /// The pod's hosts file, with these addresses.

@@ -119,8 +119,10 @@ fn described(pod: &DesiredPod) -> String {
     format!("{}_{}({})", pod.key.name, pod.key.namespace, pod.uid)
 }
 
-/// Sets what a container's power is. Its user needs the image: [`user`].
-pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) {
+/// Sets what a container's power is; tells the name of the seccomp profile that has to be read. Its user needs
+/// the image: [`user`].
+#[must_use]
+pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) -> Option<String> {
     let effective = Effective::of(pod, container);
     let host = &mut body.host_config;
     if let User::Is(user) = user(pod, container, None) {
@@ -137,11 +139,15 @@ pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) {
     if own.and_then(|c| c.allow_privilege_escalation) == Some(false) {
         host.security_opt.push("no-new-privileges".to_owned());
     }
-    match effective.seccomp().map(|p| (p.type_.as_str(), p.localhost_profile.as_deref())) {
-        Some(("Unconfined", _)) => host.security_opt.push("seccomp=unconfined".to_owned()),
-        Some(("Localhost", profile)) => body.seccomp_file = Some(profile.unwrap_or_default().to_owned()),
-        _ => {}
-    }
+    let seccomp_profile =
+        match effective.seccomp().map(|p| (p.type_.as_str(), p.localhost_profile.as_deref())) {
+            Some(("Unconfined", _)) => {
+                host.security_opt.push("seccomp=unconfined".to_owned());
+                None
+            }
+            Some(("Localhost", profile)) => Some(profile.unwrap_or_default().to_owned()),
+            _ => None,
+        };
     match app_armor(pod, container, &effective) {
         Some(AppArmor::Unconfined) => host.security_opt.push("apparmor=unconfined".to_owned()),
         Some(AppArmor::Localhost(name)) => host.security_opt.push(format!("apparmor={name}")),
@@ -152,6 +158,7 @@ pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) {
         host.masked_paths = Some(Vec::new());
         host.readonly_paths = Some(Vec::new());
     }
+    seccomp_profile
 }
 
 /// Sets what the sandbox has of its pod: user and groups (what it makes in shared namespaces is theirs),

@@ -73,7 +73,13 @@ fn container_with(
     };
     let expanded = env::expand(spec, &pod.key.namespace, objects, Some(&facts)).unwrap();
     let mounts = mounts::of(pod, spec, &expanded.env, Path::new(&config.root_dir), &config.policies).unwrap();
-    super::container(pod, at, attempt, sandbox_id, Ready { expanded, ips: &ips, mounts }, config)
+    let made = super::container(pod, at, attempt, sandbox_id, Ready { expanded, ips: &ips, mounts }, config)?;
+    Some((made.name, *made.body))
+}
+
+pub(crate) fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> (String, CreateBody) {
+    let made = super::sandbox(pod, attempt, config);
+    (made.name, *made.body)
 }
 
 /// The local objects of a golden case: `<case>.objects.yaml`, if there is one.

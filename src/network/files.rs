@@ -50,12 +50,11 @@ impl NodeFiles {
     /// # Errors
     /// A file that cannot be read or written, and why: the container would find wrong names or addresses, so it
     /// is not to be made.
-    pub fn prepare(&self, body: &mut CreateBody) -> Result<Vec<Words>, String> {
-        let Some(wanted) = body.network.take() else { return Ok(Vec::new()) };
+    pub fn prepare(&self, wanted: &Wanted, body: &mut CreateBody) -> Result<Vec<Words>, String> {
         if let Some(hosts) = &wanted.hosts {
             self.write_hosts(hosts)?;
         }
-        self.resolver(&wanted, &mut body.host_config)
+        self.resolver(wanted, &mut body.host_config)
     }
 
     fn resolver(&self, wanted: &Wanted, host_config: &mut HostConfig) -> Result<Vec<Words>, String> {
@@ -213,8 +212,8 @@ mod tests {
         let prepare = |sandbox: bool| {
             let resolver = resolver::Asked::of(&pod("{containers: [{name: c}]}"));
             let hosts = (!sandbox).then(|| hosts("x"));
-            let network = Some(Box::new(Wanted { resolver, hosts, sandbox, names: false }));
-            files.prepare(&mut CreateBody { network, ..CreateBody::default() }).map(|_| ())
+            let wanted = Wanted { resolver, hosts, sandbox, names: false };
+            files.prepare(&wanted, &mut CreateBody::default()).map(|_| ())
         };
         // The node's resolver is there and cannot be read: not "there is none".
         fs::create_dir_all(&file).unwrap();
@@ -271,8 +270,7 @@ mod tests {
             let hosts = (!sandbox).then(|| hosts("x"));
             let mut body = CreateBody::default();
             let resolver = resolver::Asked::of(&pod);
-            body.network = Some(Box::new(Wanted { resolver, hosts, sandbox, names }));
-            let told = files.prepare(&mut body).unwrap();
+            let told = files.prepare(&Wanted { resolver, hosts, sandbox, names }, &mut body).unwrap();
             let targets: Vec<String> = body.host_config.mounts.iter().map(|m| m.target.clone()).collect();
             let HostConfig { dns, dns_search, dns_options, .. } = body.host_config;
             (dns.join(" "), dns_search.join(" "), dns_options.join(" "), targets.join(" "), told)

@@ -8,9 +8,6 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::devices::Device;
-use crate::network::Wanted;
-use crate::termination::LogFile;
-use crate::volumes::SubPath;
 
 /// Body of an exec create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,22 +62,9 @@ pub struct CreateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
     pub host_config: HostConfig,
-    /// Must be there before the create: whoever sends it makes it, or takes its mount out. Not sent.
-    #[serde(skip)]
-    pub termination_file: Option<LogFile>,
-    /// What the network needs before the create. Not sent.
-    #[serde(skip)]
-    pub network: Option<Box<Wanted>>,
     /// Names on a network; joined at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking_config: Option<NetworkingConfig>,
-    /// Name of a seccomp profile below the root directory: whoever sends this puts its content into
-    /// `security_opt`, or sends nothing. Not sent.
-    #[serde(skip)]
-    pub seccomp_file: Option<String>,
-    /// Must be bound before the create, which fails without. Not sent.
-    #[serde(skip)]
-    pub sub_paths: Vec<SubPath>,
 }
 
 impl fmt::Debug for CreateBody {

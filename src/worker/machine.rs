@@ -26,6 +26,7 @@ use super::state::{State, Trigger};
 use super::volumes::Volumes;
 use crate::clock::{Mono, Now};
 use crate::limits;
+use crate::mapping::needs::Create;
 use crate::object::Objects;
 use crate::plan::backoff::Backoff;
 use crate::plan::{Observed, Owned};
@@ -330,10 +331,20 @@ impl Machine {
     }
 
     pub(super) fn call(&mut self, job: Job, call: Call) {
+        let token = self.under_way(job);
+        self.out.push(Output::Call(token, call));
+    }
+
+    pub(super) fn create(&mut self, job: Job, create: Create) {
+        let token = self.under_way(job);
+        self.out.push(Output::Create(token, create));
+    }
+
+    fn under_way(&mut self, job: Job) -> Token {
         let token = self.next();
         self.next_token += 1;
         self.in_flight.insert(token, job);
-        self.out.push(Output::Call(token, call));
+        token
     }
 
     pub(super) fn log(&mut self, level: Level, line: String) {

@@ -10,6 +10,7 @@ use std::path::{Component, Path};
 use rustix::fs::{Mode, OFlags, open, openat};
 
 use crate::limits;
+use crate::mapping::needs::Needs;
 use crate::runtime::{CreateBody, DockerError, Refusal};
 
 /// Directory of seccomp profiles below the root directory.
@@ -19,15 +20,15 @@ const SECCOMP: &str = "seccomp";
 ///
 /// # Errors
 /// A refusal that looks like Docker's, with the kubelet's words where it has some.
-pub fn complete(body: &mut CreateBody, root_dir: &Path) -> Result<(), DockerError> {
+pub fn complete(body: &mut CreateBody, needs: &Needs, root_dir: &Path) -> Result<(), DockerError> {
     for device in &body.host_config.devices {
         look_at_device(&device.path_on_host).map_err(Refusal::not_sent)?;
     }
-    let Some(profile) = body.seccomp_file.take() else { return Ok(()) };
-    match read_profile(root_dir, &profile) {
+    let Some(profile) = &needs.seccomp_profile else { return Ok(()) };
+    match read_profile(root_dir, profile) {
         Ok(json) => body.host_config.security_opt.push(format!("seccomp={json}")),
         Err(why) => {
-            let path = root_dir.join(SECCOMP).join(&profile);
+            let path = root_dir.join(SECCOMP).join(profile);
             let why = format!("seccomp: cannot load seccomp profile {path:?}: {why}");
             return Err(Refusal::not_sent(why));
         }
@@ -98,8 +99,9 @@ mod tests {
         std::os::unix::fs::symlink("../outside.json", root.join("seccomp/link.json")).unwrap();
         std::os::unix::fs::symlink("..", root.join("seccomp/up")).unwrap();
         let check = |profile: &str, expected: Result<&str, &str>| {
-            let mut body = CreateBody { seccomp_file: Some(profile.to_owned()), ..CreateBody::default() };
-            match (complete(&mut body, &root), expected) {
+            let needs = Needs { seccomp_profile: Some(profile.to_owned()), ..Needs::default() };
+            let mut body = CreateBody::default();
+            match (complete(&mut body, &needs, &root), expected) {
                 (Ok(()), Ok(json)) => assert_eq!(body.host_config.security_opt, [format!("seccomp={json}")]),
                 (Err(error), Err(part)) => {
                     let text = error.to_string();
@@ -133,7 +135,8 @@ mod tests {
                 path_in_container: path.to_owned(),
                 cgroup_permissions: "rwm".to_owned(),
             });
-            let got = complete(&mut body, Path::new("/")).map_err(|error| error.to_string());
+            let got =
+                complete(&mut body, &Needs::default(), Path::new("/")).map_err(|error| error.to_string());
             match expected {
                 None => assert_eq!(got, Ok(())),
                 Some(part) => assert!(got.as_ref().is_err_and(|why| why.contains(part)), "{got:?}"),

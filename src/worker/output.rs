@@ -14,6 +14,7 @@ use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::image::grants::Grants;
 use crate::mapping::MapConfig;
+use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
@@ -87,6 +88,8 @@ pub enum Report {
 pub enum Output {
     /// Make this call and hand the reply in under this token.
     Call(Token, Call),
+    /// Make ready what this create needs, then send it. The reply comes as that of a call.
+    Create(Token, Create),
     /// Have it pulled.
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.

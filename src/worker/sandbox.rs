@@ -8,10 +8,11 @@ use super::state::State;
 use crate::clock::{Mono, Now};
 use crate::limits;
 use crate::mapping;
+use crate::mapping::needs::Create;
 use crate::plan::{Link, Role, RunState};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerError, RefusalKind, Reply, labels};
+use crate::runtime::{DockerError, RefusalKind, Reply, labels};
 
 impl Machine {
     /// Once for each sandbox that there was.
@@ -42,13 +43,13 @@ impl Machine {
             self.wake_at(wait);
             return;
         }
-        let (name, mut body) = mapping::sandbox(pod, attempt, &self.settings.map);
+        let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
         body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
         self.place(&mut body, pod);
         let name = self.with_suffix(labels::SANDBOX_NAME, name);
         let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new(), link: Link::Untold };
         let job = Job::CreateSandbox { name: name.clone(), attempt, role };
-        self.call(job, Call::Create { name, body: Box::new(body) });
+        self.create(job, Create { name, body, needs });
     }
 
     /// A sandbox that keeps dying young is made again more and more slowly.

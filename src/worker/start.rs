@@ -18,6 +18,7 @@ use crate::limits;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
+use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
@@ -192,7 +193,7 @@ impl Machine {
         }
         let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
         let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
-        let Some((docker_name, mut body)) = made else { return true };
+        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
         body.user = identity.user;
         if let Some(id) = identity.image {
             body.image = id;
@@ -216,7 +217,7 @@ impl Machine {
             crash_key: backoff::crash_key(container),
             size: body.host_config.resources(),
         };
-        self.call(job, Call::Create { name: docker_name, body: Box::new(body) });
+        self.create(job, Create { name: docker_name, body, needs });
         true
     }
 

@@ -19,6 +19,7 @@ use super::pulls::Pulls;
 use crate::cgroup::{self, Cgroups};
 use crate::clock::{Clock, Mono, Now, System};
 use crate::limits;
+use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::pod::PodKey;
@@ -28,7 +29,7 @@ use crate::probe::{Prober, Watch};
 use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
-use crate::runtime::{BindOptions, Call, CreateBody, DockerError, Refusal, Reply, labels};
+use crate::runtime::{BindOptions, Call, DockerError, Refusal, Reply, labels};
 use crate::table::Table;
 use crate::termination::files::Files;
 use crate::volumes::manager::{Hand, Volumes};
@@ -208,7 +209,7 @@ struct Body {
     volumes: Hand,
     cgroups: cgroup::Hand,
     /// Creates that wait for parts of volumes.
-    unbound: Table<u64, (String, Box<CreateBody>)>,
+    unbound: Table<u64, Create>,
     /// Whose links were made.
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
@@ -268,7 +269,7 @@ impl Body {
             let step = self.machine.step(&now);
             let mut called = false;
             for output in step.out {
-                called |= matches!(output, Output::Call(..));
+                called |= matches!(output, Output::Call(..) | Output::Create(..));
                 if !self.carry_out(output) {
                     return;
                 }
@@ -293,12 +294,12 @@ impl Body {
                 Some(permit) => self.begin(token, &call, Some(permit)),
                 None => self.queued.push_back((token, call)),
             },
-            Output::Call(token, Call::Create { name, mut body }) => {
-                let parts = std::mem::take(&mut body.sub_paths);
+            Output::Create(token, mut create) => {
+                let parts = std::mem::take(&mut create.needs.sub_paths);
                 if parts.is_empty() {
-                    self.create(token, name, body);
+                    self.create(token, create);
                 } else {
-                    self.unbound.insert(token.0, (name, body));
+                    self.unbound.insert(token.0, create);
                     let mailbox = Arc::clone(&self.mailbox);
                     let told = move |result| mailbox.put(|slot| slot.bound(token.0, result));
                     self.volumes.sub_paths(parts, Box::new(told));
@@ -348,13 +349,16 @@ impl Body {
     }
 
     /// What a create needs on the node's disk, made just before it is sent; what the pod is to be told.
-    fn prepare(&self, body: &mut CreateBody) -> Result<Vec<Words>, DockerError> {
+    fn prepare(&self, Create { body, needs, .. }: &mut Create) -> Result<Vec<Words>, DockerError> {
         let root = Path::new(&self.tools.settings.map.root_dir);
-        needs::complete(body, root)?;
-        let told = self.tools.files.prepare(body).map_err(Refusal::not_sent)?;
+        needs::complete(body, needs, root)?;
+        let told = match &needs.network {
+            Some(wanted) => self.tools.files.prepare(wanted, body).map_err(Refusal::not_sent)?,
+            None => Vec::new(),
+        };
         // Last: what is not created leaves nothing.
-        if let Some(file) = body.termination_file.take() {
-            self.tools.termination.make(&file).map_err(|error| {
+        if let Some(file) = &needs.termination_file {
+            self.tools.termination.make(file).map_err(|error| {
                 let path = file.path(root).unwrap_or_default();
                 let path = path.display();
                 Refusal::not_sent(format!("its termination-log file {path} cannot be made: {error}"))
@@ -365,16 +369,17 @@ impl Body {
 
     /// What a create waited for is there, or cannot be had.
     fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
-        let Some((name, body)) = self.unbound.remove(&token) else { return };
+        let Some(create) = self.unbound.remove(&token) else { return };
         match result {
-            Ok(()) => self.create(Token(token), name, body),
+            Ok(()) => self.create(Token(token), create),
             Err(why) => self.machine.unprepared(Token(token), &why, now),
         }
     }
 
     /// Fields that this Docker does not know are left out; without one of them the container would see less
     /// of what was asked for than it may.
-    fn create(&mut self, token: Token, name: String, mut body: Box<CreateBody>) {
+    fn create(&mut self, token: Token, mut create: Create) {
+        let body = &mut create.body;
         let newest = body.host_config.mounts.iter().any(|mount| {
             mount.bind_options.is_some_and(|o| o.read_only_force_recursive || o.read_only_non_recursive)
         });
@@ -384,7 +389,7 @@ impl Body {
                 if options.read_only_force_recursive {
                     // Told like any other, for a machine hears nothing between two steps.
                     let why = Err("this Docker has no recursive read-only mounts".to_owned());
-                    self.unbound.insert(token.0, (name, body));
+                    self.unbound.insert(token.0, create);
                     return self.mailbox.put(|slot| slot.bound(token.0, why));
                 }
                 options.read_only_non_recursive = false;
@@ -394,7 +399,7 @@ impl Body {
             }
         }
         let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
-        let told = match self.prepare(&mut body) {
+        let told = match self.prepare(&mut create) {
             Ok(told) => told,
             Err(error) => return self.refused.push((token, error)),
         };
@@ -403,7 +408,7 @@ impl Body {
             // Nobody listens: this thread ends with its next step.
             _ = (self.tools.tell.0)(FromPod::Happened(event));
         }
-        self.begin(token, &Call::Create { name, body }, None);
+        self.begin(token, &Call::Create { name: create.name, body: create.body }, None);
     }
 
     fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {

@@ -57,7 +57,7 @@ fn made(pod_json: &str) -> Vec<(String, crate::runtime::CreateBody)> {
     let containers = places.map(|(kind, index)| {
         mapping::tests::container(&pod, StartRef { kind, index }, 7, "sid", &config()).unwrap()
     });
-    std::iter::once(mapping::sandbox(&pod, 4, &config())).chain(containers).collect()
+    std::iter::once(mapping::tests::sandbox(&pod, 4, &config())).chain(containers).collect()
 }
 
 const POD: &str = r#"{"metadata":{"name":"web-n","namespace":"shop","uid":"u-1"},"spec":{
@@ -148,7 +148,7 @@ fn what_is_mapped_is_read_back() {
 #[test]
 fn host_network_is_known_from_the_list() {
     let check = |spec: &str, expected: bool| {
-        let (name, body) = mapping::sandbox(
+        let (name, body) = mapping::tests::sandbox(
             &pod(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{{spec}"containers":[]}}}}"#)),
             0,
             &config(),

@@ -190,7 +190,7 @@ fn debug(rig: &mut Rig, name: &str) -> String {
         oom_floor: -1000,
     };
     let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-    let body = Box::new(body(&wanted, &sandbox.id, &sandbox.body.labels, logs));
+    let body = Box::new(body(&wanted, &sandbox.id, &sandbox.body.labels, logs).0);
     let full = sandbox.name.replace("POD", name);
     let now = rig.now();
     let Ok(Reply::Created { id, .. }) = rig.engine.perform(&Call::Create { name: full, body }, now) else {

@@ -12,6 +12,7 @@ use log::Level;
 use crate::cgroup;
 use crate::clock::{Boot, Mono, Now, Timestamp};
 use crate::mapping::MapConfig;
+use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
 use crate::object::Objects;
 use crate::plan::testing;
@@ -471,16 +472,19 @@ impl Rig {
                     let why = self.disk_full.clone().unwrap_or_default();
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
                 }
+                Output::Create(token, Create { name, body, needs }) => {
+                    let text = crate::json::text(&body);
+                    let call = Call::Create { name, body };
+                    let words = self.words(&call);
+                    let unsent = (&needs.termination_file, &needs.seccomp_profile, &needs.sub_paths);
+                    self.sent.push(format!("{words} {text} {unsent:?} {:?}", needs.network));
+                    self.calls.push((self.now, words));
+                    self.later(MS, Coming::Arrive(token, call));
+                }
                 Output::Call(token, call) => {
                     let words = self.words(&call);
-                    match &call {
-                        Call::Create { body, .. } => {
-                            let unsent = (&body.termination_file, &body.seccomp_file, &body.sub_paths);
-                            let text = crate::json::text(body);
-                            self.sent.push(format!("{words} {text} {unsent:?} {:?}", body.network));
-                        }
-                        Call::Update { .. } => self.sent.push(format!("{words} {call:?}")),
-                        _ => {}
+                    if let Call::Update { .. } = &call {
+                        self.sent.push(format!("{words} {call:?}"));
                     }
                     self.calls.push((self.now, words));
                     self.later(MS, Coming::Arrive(token, call));

@@ -14,6 +14,7 @@ use podkeeper::drain::Drain;
 use podkeeper::limits;
 use podkeeper::manifest::{self, Context};
 use podkeeper::mapping::MapConfig;
+use podkeeper::mapping::needs::Create;
 use podkeeper::pod::{DesiredPod, PodKey, Source};
 use podkeeper::probe::prober::News;
 use podkeeper::probe::schedule::{ProbeId, Schedule};
@@ -465,6 +466,11 @@ impl World {
         for output in step.out {
             self.judge_volumes(&output);
             match output {
+                Output::Create(token, Create { name, body, .. }) => {
+                    let delay = Duration::from_micros(200 + self.below(3000));
+                    let call = Call::Create { name, body };
+                    self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
+                }
                 Output::Call(token, call) => {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
@@ -561,7 +567,7 @@ impl World {
     /// a container.
     fn judge_volumes(&self, output: &Output) {
         match output {
-            Output::Call(_, Call::Create { body, .. }) if body.host_config.mounts.iter().any(is_volume) => {
+            Output::Create(_, Create { body, .. }) if body.host_config.mounts.iter().any(is_volume) => {
                 let uid = body.labels.get(labels::POD_UID).unwrap();
                 assert!(self.volumes.contains(uid), "a container is made before its volumes are there");
             }
