@@ -4,7 +4,7 @@
 use std::fs;
 
 use super::*;
-use crate::source::edition::{Claim, Edition};
+use crate::manifest::edition::{Claim, Edition};
 use crate::source::last_good::{Board, LastGood, directory, forget};
 use crate::source::testing::Signer;
 
