@@ -423,6 +423,8 @@ pub const HOOK_HTTP: Duration = Duration::from_secs(600);
 
 /// Status files are written at most this often; what happens in between is written together.
 pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
+/// After how long a status that could not be written (a full disk) is tried again though nothing changed.
+pub const STATUS_RETRY: Duration = Duration::from_secs(2);
 /// A daemon that says nothing for so long hangs: then the command line tells that its state is old.
 pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
 /// How often is looked for its answer.

@@ -31,7 +31,7 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
         ));
     } else if let Some(written) = silent_since(run_dir, &status.file) {
         say(&format!(
-            "warning: podkeeper (process {}) does not answer: this is the state it wrote at {written}",
+            "warning: podkeeper (process {}) does not answer, or cannot write its answer: this is the state it wrote at {written}",
             status.file.pid
         ));
     } else if !status.file.docker.reachable {

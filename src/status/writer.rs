@@ -145,8 +145,8 @@ fn patience(change: Change) -> Duration {
     }
 }
 
-/// Waits for work; `None`: there will be none.
-fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
+/// Waits for work, and until `retry` at most; `None`: there will be none.
+fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>) -> Option<Work> {
     let mut slot = shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         if slot.closed {
@@ -161,10 +161,16 @@ fn next(shared: &Shared, events_written: Option<Instant>) -> Option<Work> {
         if std::mem::take(&mut slot.asked) {
             return Some(Work::Answer);
         }
+        let retry = retry.map(|at| at.saturating_duration_since(Instant::now()));
+        if retry == Some(Duration::ZERO) {
+            return Some(Work::Again);
+        }
         let since = events_written.map_or(Duration::MAX, |at| at.elapsed());
         let wait = slot.events.as_ref().map(|(change, _)| patience(*change).saturating_sub(since));
-        slot = match wait {
-            Some(Duration::ZERO) => return slot.events.take().map(|(_, events)| Work::Events(events)),
+        if wait == Some(Duration::ZERO) {
+            return slot.events.take().map(|(_, events)| Work::Events(events));
+        }
+        slot = match wait.into_iter().chain(retry).min() {
             Some(wait) => shared.wake.wait_timeout(slot, wait).unwrap_or_else(PoisonError::into_inner).0,
             None => shared.wake.wait(slot).unwrap_or_else(PoisonError::into_inner),
         };
@@ -182,43 +188,60 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
         }
         file::write_atomically(run_dir, name, bytes)
     };
-    let mut written: Vec<u8> = Vec::new();
+    let mut status: Vec<u8> = Vec::new();
     let mut kept: Vec<Arc<Kept>> = Vec::new();
+    let write_events = |kept: &[Arc<Kept>]| {
+        write(object::NAME, &object::render(node, kept))?;
+        shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
+        Ok(())
+    };
+    let write_all = |status: &[u8], kept: &[Arc<Kept>]| {
+        if status.is_empty() {
+            return Ok(());
+        }
+        write(file::NAME, status).and_then(|()| if kept.is_empty() { Ok(()) } else { write_events(kept) })
+    };
     let mut events_written = None;
     let mut complained = false;
-    while let Some(work) = next(shared, events_written) {
+    // What could not be written is older than what is known: all of it is tried again.
+    let mut retry = None;
+    while let Some(work) = next(shared, events_written, retry) {
         let result = match work {
             Work::Status(snapshot) => {
                 let addresses = address::of_node(node_ips);
                 let version = env!("CARGO_PKG_VERSION");
                 let bytes = file::render(&snapshot, std::process::id(), version, &addresses);
-                if bytes == written { Ok(()) } else { write(file::NAME, &bytes).map(|()| written = bytes) }
+                let is_new = bytes != status;
+                status = bytes;
+                match retry {
+                    Some(_) => write_all(&status, &kept),
+                    None if is_new => write(file::NAME, &status),
+                    None => Ok(()),
+                }
             }
+            // No new time for what is not the state: who asks is told of when it is.
+            Work::Answer if retry.is_some() => write_all(&status, &kept),
             Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
                 events_written = Some(Instant::now());
                 kept = events;
-                let done = write(object::NAME, &object::render(node, &kept));
-                shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events |= done.is_ok();
-                done
+                if retry.is_some() { write_all(&status, &kept) } else { write_events(&kept) }
             }
-            Work::Again if written.is_empty() => Ok(()),
             Work::Again => {
                 if kept.is_empty() {
                     kept =
                         std::mem::take(&mut shared.slot.lock().unwrap_or_else(PoisonError::into_inner).found);
                 }
-                write(file::NAME, &written).and_then(|()| match kept.is_empty() {
-                    true => Ok(()),
-                    false => write(object::NAME, &object::render(node, &kept)),
-                })
+                write_all(&status, &kept)
             }
         };
+        retry = result.is_err().then(|| Instant::now() + limits::STATUS_RETRY);
         match result {
             Ok(()) => complained = false,
             Err(error) => {
                 if !complained {
-                    log::error!("the status file in {} cannot be written: {error}", run_dir.display());
+                    let run_dir = run_dir.display();
+                    log::error!("the status file in {run_dir} cannot be written: {error}; it is tried again");
                 }
                 complained = true;
             }
@@ -297,6 +320,42 @@ mod tests {
         std::fs::remove_file(dir.join("lock")).unwrap();
         eye.look();
         until("it is made again", || dir.join("lock").exists());
+        drop(writer);
+        // It may still be writing.
+        until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
+    }
+
+    /// A full disk, say: what failed is not forgotten, and an older state is not passed off as today's.
+    #[test]
+    fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {
+        let root = crate::cli::scratch("writer-full");
+        let writer = Writer::start(&root, "node", &[], Box::new(|| Ok(()))).unwrap();
+        let mut snapshot = file::tests::snapshot();
+        writer.publish(snapshot.clone());
+        let path = root.join(file::NAME);
+        until("it is written", || path.exists());
+        let old = std::fs::read(&path).unwrap();
+        let time = || std::fs::metadata(&path).unwrap().modified().unwrap();
+        let before = time();
+        writer.answer();
+        until("it has a new time", || time() != before);
+        let before = time();
+        let in_the_way = root.join(format!(".{}.tmp", file::NAME));
+        std::fs::create_dir(&in_the_way).unwrap();
+        snapshot.pods.clear();
+        writer.publish(snapshot);
+        let taken = || writer.shared.slot.lock().unwrap().latest.is_none();
+        until("it is tried", taken);
+        writer.answer();
+        until("it is asked", || !writer.shared.slot.lock().unwrap().asked);
+        writer.publish_events(Change::New, kept());
+        until("they are tried", || writer.shared.slot.lock().unwrap().events.is_none());
+        thread::sleep(limits::STATUS_COALESCE);
+        assert_eq!((time(), std::fs::read(&path).unwrap()), (before, old.clone()));
+        std::fs::remove_dir(&in_the_way).unwrap();
+        // Nothing changes, and nobody asks.
+        until("it is written", || std::fs::read(&path).is_ok_and(|new| new != old));
+        until("they are written", || root.join(object::NAME).exists());
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

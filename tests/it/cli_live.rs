@@ -33,7 +33,7 @@ fn a_daemon_that_hangs_is_told_and_a_pod_outlives_it_with_its_age() {
     node.signal(Signal::STOP);
     let told = errors();
     node.signal(Signal::CONT);
-    assert!(told.contains("does not answer: this is the state it wrote at 2"), "{told}");
+    assert!(told.contains("cannot write its answer: this is the state it wrote at 2"), "{told}");
     assert_eq!(errors(), "");
     let times = || {
         let pod = node.pod("web").unwrap();
