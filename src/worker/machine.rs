@@ -32,6 +32,7 @@ use crate::plan::backoff::Backoff;
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
+use crate::recorder::words;
 use crate::runtime::{Call, DockerState};
 use crate::status::Waiting;
 use crate::table::Table;
@@ -381,18 +382,31 @@ impl Machine {
     /// Docker as a whole did not work: look again, after a while. Calls that fail together are one
     /// trouble; and a list that works says nothing about the call that does not, so only a time of peace
     /// ends it.
-    pub(super) fn docker_trouble(&mut self, why: String, now: &Now) {
+    pub(super) fn docker_trouble(&mut self, why: &str, now: &Now) {
+        if self.trouble_begins(now) {
+            self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
+        }
+    }
+
+    /// A call of this pod did not work, and Docker as a whole may: nothing but the pod's event tells of it.
+    pub(super) fn call_trouble(&mut self, why: &str, now: &Now) {
+        if self.trouble_begins(now) {
+            self.tell(None, words::sync_failed(&format!("{why}; tried again")));
+        }
+    }
+
+    /// Whether that is news.
+    fn trouble_begins(&mut self, now: &Now) -> bool {
         self.list_needed = true;
         if self.in_trouble(now) {
-            return;
+            return false;
         }
         if now.mono.since(self.trouble.until) > limits::CALL_RETRY_MAX {
             self.trouble = Retry::default();
         }
-        if self.trouble.tries == 0 {
-            self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
-        }
+        let news = self.trouble.tries == 0;
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        news
     }
 }
 

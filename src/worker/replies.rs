@@ -95,7 +95,7 @@ impl Machine {
             (_, DockerError::Refused(_)) => false,
             (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
                 self.undo(job, now);
-                self.docker_trouble(error.to_string(), now);
+                self.docker_trouble(&error.to_string(), now);
                 true
             }
             // One inspect, image look-up, log or removal that gets no answer is that container's trouble alone.
@@ -119,7 +119,7 @@ impl Machine {
                 if let Job::Start { id } = job {
                     self.start_may_come(id, now);
                 }
-                self.docker_trouble(error.to_string(), now);
+                self.call_trouble(&error.to_string(), now);
                 true
             }
         }
@@ -156,7 +156,7 @@ impl Machine {
             Ok(_) => format!("{what}: an answer of another kind"),
             Err(error) => format!("{what}: {error}"),
         };
-        self.docker_trouble(why, now);
+        self.call_trouble(&why, now);
     }
 
     fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {

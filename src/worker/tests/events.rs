@@ -1,12 +1,14 @@
 //! Which events a machine tells, and in which order.
 
+use log::Level;
+
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, refusal, s, stop, timeout};
 use crate::plan::ProbeVerdict;
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind};
 use crate::recorder::List;
-use crate::runtime::RefusalKind;
 use crate::runtime::fake::{Behaviour, Pull};
+use crate::runtime::{DockerError, RefusalKind};
 
 /// `W Failed app: Error: … x2`, the one that was seen last behind.
 fn told(rig: &Rig) -> Vec<String> {
@@ -53,7 +55,9 @@ fn answers_that_are_lost_are_told_when_they_are_found_out() {
         rig.hurt(call, 1, Hurt::DoneBut(timeout()));
         rig.run(&app());
         rig.pass(s(300));
-        assert_eq!(told(&rig), START, "{call}");
+        let lost = format!("W FailedSync: error syncing pod: {}; tried again", timeout());
+        let (syncs, rest): (Vec<_>, Vec<_>) = told(&rig).into_iter().partition(|line| *line == lost);
+        assert_eq!((syncs.len(), rest), (1, START.map(str::to_owned).to_vec()), "{call}");
     }
 }
 
@@ -135,6 +139,26 @@ fn failures_of_docker() {
     rig.run(&app());
     rig.pass(s(3));
     assert!(told(&rig).contains(&words), "{:?}", told(&rig));
+}
+
+/// Docker as a whole may answer all others: nobody but the pod tells.
+#[test]
+fn a_call_of_the_pod_that_gets_no_answer() {
+    for call in ["create POD", "start POD", "create app", "start app"] {
+        let mut rig = Rig::fresh();
+        rig.hurt(call, u32::MAX, Hurt::Says(timeout()));
+        rig.run(&app());
+        rig.pass(s(60));
+        let words = format!("W FailedSync: error syncing pod: {}; tried again", timeout());
+        assert_eq!(told(&rig).iter().filter(|line| line.starts_with(&words)).count(), 1, "{:?}", told(&rig));
+        assert!(rig.logged(Level::Warn).len() < 5, "{:?}", rig.logged(Level::Warn));
+    }
+    // While nobody reaches Docker that is said of the node, not of each pod.
+    let mut rig = Rig::fresh();
+    rig.hurt("", u32::MAX, Hurt::Says(DockerError::Unreachable("nobody listens".into())));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert!(told(&rig).is_empty(), "{:?}", told(&rig));
 }
 
 #[test]
