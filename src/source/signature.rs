@@ -55,8 +55,8 @@ pub enum Refusal {
     OtherKey(String, String),
     /// Signed by this key, but not this content.
     Mismatch(String),
-    /// Signed for others; whom the trusted comment names.
-    OtherNode(String),
+    /// Signed for others; whom the trusted comment names, and who this node is.
+    OtherNode(String, String),
     /// Of an edition below the least that is taken here, which comes second.
     Old(Edition, Edition),
 }
@@ -72,8 +72,8 @@ impl fmt::Display for Refusal {
             Refusal::Mismatch(id) => {
                 write!(f, "its signature with key {id} does not match: one of the two was changed")
             }
-            Refusal::OtherNode(named) => {
-                write!(f, "is signed for other nodes: its trusted comment names {named}")
+            Refusal::OtherNode(named, own) => {
+                write!(f, "is signed for other nodes: its trusted comment names {named}, and this is {own}")
             }
             Refusal::Old(edition, least) => {
                 write!(f, "has {edition}, and --manifest-min-version asks for {least} or higher")
@@ -174,19 +174,36 @@ impl Bound {
     fn admits(&self, comment: &str) -> Result<(), Refusal> {
         let mut named = Vec::new();
         for word in comment.split_whitespace() {
-            let (kind, names, own) = match word.split_once(':') {
-                Some(("node", names)) => ("node", names, &self.node),
-                Some(("group", names)) => ("group", names, &self.group),
-                _ => continue,
-            };
+            let Some((kind @ ("node" | "group"), names)) = word.split_once(':') else { continue };
             for name in names.split(',') {
-                if own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                if self.is_named(kind, name) {
                     return Ok(());
                 }
-                named.push(format!("{kind} {name}"));
+                named.push(format!("{kind} {name:?}"));
             }
         }
-        if named.is_empty() { Ok(()) } else { Err(Refusal::OtherNode(named.join(", "))) }
+        if named.is_empty() { Ok(()) } else { Err(Refusal::OtherNode(named.join(", "), self.to_string())) }
+    }
+
+    /// Names of nodes have no case, values of labels have.
+    fn is_named(&self, kind: &str, name: &str) -> bool {
+        match kind {
+            "node" => self.node.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)),
+            _ => self.group.as_deref() == Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "node {node:?}")?,
+            None => write!(f, "a node without a name")?,
+        }
+        match &self.group {
+            Some(group) => write!(f, " of group {group:?}"),
+            None => write!(f, " of no group"),
+        }
     }
 }
 

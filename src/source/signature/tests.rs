@@ -168,12 +168,17 @@ fn a_signature_for_other_nodes_is_refused() {
     ] {
         check(good, "");
     }
-    check("node:edge-2", "is signed for other nodes: its trusted comment names node edge-2");
-    check(
-        "timestamp:1\tnode:edge-2,edge-3\tgroup:hill",
-        "is signed for other nodes: its trusted comment names node edge-2, node edge-3, group hill",
-    );
-    check("node:", "is signed for other nodes: its trusted comment names node ");
+    for (comment, named) in [
+        ("node:edge-2", r#"node "edge-2""#),
+        ("timestamp:1\tnode:edge-2,edge-3\tgroup:hill", r#"node "edge-2", node "edge-3", group "hill""#),
+        // A blank behind the colon or a comma ends the word.
+        ("node: edge-1", r#"node """#),
+        // The value of a label has its case.
+        ("group:Harbour", r#"group "Harbour""#),
+    ] {
+        let words = "is signed for other nodes: its trusted comment names";
+        check(comment, &format!(r#"{words} {named}, and this is node "edge-1" of group "harbour""#));
+    }
     // Nobody in particular is no node that is named, and a comment that was changed is no comment.
     let bound = signer.sign(b"pod", "node:edge-2");
     assert!(signer.verifier().verify(b"pod", Some(&bound)).is_err());
