@@ -127,7 +127,7 @@ impl Turn {
 }
 
 /// When a pod was first seen: what its newest sandbox says, else when the oldest of its containers was made.
-fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
+pub(super) fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
     let newest = all.clone().filter(|c| c.pod_seen.is_some()).max_by_key(|c| c.attempt);
     newest.and_then(|c| c.pod_seen).or_else(|| all.filter_map(|c| c.created).min())
 }

@@ -12,12 +12,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::Turn;
+use super::docker::first_seen;
 use super::orphans::Verdict;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::order;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 use crate::problem::Severity;
+use crate::status::seconds;
 use crate::status::snapshot::PodView;
 
 /// `status.reason` of such a pod.
@@ -65,7 +67,8 @@ impl Turn {
         status.phase = Some(phase(&regular).to_owned());
         status.reason = Some(UNMANAGED.to_owned());
         status.message = Some(message);
-        status.start_time = all.iter().filter_map(|c| c.created).min().map(Time);
+        let of_pod = all.iter().filter(|c| c.uid == newest.uid);
+        status.start_time = first_seen(of_pod).map(seconds);
         status.container_statuses = Some(regular);
         status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
         let source = newest.source.unwrap_or(Source::File);

@@ -1,6 +1,8 @@
 //! Containers of ours that no manifest names.
 
-use super::rig::{Rig, acts, config, pod, with_port};
+use super::rig::{Rig, acts, config, container, pod, with_port};
+use crate::runtime::labels;
+use crate::turn::{Event, RuntimeEvent};
 
 const WEB: &str = "web/web-1/app running";
 
@@ -208,4 +210,16 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
     // Its manifest is good again: a pod like any other.
     rig.want(&[pod("a")]);
     assert_eq!(rig.shown(), "a Pending");
+}
+
+#[test]
+fn what_no_manifest_names_is_as_old_as_its_sandbox_says() {
+    let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app#2 running"].map(container).into();
+    all[0].labels.insert(labels::SEEN.into(), "2026-11-22T08:00:00.5Z".into());
+    let mut rig = Rig::new();
+    let listed = RuntimeEvent::Listed { containers: all, version: None };
+    rig.handle(Event::Runtime(listed));
+    let shown = rig.snapshot();
+    let start = shown.pods[0].status.start_time.clone().map(|time| time.0.to_string());
+    assert_eq!(start.as_deref(), Some("2026-11-22T08:00:00Z"));
 }
