@@ -35,9 +35,10 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
             status.file.pid
         ));
     } else if !status.file.docker.reachable {
-        let why = status.file.docker.problem.as_deref().unwrap_or("no answer yet");
-        let why = crate::logging::one_line(why);
-        say(&format!("warning: Docker is not reachable ({why}): this is the last state that was seen"));
+        say(&format!(
+            "warning: {}: what runs stays, and podkeeper waits for Docker; this is the last state that was seen",
+            docker_is_away(status.file.docker.problem.as_deref())
+        ));
     }
     if let Some(drain) = &status.file.drain {
         let left = match drain.left.len() {
@@ -50,6 +51,14 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
         ));
     }
     Ok(status)
+}
+
+/// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
+pub(super) fn docker_is_away(problem: Option<&str>) -> String {
+    const WORDS: &str = "Docker is not reachable";
+    let why = crate::logging::one_line(problem.unwrap_or("no answer yet"));
+    let cause = why.strip_prefix(WORDS).map_or(&*why, |rest| rest.trim_start_matches([':', ' ']));
+    format!("{WORDS} ({cause})")
 }
 
 /// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the
@@ -198,6 +207,19 @@ pub(crate) mod tests {
             (found.as_slice(), not.iter().map(String::as_str).collect::<Vec<_>>().as_slice()),
             (expected, missing)
         );
+    }
+
+    #[test]
+    fn that_docker_is_not_reachable_is_said_once() {
+        let check =
+            |why, cause: &str| assert_eq!(docker_is_away(why), format!("Docker is not reachable ({cause})"));
+        check(Some("Docker is not reachable: nobody listens"), "nobody listens");
+        check(
+            Some("Docker did not answer in time: GET /events"),
+            "Docker did not answer in time: GET /events",
+        );
+        check(Some("not asked yet"), "not asked yet");
+        check(None, "no answer yet");
     }
 
     #[test]
