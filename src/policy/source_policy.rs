@@ -271,7 +271,10 @@ impl Exceptions {
         for pair in settings.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} must be NAME=VALUE"))?;
             let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
-            let names = || SETTINGS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
+            // In the writing of whoever wrote it: a flag's, or a file's.
+            let of_file = name.contains(|c: char| c.is_ascii_uppercase());
+            let names = SETTINGS.iter().map(|(_, name, field)| if of_file { *field } else { *name });
+            let names = || names.collect::<Vec<_>>().join(", ");
             let (setting, ..) = known.ok_or_else(|| format!("{name:?} must be one of {}", names()))?;
             let mut alone = SourcePolicy::default();
             alone.set(*setting, value).map_err(|why| format!("{name}: {why}"))?;

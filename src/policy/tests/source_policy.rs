@@ -61,6 +61,7 @@ fn every_setting_is_read_under_both_its_names() {
         ("dir=allow-privileged=true", "source \"dir\" must be one of file, http, api"),
         ("http=allow-privileged", "\"allow-privileged\" must be NAME=VALUE"),
         ("http=privileged=true", "\"privileged\" must be one of pod-security, allow-privileged, "),
+        ("http=allowedNamespace=x", "\"allowedNamespace\" must be one of podSecurity, allowPrivileged, "),
         ("http=pod-security=strict", "pod-security: level \"strict\" must be one of"),
         ("http=allowed-devices=/etc/x", "does not begin with /dev/"),
         (
