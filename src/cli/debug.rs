@@ -63,7 +63,7 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     let added = container_name(options, pod)?;
     let target = options.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
     if let Some(name) = &options.target {
-        say(&format!("Targeting container {name:?}: its processes are seen, whatever they may do."));
+        say(&format!("Targeting container {name:?}: its processes are seen in the added container."));
     }
     let container = Container {
         name: added,
