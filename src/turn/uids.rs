@@ -57,6 +57,17 @@ fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
     Rejection { reason: DUPLICATE.to_owned(), message }
 }
 
+/// Why this pod waits, although it goes by the same name: an ordinary move from one source to another, mostly.
+fn moved(pod: &DesiredPod) -> Rejection {
+    let message = format!(
+        "what runs with metadata.uid {} is of another source, and its manifest says something else or refers to \
+         ConfigMaps, Secrets or claims, which are others here: that is stopped, and when it is gone this pod begins \
+         anew, in source {}",
+        pod.uid, pod.source
+    );
+    Rejection { reason: DUPLICATE.to_owned(), message }
+}
+
 impl Turn {
     /// Refuses the pods of sources that come after this one's and have its UID; it waits until they are gone.
     pub(super) fn make_way(&mut self, pod: &DesiredPod, now: &Now) {
@@ -93,12 +104,11 @@ impl Turn {
         let mut before = refused.map(|rejected| &rejected.pod).filter(|other| {
             other.key != pod.key && other.source < pod.source && same_uid(&other.uid, &pod.uid)
         });
-        let whose = match holder.or_else(|| before.next().map(|other| &other.key)) {
-            Some(key) => format!("pod {key}"),
-            None if self.is_another_sources(pod) => format!("the pod {} of another source", pod.key),
-            None => return Ok(()),
-        };
-        Err(duplicate(pod, &whose))
+        match holder.or_else(|| before.next().map(|other| &other.key)) {
+            Some(key) => Err(duplicate(pod, &format!("pod {key}"))),
+            None if self.is_another_sources(pod) => Err(moved(pod)),
+            None => Ok(()),
+        }
     }
 
     /// The same identity runs with the same UID for another source, whose manifest says something else.

@@ -111,6 +111,8 @@ fn a_copy_that_refers_to_objects_does_not_take_over_the_uid_of_a_pod_of_another_
         assert_eq!(acts(http(&mut rig, &[Arc::clone(&copy)])), [""; 0], "the file has the name");
         assert_eq!(acts(rig.want(&[])), ["stop a: it was rejected"]);
         assert_eq!(rig.shown(), "a Failed DuplicateUID");
+        let message = rig.snapshot().pods[0].status.message.clone().unwrap();
+        assert!(message.contains("when it is gone this pod begins anew, in source http"), "{message}");
         assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
         // Also what runs when the daemon begins.
         let mut rig = two(&["a/u/app running"]);
