@@ -141,11 +141,15 @@ impl Machine {
             .filter_map(|c| observe::from_summary(c, &self.settings.map.root_dir))
             .filter(|c| c.key == self.key)
             .collect();
-        let gone = self.all_seen().filter(|c| !list.iter().any(|l| l.id == c.id));
-        let gone: Vec<Owned> = gone.cloned().collect();
+        let is_missing = |c: &Owned| !list.iter().any(|l| l.id == c.id);
+        // What Docker found running when it began with a full disk it leaves out of its list: only an inspect says
+        // that it is gone, or its pod would run twice.
+        let (doubted, gone): (Vec<Owned>, Vec<Owned>) =
+            self.all_seen().filter(|c| is_missing(c)).cloned().partition(|c| c.state.is_running());
+        doubted.iter().for_each(|c| self.doubt(&c.id));
         gone.iter().for_each(|c| self.forget_file(c));
-        self.old.all.retain(|c| list.iter().any(|l| l.id == c.id));
-        self.seen.all.retain(|c| list.iter().any(|l| l.id == c.id));
+        self.old.all.retain(|c| c.state.is_running() || !is_missing(c));
+        self.seen.all.retain(|c| c.state.is_running() || !is_missing(c));
         for new in found.drain(..) {
             let known = self.all_seen().find(|c| c.id == new.id);
             let settled =

@@ -296,3 +296,28 @@ fn an_image_whose_digest_could_not_be_asked_for_is_asked_again() {
     rig.pass(s(60));
     assert_eq!(rig.running().len(), 2);
 }
+
+/// Docker began with a full disk: it leaves out of its list what it found running and could not write down.
+#[test]
+fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
+    let mut rig = Rig::up(&app());
+    let left_out = vec![rig.id("POD#0"), rig.id("app#0")];
+    rig.hurt("list", u32::MAX, Hurt::LeavesOut(left_out));
+    rig.take_acts();
+    for _ in 0..3 {
+        rig.hint(Hint::All);
+        rig.pass(s(60));
+    }
+    assert_eq!((rig.take_acts(), rig.status()), (vec![], "Running, app: running".to_owned()));
+    // Its end is seen all the same, and a sandbox that is gone is.
+    let now = rig.now();
+    let id = rig.id("app#0");
+    rig.engine.crash(&id, 3, now);
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
+    let remove = Call::Remove { id: rig.id("POD#0"), force: true };
+    rig.by_hand(&remove);
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
+    assert!(!rig.running().contains("app#0"));
+}

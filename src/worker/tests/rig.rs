@@ -46,6 +46,8 @@ pub(super) enum Hurt {
     DoneBut(DockerError),
     /// The answer takes this long.
     Slow(Duration),
+    /// A list is answered without these.
+    LeavesOut(Vec<String>),
 }
 
 enum Coming {
@@ -412,6 +414,13 @@ impl Rig {
                     None => (self.engine.perform(&call, now), MS),
                     Some(Hurt::Slow(takes)) => (self.engine.perform(&call, now), takes),
                     Some(Hurt::Says(error)) => (Err(error), MS),
+                    Some(Hurt::LeavesOut(ids)) => {
+                        let mut answer = self.engine.perform(&call, now);
+                        if let Ok(Reply::Containers(list)) = &mut answer {
+                            list.retain(|c| !ids.contains(&c.id));
+                        }
+                        (answer, MS)
+                    }
                     Some(Hurt::DoneBut(error)) => {
                         drop(self.engine.perform(&call, now));
                         (Err(error), MS)
