@@ -76,7 +76,7 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     };
     let whole = with_it(pod, &sandbox.labels, &container, options.target.as_deref());
     judge(&whole, status.file.policies.get(whole.source.as_str()))?;
-    let user = whom(&docker, &docker_options, &whole, &container)?;
+    let (user, image) = whom(&docker, &docker_options, &whole, &container)?;
     let wanted = Ephemeral {
         pod: &whole,
         container: &container,
@@ -88,6 +88,9 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
         oom_floor: sys::oom_floor(),
     };
     let (mut body, container_needs) = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
+    if let Some(id) = image {
+        body.image = id;
+    }
     let root_dir = sandbox.labels.get(labels::ROOT_DIR).map_or("", String::as_str);
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
@@ -229,13 +232,14 @@ fn judge(pod: &DesiredPod, policy: Option<&Told>) -> Result<(), String> {
     ))
 }
 
-/// As whom it runs, by the pod, its own context and its image, which is pulled when it is missing.
+/// As whom it runs, by the pod, its own context and its image, which is pulled when it is missing. Where its image has
+/// a say, the image that was asked is the one to be used, by its id: the tag may be moved meanwhile.
 fn whom(
     docker: &Docker,
     options: &Options,
     pod: &DesiredPod,
     container: &Container,
-) -> Result<Option<String>, String> {
+) -> Result<(Option<String>, Option<String>), String> {
     let image = container.image.clone().unwrap_or_default();
     let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
     let found = match inspect() {
@@ -250,8 +254,9 @@ fn whom(
     let Reply::Image(detail) = found.map_err(|error| error.to_string())? else {
         return Err("image inspect: an answer of another kind".to_owned());
     };
+    let asks = matches!(security::user(pod, container, None), User::AsksImage);
     match security::user(pod, container, Some(&detail.user)) {
-        User::Is(user) => Ok(user),
+        User::Is(user) => Ok((user, Some(detail.id).filter(|_| asks))),
         User::Refused(why) => Err(why),
         User::AsksImage => Err(format!("image {image:?} does not tell its user")),
     }
