@@ -125,7 +125,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
                 _ = print(&line);
             }
             if stopped {
-                return print("drained: nothing runs, and nothing starts until podkeeper resume\n");
+                return print(done(marker));
             }
             before = Some(left);
         }
@@ -144,6 +144,16 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
             return fail("podkeeper ended meanwhile; the next one goes on");
         }
         sleep(limits::DRAIN_LOOK);
+    }
+}
+
+/// What to say when nothing runs any more: how long it stays so.
+fn done(marker: &Drain) -> &'static str {
+    match marker.boot {
+        None => "drained: nothing runs, and nothing starts until podkeeper resume\n",
+        Some(_) => {
+            "drained: nothing runs, and nothing starts until podkeeper resume or the next boot of this machine\n"
+        }
     }
 }
 
@@ -190,6 +200,13 @@ fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drain_until_reboot_says_so() {
+        let marker = |boot| Drain { since: System::start().now().wall, grace: None, boot };
+        assert!(done(&marker(None)).ends_with("until podkeeper resume\n"));
+        assert!(done(&marker(Some("id".into()))).ends_with("or the next boot of this machine\n"));
+    }
 
     #[test]
     fn progress_names_who_stopped() {
