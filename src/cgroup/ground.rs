@@ -12,8 +12,8 @@ use super::node::Settings;
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
-use crate::limits;
-use crate::qos::Qos;
+use crate::base::limits;
+use crate::pod::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
 /// All classes, the topmost first.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::{Cgroups, PodCgroup};
-use crate::limits;
+use crate::base::limits;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::qos::Qos;
+use crate::pod::qos::Qos;
 
 /// The cgroup of all pods.
 const TOP: &str = "kubepods";

@@ -13,9 +13,9 @@ use super::slices::Slices;
 use super::tree::Tree;
 use super::values::PodCgroup;
 use super::{Driver, Naming, Parents};
-use crate::limits;
-use crate::order;
-use crate::qos::Qos;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
 /// Where cgroups are mounted.

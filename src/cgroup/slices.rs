@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::limits;
-use crate::program;
-use crate::regular;
+use crate::base::limits;
+use crate::base::program;
+use crate::base::regular;
 
 /// Where systemd keeps what `set-property --runtime` told it.
 const CONTROL: &str = "/run/systemd/system.control";

@@ -10,8 +10,8 @@ use rustix::fs::XattrFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::values::{Entry, Version};
-use crate::limits;
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
 
 /// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
 const OWNER: &str = "trusted.podkeeper.root-dir";

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::order;
+use crate::base::order;
 use crate::pod::DesiredPod;
-use crate::qos::{self, Qos};
-use crate::requests::{self, HUGE_PAGES};
+use crate::pod::qos::{self, Qos};
+use crate::pod::requests::{self, HUGE_PAGES};
 use crate::runtime::resources::{CPU_PERIOD, cpu_quota, cpu_shares};
 
 /// Which version of cgroups a hierarchy is.
@@ -84,7 +84,7 @@ impl PodCgroup {
 
 /// `2Mi` -> `2MB`, as the kernel names sizes of huge pages.
 fn kernel_size(size: &str) -> Option<String> {
-    let bytes = crate::quantity::value(size).ok().filter(|bytes| *bytes > 0)?;
+    let bytes = crate::base::quantity::value(size).ok().filter(|bytes| *bytes > 0)?;
     let units = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
     let (unit, whole) = units.into_iter().find(|(_, whole)| bytes % whole == 0)?;
     Some(format!("{}{unit}", bytes / whole))

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::flags::{FLAGS, Flag, Id};
 use super::parse::nearest;
-use crate::limits;
+use crate::base::limits;
+use crate::base::regular;
 use crate::manifest::node::{Data, Entry, Node, Place};
 use crate::manifest::yaml;
-use crate::regular;
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "podkeeper.dev/v1alpha1";

@@ -13,12 +13,13 @@ use super::engine::{self, Broken};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, images, options, pods, say, target, terminal, value};
+use crate::base::limits;
 use crate::layout;
-use crate::limits;
 use crate::mapping::LogLimits;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
 use crate::mapping::security::{self, User};
 use crate::network::files;
+use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::Told;
 use crate::runtime::client::Client;
@@ -29,7 +30,6 @@ use crate::runtime::stream::Duplex;
 use crate::runtime::{
     Call, ContainerSummary, CreateBody, DockerError, DockerState, RefusalKind, Reply, labels, names,
 };
-use crate::sys;
 use crate::worker::needs;
 
 /// Letters of a name that is made up: none that could spell a word.

@@ -14,12 +14,12 @@ use k8s_openapi::api::core::v1::{
 use super::exit::Exit;
 use super::parse::Options;
 use super::{events, fail, human, pods, print, say, table};
-use crate::clock::{Clock, System, Timestamp};
-use crate::logging::one_line;
+use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::logging::one_line;
+use crate::base::order;
 use crate::manifest::static_pod::CONFIG_SOURCE;
-use crate::order;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::recorder::object::{self, Events};
 use crate::status::REJECTED;
 use crate::status::snapshot::StatusFile;

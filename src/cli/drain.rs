@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, pods, print, run, say};
-use crate::clock::{Clock, System, boot_id};
-use crate::drain::{self, Drain};
-use crate::limits;
+use crate::base::clock::{Clock, System, boot_id};
+use crate::base::limits;
+use crate::daemon::drain::{self, Drain};
 use crate::status::file;
 use crate::status::snapshot::DrainView;
 

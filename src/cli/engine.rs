@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::options::endpoint;
-use crate::clock::{Clock, System, Timestamp};
-use crate::limits;
+use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::limits;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;

@@ -11,8 +11,8 @@ use super::parse::{Options, Output};
 use super::table::List;
 use super::watch::Watcher;
 use super::{fail, human, pods, print, say, write, yaml};
-use crate::clock::{Clock, System, Timestamp};
-use crate::logging::one_line;
+use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::logging::one_line;
 use crate::recorder::object::{self, EventObject, Events};
 
 /// Lists, and with `--watch` goes on.

@@ -106,7 +106,7 @@ fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
         return Err(error.to_string());
     }
     let text = error.to_string();
-    let _ = writeln!(err, "error: {}", crate::logging::one_line(&text));
+    let _ = writeln!(err, "error: {}", crate::base::logging::one_line(&text));
     let missing = text.contains("not found") || text.contains("no such file");
     Ok(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, print, run};
-use crate::limits;
+use crate::base::limits;
 use crate::pod::Source;
 use crate::source::last_good::{directory, forget};
 

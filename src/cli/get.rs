@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::parse::{Options, Output};
 use super::table::List;
 use super::{fail, pods, print, say, watch, yaml};
-use crate::clock::{Clock, System, Timestamp};
+use crate::base::clock::{Clock, System, Timestamp};
 use crate::status::file::{self, Status};
 
 /// Lists, and with `--watch` goes on.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 
 /// Age in kubectl's words (`HumanDuration` of apimachinery): `5s`, `3m20s`, `5h`, `2d3h`, `1y12d`.
 #[must_use]

@@ -10,12 +10,12 @@ use rustix::termios::tcgetwinsize;
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, say};
+use crate::base::limits;
+use crate::base::logging::one_line;
 use crate::image::archive::{Archive, refusal_words};
 use crate::image::fetch;
 use crate::image::node_keys::NodeKeys;
 use crate::image::reference::Reference;
-use crate::limits;
-use crate::logging::one_line;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
@@ -33,7 +33,7 @@ fn connect(options: &Options) -> Result<Docker, String> {
 
 /// Pulls these images, one after the other; one that fails does not stop the next one.
 pub fn pull(options: &Options, images: &[String]) -> Exit {
-    crate::logging::init(0);
+    crate::base::logging::init(0);
     let docker = match connect(options) {
         Ok(docker) => docker,
         Err(why) => return fail(&why),

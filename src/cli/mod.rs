@@ -98,7 +98,7 @@ fn say(text: &str) {
 
 /// `error: …` on standard error, exit code 1.
 fn fail(message: &str) -> Exit {
-    say(&format!("error: {}", crate::logging::one_line(message)));
+    say(&format!("error: {}", crate::base::logging::one_line(message)));
     Exit::Failure
 }
 

@@ -11,17 +11,17 @@ use super::flags::{self, Id};
 use super::parse::strip_kind;
 use super::profile::Profile;
 use super::value;
-use crate::limits;
+use crate::base::limits;
+use crate::base::quantity;
+use crate::base::table::Table;
 use crate::manifest::edition::Edition;
 use crate::node;
+use crate::node::sysctl;
 use crate::pod::Source;
 use crate::policy::{self, Exceptions, LevelVersion, Policies, Setting, SourcePolicy};
-use crate::quantity;
 use crate::runtime::docker::Endpoint;
 use crate::source::http::headers::{self, Header};
 use crate::source::http::url::ManifestUrl;
-use crate::sysctl;
-use crate::table::Table;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

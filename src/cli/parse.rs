@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::flags::{self, Flag, Id, Takes, Verb};
 pub use super::options::{Options, Output};
 use super::rules::check_run;
-use crate::order;
+use crate::base::order;
 use crate::pod::Source;
 
 /// What the user wants.

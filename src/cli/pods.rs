@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::exit::Exit;
 use super::parse::Options;
 use super::{fail, run, say};
-use crate::clock::Timestamp;
-use crate::limits;
-use crate::order;
-use crate::problem::Severity;
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::StatusFile;
 
@@ -56,7 +56,7 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
 /// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
 pub(super) fn docker_is_away(problem: Option<&str>) -> String {
     const WORDS: &str = "Docker is not reachable";
-    let why = crate::logging::one_line(problem.unwrap_or("no answer yet"));
+    let why = crate::base::logging::one_line(problem.unwrap_or("no answer yet"));
     let cause = why.strip_prefix(WORDS).map_or(&*why, |rest| rest.trim_start_matches([':', ' ']));
     format!("{WORDS} ({cause})")
 }
@@ -172,7 +172,7 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
     let all: Vec<_> = file.problems.iter().filter(|p| p.severity == Severity::Error).collect();
     let shown = all.iter().take(limits::ERRORS_SHOWN);
     let mut lines: Vec<String> =
-        shown.map(|p| format!("warning: {}", crate::logging::one_line(&p.to_string()))).collect();
+        shown.map(|p| format!("warning: {}", crate::base::logging::one_line(&p.to_string()))).collect();
     let more = all.len().saturating_sub(limits::ERRORS_SHOWN);
     if more > 0 {
         lines.push(format!("warning: {more} more errors in manifests"));

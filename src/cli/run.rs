@@ -15,17 +15,19 @@ use super::exit::Exit;
 use super::flags::Verb;
 use super::parse::{Options, UsageError};
 use super::{fail, say, value};
-use crate::config::Config;
+use crate::base::{durable, limits, logging, regular};
+use crate::daemon::config::Config;
+use crate::daemon::sync;
 use crate::manifest::edition::Edition;
 use crate::mapping::LogLimits;
 use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
+use crate::node::sys;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
 use crate::status::file::LOCK;
 use crate::status::writer::Restore;
 use crate::worker::pulls::Pace;
-use crate::{durable, limits, logging, regular, sync, sys};
 
 /// Runs the daemon until it ends.
 pub fn run(options: &Options) -> Exit {

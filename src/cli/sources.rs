@@ -7,8 +7,8 @@ use super::get::four_spaces;
 use super::parse::{Options, Output};
 use super::table::List;
 use super::{fail, human, pods, print, say, yaml};
-use crate::clock::{Clock, System, Timestamp};
-use crate::logging::one_line;
+use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::logging::one_line;
 use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.

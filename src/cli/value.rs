@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::pod::Source;
 
-pub use crate::duration::{boolean, duration};
+pub use crate::base::duration::{boolean, duration};
 
 /// A whole number.
 ///

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::parse::{Options, Output};
 use super::table::List;
 use super::{fail, pods, write};
-use crate::clock::{Clock, System};
+use crate::base::clock::{Clock, System};
 use crate::status::file::{self, ReadError, Status};
 
 /// Room for many events at once, bytes.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::order;
+use crate::base::order;
 
 /// The value as a YAML document, with a line break at its end.
 #[must_use]

@@ -10,17 +10,17 @@ use std::time::Duration;
 use crossbeam_channel::unbounded;
 use serde_json::{Value, json};
 
-use crate::allocatable::Allocatable;
-use crate::clock::{Mono, Now, System, Timestamp};
-use crate::drain::Drain;
+use crate::base::clock::{Mono, Now, System, Timestamp};
+use crate::daemon::drain::Drain;
+use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::layout;
 use crate::manifest::{self, Context};
-use crate::object::Objects;
+use crate::pod::allocatable::Allocatable;
+use crate::pod::object::Objects;
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{LevelVersion, Policies, SourcePolicy, evaluate};
-use crate::problem::Severity;
 use crate::source::{FromSource, PodSet, SourceUpdate};
-use crate::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{Hand, Settings, Volumes};
 use crate::volumes::{Order, Report, SetUp, helper, mounts};
@@ -161,7 +161,7 @@ fn tree(at: &Path, facts: &mut Vec<String>) {
 
 /// What a node with labels, a device and two other pods, one of which wants the same host port, does.
 fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
-    let mut config = crate::turn::tests::rig::config();
+    let mut config = crate::daemon::turn::tests::rig::config();
     config.node_name = NODE.into();
     config.node_labels.insert("disk".into(), "flash".into());
     let mut facts = Vec::new();
@@ -189,7 +189,7 @@ fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
                 });
             }
             for view in turn.snapshot(&now).pods {
-                facts.push(format!("{} {}", view.pod.key, crate::json::text(&*view.status)));
+                facts.push(format!("{} {}", view.pod.key, crate::base::json::text(&*view.status)));
             }
         }
     }

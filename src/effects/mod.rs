@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::manifest::shape;
 use crate::manifest::support::{self, Support};
-use crate::object::{Objects, testing::snapshot};
+use crate::pod::object::{Objects, testing::snapshot};
 use cases::{CASES, Case, HOOK, HOOKS, OBJECTS, PROBE, PROBES};
 use look::{Seen, look};
 

@@ -8,8 +8,8 @@ use std::path::Path;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::limits;
-use crate::regular;
+use crate::base::limits;
+use crate::base::regular;
 
 /// Ends of the names that count, in the preload directory.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];

@@ -8,9 +8,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::reference::Reference;
-use crate::limits;
+use crate::base::limits;
+use crate::base::order;
 use crate::manifest::base64;
-use crate::order;
 
 /// A way to log in to one registry.
 #[derive(Clone, PartialEq, Eq, Default)]

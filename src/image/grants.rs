@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::credentials::Credential;
 use super::reference::{self, Reference};
-use crate::limits;
-use crate::{durable, order, regular};
+use crate::base::limits;
+use crate::base::{durable, order, regular};
 
 /// Name of the file in the root directory.
 pub const FILE: &str = "pulled-images";

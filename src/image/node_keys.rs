@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::credentials::{DockerConfig, Format};
-use crate::limits;
-use crate::regular;
+use crate::base::limits;
+use crate::base::regular;
 
 /// Looks the node's credentials up. Cheap when nothing changed: one look at each place.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use super::archive::{Archive, is_archive_name, refusal_words};
 use super::reference::normal;
 use super::remembered::{self, Loaded, Memory, Stamp};
-use crate::clock::{Clock, Mono, Now, System};
-use crate::limits;
-use crate::order;
+use crate::base::clock::{Clock, Mono, Now, System};
+use crate::base::limits;
+use crate::base::order;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;

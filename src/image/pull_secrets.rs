@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::credentials::{DockerConfig, Format};
-use crate::object::{Content, ObjectKey, ObjectKind, Objects};
 use crate::pod::DesiredPod;
+use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 
 /// What a pod's secrets come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,8 +58,8 @@ pub fn of_pod(pod: &DesiredPod, objects: &Objects) -> PullSecrets {
 mod tests {
     use super::super::credentials::lookup;
     use super::*;
-    use crate::object::testing::snapshot;
     use crate::plan::testing;
+    use crate::pod::object::testing::snapshot;
 
     fn secret(name: &str, type_: &str, key: &str, value: &str) -> String {
         format!(

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 
 /// Tokens come at a rate, up to a burst.
 #[derive(Debug)]

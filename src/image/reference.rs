@@ -1,6 +1,6 @@
 //! Image references as Docker and the kubelet read them (distribution's `reference` package). Pure.
 
-use crate::limits;
+use crate::base::limits;
 
 /// A reference in its parts, without the defaults of Docker Hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

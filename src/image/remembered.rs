@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::durable;
-use crate::limits;
-use crate::regular;
+use crate::base::durable;
+use crate::base::limits;
+use crate::base::regular;
 
 /// When a file's content counts as the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{
 pub(crate) fn apply(spec: &mut PodSpec) {
     set(&mut spec.dns_policy, "ClusterFirst");
     set(&mut spec.restart_policy, "Always");
-    let grace = spec.termination_grace_period_seconds.get_or_insert(crate::limits::GRACE_DEFAULT.into());
+    let grace =
+        spec.termination_grace_period_seconds.get_or_insert(crate::base::limits::GRACE_DEFAULT.into());
     // Upstream, a negative one is the shortest that there is.
     if *grace < 0 {
         *grace = 1;

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::limits;
-use crate::object::LocalObject;
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::object::LocalObject;
+use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, Source};
-use crate::problem::Refused;
 
 /// SHA-256 of a content without its signature.
 pub type Digest = [u8; 32];

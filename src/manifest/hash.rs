@@ -5,7 +5,7 @@
 //! files. Nothing that a default or a new field could change may enter. Never `std::hash`: its output is
 //! not promised across releases.
 
-use crate::qos::Qos;
+use crate::pod::qos::Qos;
 
 /// Container hash, serialisation version 1: FNV-1a 32 over the bytes `<name> 0x00 <image>`.
 ///

@@ -33,14 +33,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::limits;
+use crate::base::limits;
+use crate::base::order;
 use crate::manifest::edition::Claim;
-use crate::object::{LocalObject, ObjectKind};
-use crate::order;
+use crate::pod::object::{LocalObject, ObjectKind};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Refused;
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::problem::Problem;
-use crate::problem::Refused;
-use crate::problem::Severity;
 use node::{Node, Place};
 use path::{Path, Report, quoted};
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::path::{Path, Step};
 
-use crate::order;
+use crate::base::order;
 
 /// 1-based line and column.
 pub(crate) type Place = (u32, u32);

@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::node::{Data, Node};
 use super::path::{Path, Report, required};
 use super::{Context, support, types, unknown, validate};
-use crate::object::{LocalObject, ObjectKey, ObjectKind};
 use crate::pod::Origin;
+use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 
 pub(crate) use data::key_is_good;
 

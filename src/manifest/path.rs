@@ -6,9 +6,9 @@
 use std::fmt;
 
 use super::node::Node;
-use crate::limits;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::base::limits;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 
 /// One step of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]

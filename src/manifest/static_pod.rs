@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::path::{Path, Report, required};
 use super::{Context, hash, node};
-use crate::devices;
+use crate::node::devices;
 use crate::pod::Source;
-use crate::qos;
+use crate::pod::qos;
 
 /// Annotation: which source the pod came from: `file`, `http`, `api`.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";

@@ -11,8 +11,8 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use super::node::{Data, Entry, Node, Place};
 use super::path::{quoted, shorten};
 use super::scalar;
-use crate::limits;
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
 
 /// Why a text is no YAML (or not one podkeeper reads), and where.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 
-use crate::downward::{self, Facts};
-use crate::limits;
-use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::downward::{self, Facts};
+use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
 /// What a container is started with, references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
+use crate::base::order;
 use crate::mapping::needs::Needs;
-use crate::order;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels, resources};
 

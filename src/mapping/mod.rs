@@ -19,17 +19,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
-use crate::devices;
-use crate::json;
+use crate::base::json;
+use crate::base::limits;
+use crate::base::order;
 use crate::layout;
-use crate::limits;
 use crate::manifest::hash;
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::mapping::env::Expanded;
 use crate::mapping::mounts::Mounts;
 use crate::mapping::needs::{Create, Needs};
 use crate::network::{NetworkConfig, files};
-use crate::order;
+use crate::node::devices;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
@@ -43,7 +43,7 @@ use crate::termination::{self, LogFile};
 pub struct MapConfig {
     /// `--root-dir`: marks our containers.
     pub root_dir: String,
-    /// Lowest `oom_score_adj` that may be asked for: [`crate::sys::oom_floor`].
+    /// Lowest `oom_score_adj` that may be asked for: [`crate::node::sys::oom_floor`].
     pub oom_floor: i32,
     /// Image of the sandbox.
     pub infra_image: String,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
+use crate::base::order;
 use crate::network::hosts;
 use crate::network::resolver::Asked;
 use crate::network::{DockerNetwork, NetworkConfig, Wanted};
-use crate::order;
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::mapping;
 use crate::plan::Way;
 use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
@@ -164,7 +164,7 @@ impl<'a> Ours<'a> {
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>, link: Link) -> Owned {
         // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
-        let grace = |key: &str| text(key)?.parse().ok().and_then(crate::duration::grace);
+        let grace = |key: &str| text(key)?.parse().ok().and_then(crate::base::duration::grace);
         let is_sandbox = self.container == labels::SANDBOX_NAME;
         // What an older podkeeper did not write on a container may be its image's word. A sandbox's image is the
         // operator's or podkeeper's own.

@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{
     SecurityContext,
 };
 
-use crate::order;
+use crate::base::order;
+use crate::node::sysctl;
 use crate::pod::DesiredPod;
 use crate::runtime::{CreateBody, HostConfig};
-use crate::sysctl;
 
 /// Annotation of older manifests, followed by the container's name: its AppArmor profile.
 pub const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";

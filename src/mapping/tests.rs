@@ -4,12 +4,12 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::*;
-use crate::allocatable::Allocatable;
-use crate::downward::Facts;
 use crate::manifest::{self, Context};
 use crate::mapping::env;
 use crate::mapping::observe;
-use crate::object::Objects;
+use crate::pod::allocatable::Allocatable;
+use crate::pod::downward::Facts;
+use crate::pod::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use crate::merge::Op;
 use crate::pod::{DesiredPod, Source};

@@ -18,15 +18,15 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::clock::Timestamp;
-use crate::limits;
-use crate::object::{LocalObject, Scopes};
-use crate::order;
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use crate::base::order;
+use crate::base::table::Table;
+use crate::pod::object::{LocalObject, Scopes};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
-use crate::problem::Problem;
-use crate::problem::Severity;
 use crate::source::PodSet;
-use crate::table::Table;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 

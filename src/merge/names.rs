@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Running;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
-use crate::problem::Problem;
-use crate::problem::Severity;
 
 /// One pod that one source wants.
 #[derive(Clone, Copy)]

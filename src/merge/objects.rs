@@ -9,12 +9,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits;
-use crate::object::{LocalObject, ObjectKey, Scopes};
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::object::{LocalObject, ObjectKey, Scopes};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::pod::{Origin, Source};
-use crate::problem::Problem;
-use crate::problem::Severity;
 
 /// One object that one source has. Whose it is, is who sent it.
 #[derive(Clone, Copy)]

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::hosts::{self, HostsFile};
 use super::resolver::{self, Resolver};
 use super::{NetworkConfig, Wanted, address};
+use crate::base::limits;
+use crate::base::regular;
 use crate::layout::{HOSTS, RESOLVER};
-use crate::limits;
 use crate::recorder::{Words, words};
-use crate::regular;
 use crate::runtime::{CreateBody, HostConfig, Mount};
 use crate::termination::files::Files;
 

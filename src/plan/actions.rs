@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
 
-use crate::clock::Mono;
-use crate::order;
+use crate::base::clock::Mono;
+use crate::base::order;
 use crate::plan::all::{StartOver, start_over};
 use crate::plan::init::{self, InitPlan};
 use crate::plan::restart::{changed, effective_policy, init_failure, judged_by, restarts, should_start};

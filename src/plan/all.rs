@@ -3,7 +3,7 @@
 //! killed and removed, who triggered it last: as long as it is there, it says what is under way, to the daemon
 //! after this one too.
 
-use crate::order;
+use crate::base::order;
 use crate::plan::restart::{could_restart_all, exit_code, restarts_all};
 use crate::plan::{Kill, KillReason, Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 
-use crate::clock::Mono;
-use crate::json;
-use crate::limits;
+use crate::base::clock::Mono;
+use crate::base::json;
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::pod::DesiredPod;
-use crate::table::Table;
 
 /// Whether something may be tried now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

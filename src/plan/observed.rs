@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::clock::{Mono, Timestamp};
-use crate::order;
+use crate::base::clock::{Mono, Timestamp};
+use crate::base::order;
 use crate::plan::Way;
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::Resources;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{UID, carry_out, observed, pod, probes};
 use crate::plan::{Observed, Probes, RunState, SandboxAction, stop_now, surplus};

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::order;
+use crate::base::order;
 use crate::plan::{Observed, Owned, Role};
 use crate::pod::ContainerKind;
 

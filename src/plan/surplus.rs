@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::order;
+use crate::base::order;
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Observed, Owned, RunState};

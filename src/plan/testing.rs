@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::{Mono, Timestamp};
+use crate::base::clock::{Mono, Timestamp};
 use crate::manifest::hash::container_hash;
 use crate::plan::restart::UNKNOWN_EXIT;
 use crate::plan::{

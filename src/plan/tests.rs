@@ -9,7 +9,7 @@ mod regular;
 mod sandbox;
 mod spec_03;
 
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::plan::actions::{compute, made_for};
 use crate::plan::testing::{carry_out, observed, pod, probes, show};
 use crate::plan::{Observed, Probes, StartRef, stop_now, surplus};

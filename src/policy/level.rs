@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use crate::base::table::Table;
 use crate::pod::Source;
-use crate::table::Table;
 
 /// How strict: each level forbids what the one before it forbids, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

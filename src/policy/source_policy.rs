@@ -10,11 +10,11 @@ use std::path::{Component, Path};
 use super::allow::AllowedPath;
 use super::image::AllowedImage;
 use super::level::{Level, LevelVersion};
-use crate::duration::boolean;
-use crate::limits;
-use crate::object::{ObjectKey, ObjectKind};
+use crate::base::duration::boolean;
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::pod::Source;
-use crate::table::Table;
+use crate::pod::object::{ObjectKey, ObjectKind};
 
 /// A setting of a source, each also a flag of its own for all sources where that makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::order;
+use crate::base::order;
 
 /// A container of any kind.
 pub(super) struct Each<'a> {

@@ -13,7 +13,7 @@ use super::net::{Net, Progress};
 use super::outcome::Outcome;
 use super::spec::{Action, HookKind, HttpGet};
 use super::tls::{self, Tls};
-use crate::limits;
+use crate::base::limits;
 use crate::runtime::client::Pending;
 use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::hpack::{self, Decoder};
 use super::outcome::Outcome;
-use crate::limits;
+use crate::base::limits;
 use crate::plan::backoff;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

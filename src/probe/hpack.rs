@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::limits;
+use crate::base::limits;
 
 /// A header block that breaks the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -187,7 +187,7 @@ pub fn next(
     if !url.host.eq_ignore_ascii_case(&first.host) {
         return Next::Judge;
     }
-    if followed >= crate::limits::PROBE_REDIRECTS {
+    if followed >= crate::base::limits::PROBE_REDIRECTS {
         return Next::Stop("stopped after 10 redirects".to_owned());
     }
     Next::Follow(url, named && !names_server)

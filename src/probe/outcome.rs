@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::spec::Kind;
-use crate::limits;
+use crate::base::limits;
 use crate::plan::backoff;
 
 /// The result of one attempt.

@@ -20,13 +20,13 @@ use super::attempt::{Attempt, Kit, Question};
 use super::outcome::{self, Outcome};
 use super::schedule::{Finished, ProbeId, Said, Schedule};
 use super::spec::{Action, HookKind, HookWish, Kind, Watch};
-use crate::clock::{Clock, System};
-use crate::limits;
+use crate::base::clock::{Clock, System};
+use crate::base::limits;
+use crate::base::wait;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;
-use crate::wait;
 
 /// What a pod's worker is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::outcome::{self, Outcome};
 use super::spec::{Kind, Probing, Target};
 use super::state::{Follow, Tracker};
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, HTTPGetAction, LifecycleHandler, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::mapping::env;
-use crate::object::Objects;
+use crate::pod::object::Objects;
 
 /// Which of a container's probes. In the order of evaluation: startup gates the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@
 
 use super::outcome::Outcome;
 use super::spec::{Kind, Timing};
-use crate::limits;
+use crate::base::limits;
 use crate::plan::ProbeVerdict;
 
 /// See the module.

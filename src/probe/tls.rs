@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::net::Progress;
-use crate::limits;
+use crate::base::limits;
 
 /// Believes everything.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ pub mod words;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::limits;
-use crate::object::{Content, Objects};
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::object::{Content, Objects};
 use crate::pod::{ContainerKind, PodKey};
 
 pub use ring::Ring;

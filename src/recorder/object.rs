@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::ring::Kept;
 use super::{List, PodEvent, Subject, Weight};
-use crate::limits;
+use crate::base::limits;
+use crate::base::regular;
 use crate::pod::PodKey;
-use crate::regular;
 
 /// The file's name in the run directory.
 pub const NAME: &str = "events.json";

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::PodEvent;
-use crate::clock::{Mono, Now, Timestamp};
-use crate::limits;
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits;
 
 /// Begins the message of an event that stands for many (upstream `events_cache.go`).
 pub const COMBINED: &str = "(combined from similar events): ";

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::ring::{COMBINED, Change, Kept, Ring};
 use super::*;
-use crate::clock::{Mono, Now, Timestamp};
+use crate::base::clock::{Mono, Now, Timestamp};
 
 fn at(seconds: u64) -> Now {
     let wall = Timestamp::new(1_795_000_000 + i64::try_from(seconds).unwrap(), 0).unwrap();
@@ -105,7 +105,7 @@ fn long_messages_are_cut() {
 
 #[test]
 fn a_secrets_value_is_in_no_message() {
-    let objects = crate::object::testing::snapshot(
+    let objects = crate::pod::object::testing::snapshot(
         "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: hunter, b: hunter2pass, c: 'x', \
          d: \"two\\nlines\"}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}",
     );
@@ -182,7 +182,7 @@ proptest! {
 #[test]
 fn a_pipe_in_the_place_of_the_event_file_is_not_waited_for() {
     let dir = crate::cli::scratch("events-pipe");
-    crate::regular::fifo(&dir.join(object::NAME));
+    crate::base::regular::fifo(&dir.join(object::NAME));
     let error = object::read(&dir).unwrap_err();
     assert!(error.contains("it is not a regular file"), "{error}");
     std::fs::remove_dir_all(&dir).unwrap();

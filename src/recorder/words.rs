@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::Weight;
-use crate::duration;
+use crate::base::duration;
 use crate::image::failure;
 use crate::plan::backoff;
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::devices::Device;
+use crate::node::devices::Device;
 
 /// Body of an exec create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

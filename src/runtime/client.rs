@@ -14,7 +14,7 @@ use super::exchange::{Answer, Exchange, Goal};
 use super::reply::{self, Form};
 use super::request::Request;
 use super::types::{Call, DockerError, Reply};
-use crate::limits;
+use crate::base::limits;
 
 /// A Docker Engine behind a Unix socket. Clones share connections and the agreed version.
 #[derive(Debug, Clone)]

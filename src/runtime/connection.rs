@@ -180,7 +180,7 @@ pub fn poll_write<'a>(fd: BorrowedFd<'a>, wake: Option<BorrowedFd<'a>>, until: O
 
 fn poll_set<'a>(mut set: Vec<PollFd<'a>>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
     set.extend(wake.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    let Ok(there) = crate::wait::until(set, until) else { return Polled::Ready };
+    let Ok(there) = crate::base::wait::until(set, until) else { return Polled::Ready };
     if wake.is_some() && there.last().is_some_and(|flags| !flags.is_empty()) {
         return Polled::Woken;
     }

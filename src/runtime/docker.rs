@@ -13,8 +13,8 @@ use super::pull::Patience;
 use super::request::{AttachOptions, LogOptions, Request};
 use super::stream::{Body, Duplex, OutputStream};
 use super::types::{Call, DockerError, Reply};
-use crate::clock::System;
-use crate::limits;
+use crate::base::clock::System;
+use crate::base::limits;
 use crate::runtime::progress::Message;
 
 /// Since this API version recursive read-only mounts can be asked for (spec/10).

@@ -13,8 +13,8 @@ use super::list::ListReader;
 use super::refusal::refusal;
 use super::request::Request;
 use super::types::DockerError;
-use crate::concealed::Concealed;
-use crate::limits;
+use crate::base::concealed::Concealed;
+use crate::base::limits;
 
 /// How far to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::refusal::refusal;
 use super::request::Request;
 use super::stream::{Body, Output, OutputStream};
 use super::types::{Call, DockerError, Reply};
-use crate::limits;
+use crate::base::limits;
 
 /// A command that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

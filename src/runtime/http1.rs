@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::limits;
+use crate::base::limits;
 
 /// The bytes are not an HTTP/1.1 answer within our bounds; says why. The connection is of no more use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

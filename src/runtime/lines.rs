@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::http1::Malformed;
-use crate::limits;
+use crate::base::limits;
 
 /// Bytes that are not a whole line yet, and lines that nobody took.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 use super::http1::Malformed;
 use super::reply;
 use super::types::ContainerSummary;
-use crate::limits;
+use crate::base::limits;
 use crate::runtime::labels;
 
 /// Fields of an entry that are read.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits;
+use crate::base::limits;
 
 /// One message of Docker about a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::refusal::{refusal, refused};
 use super::request::Request;
 use super::stream::{Body, Read};
 use super::types::DockerError;
-use crate::limits;
+use crate::base::limits;
 use crate::runtime::progress::Message;
 
 /// How long a pull may be silent.

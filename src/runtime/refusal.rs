@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::types::{DockerError, Refusal, RefusalKind};
-use crate::limits;
+use crate::base::limits;
 
 /// The error for an answer of status 300 or more.
 #[must_use]

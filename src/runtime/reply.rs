@@ -16,8 +16,8 @@ use super::types::{
     Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info,
     NetworkDetail, Reply,
 };
-use crate::clock::Timestamp;
-use crate::order;
+use crate::base::clock::Timestamp;
+use crate::base::order;
 use crate::runtime::Resources;
 
 /// The form of a call's answer.

@@ -4,9 +4,9 @@
 
 use k8s_openapi::api::core::v1::Container;
 
+use crate::pod::qos::{self, Qos};
+use crate::pod::requests;
 use crate::pod::{ContainerKind, DesiredPod, Source};
-use crate::qos::{self, Qos};
-use crate::requests;
 use crate::runtime::{HostConfig, Resources};
 
 /// Length of a CPU quota period, microseconds.

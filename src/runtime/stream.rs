@@ -16,7 +16,7 @@ use super::http1::Parser;
 use super::refusal::refusal;
 use super::request::Request;
 use super::types::DockerError;
-use crate::limits;
+use crate::base::limits;
 
 /// The body of a long answer.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
-/// A short call: one request, one bounded answer, 10 s deadline ([`crate::limits::SHORT_CALL`]).
+/// A short call: one request, one bounded answer, 10 s deadline ([`crate::base::limits::SHORT_CALL`]).
 /// What lasts longer (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {

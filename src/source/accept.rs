@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::limits;
+use crate::base::limits;
 use crate::manifest::edition::{Claim, Edition, Record, names_of};
 use crate::manifest::{self, Context, Decoded};
+use crate::pod::problem::Refused;
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, Refusal};
-use crate::problem::Refused;
-use crate::problem::Severity;
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
 

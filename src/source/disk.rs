@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::clock::Now;
-use crate::concealed::Concealed;
-use crate::limits;
-use crate::regular;
+use crate::base::clock::Now;
+use crate::base::concealed::Concealed;
+use crate::base::limits;
+use crate::base::regular;
 
 /// What identifies one state of a file without reading it. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

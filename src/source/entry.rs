@@ -11,13 +11,13 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
-use crate::clock::{Mono, Now};
-use crate::concealed::Concealed;
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::concealed::Concealed;
+use crate::base::limits;
 use crate::manifest::Decoded;
 use crate::manifest::edition::Claim;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::disk::Stamps;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;

@@ -15,8 +15,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::clock::{Clock, Mono, System};
-use crate::limits;
+use crate::base::clock::{Clock, Mono, System};
+use crate::base::limits;
+use crate::base::wait;
 use crate::pod::Source;
 use crate::source::FromSource;
 use crate::source::accept::Acceptor;
@@ -26,7 +27,6 @@ use crate::source::last_good::replay::replay;
 use crate::source::running::Running;
 use crate::source::scan::Scanner;
 use crate::source::watch::Watch;
-use crate::wait;
 
 /// Takes what the source says; `false` when nobody listens any more, and then the thread ends. It may
 /// wait while the receiver is busy, but must return once the receiver is gone.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::limits;
+use crate::base::limits;
 
 /// What was heard since the last look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

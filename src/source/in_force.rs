@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::base::order;
 use crate::manifest::Decoded;
 use crate::manifest::edition::names_of;
-use crate::object::LocalObject;
-use crate::order;
+use crate::pod::object::LocalObject;
+use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, PodKey};
-use crate::problem::Refused;
 
 /// Number of an accepted content of one path; only grows.
 pub type Version = u64;

@@ -18,9 +18,9 @@ pub mod watch;
 
 use std::sync::Arc;
 
-use crate::object::LocalObject;
+use crate::pod::object::LocalObject;
+use crate::pod::problem::{Problem, Refused};
 use crate::pod::{DesiredPod, Source};
-use crate::problem::{Problem, Refused};
 
 /// What a source says: the whole set it wants, or that it could not find out.
 #[derive(Debug, Clone, PartialEq)]

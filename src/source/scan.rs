@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Mono, Now};
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::base::order;
 use crate::manifest::edition::{Claim, Record};
-use crate::order;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::accept::Acceptor;
 use crate::source::disk::{Disk, Found, RealDisk};
 use crate::source::entry::{Entry, whole_file};

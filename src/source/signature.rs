@@ -14,9 +14,9 @@ use std::str::from_utf8;
 
 use minisign_verify::{Error, PublicKey, Signature};
 
-use crate::limits;
+use crate::base::limits;
+use crate::base::regular;
 use crate::manifest::edition::Edition;
-use crate::regular;
 
 /// Ending of a signature's file name or URL, behind a dot.
 pub const SUFFIX: &str = "minisig";

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::manifest::{Context, Decoded};
+use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey};
-use crate::problem::Severity;
 use crate::source::disk::{Disk, Found, Reading, Stamp};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;

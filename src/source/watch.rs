@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use inotify::{Event, EventMask, Inotify, WatchDescriptor, WatchMask};
 
-use crate::limits;
+use crate::base::limits;
 use crate::source::hints::{Hints, is_manifest_name};
 use crate::source::signature::SUFFIX;
 

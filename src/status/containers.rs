@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStatus, PodStatus, Probe, VolumeMount, VolumeMountStatus,
 };
 
-use crate::order;
+use crate::base::order;
 use crate::plan::restart::{UNKNOWN_EXIT, judged_by, should_start};
 use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;

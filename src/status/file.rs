@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
-use crate::clock::{SignedDuration, Timestamp};
-use crate::durable;
-use crate::json::through_value;
-use crate::limits;
-use crate::order;
+use crate::base::clock::{SignedDuration, Timestamp};
+use crate::base::durable;
+use crate::base::json::through_value;
+use crate::base::limits;
+use crate::base::order;
+use crate::base::regular;
+use crate::pod::problem::Problem;
 use crate::policy;
-use crate::problem::Problem;
-use crate::regular;
 
 /// Name of the file in the run directory.
 pub const NAME: &str = "status.json";
@@ -265,8 +265,8 @@ pub(in crate::status) mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::pod::problem::Severity;
     use crate::pod::{DesiredPod, Origin, PodKey, Source};
-    use crate::problem::Severity;
     use crate::status::snapshot::PodView;
 
     const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{at, observed, pod_of, probes};
 use crate::plan::{Observed, PodActions, SandboxAction, stop_now, surplus};

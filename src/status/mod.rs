@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
+use crate::base::table::Table;
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::plan::all::triggers;
 use crate::plan::restart::{could_restart_all, restarts};
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::plan::{Observed, Owned, Probes, Role, RunState};
+use crate::pod::qos;
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
-use crate::qos;
-use crate::table::Table;
 
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
 pub type Waiting = Table<String, WaitingReason>;

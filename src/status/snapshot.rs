@@ -6,10 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::pod::DesiredPod;
+use crate::pod::problem::Problem;
 use crate::policy;
-use crate::problem::Problem;
 
 /// One moment of the node, as the sync loop publishes it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,7 +11,7 @@ use std::{io, thread};
 
 use super::file;
 use super::snapshot::Snapshot;
-use crate::limits;
+use crate::base::limits;
 use crate::network::address;
 use crate::recorder::object;
 use crate::recorder::ring::{Change, Kept};
@@ -253,7 +253,7 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Mono, Now, Timestamp};
+    use crate::base::clock::{Mono, Now, Timestamp};
     use crate::pod::PodKey;
     use crate::recorder::{PodEvent, Ring, words};
 

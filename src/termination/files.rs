@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, o
 use rustix::io::Errno;
 
 use super::{LogFile, text};
-use crate::limits;
+use crate::base::limits;
 
 /// Every directory is opened so: a link in its place is an error.
 const DIRECTORY: OFlags =

@@ -9,7 +9,7 @@ pub mod files;
 
 use std::path::{Path, PathBuf};
 
-use crate::limits;
+use crate::base::limits;
 use crate::runtime::frames::Frames;
 
 /// The text can be one name in a path.

@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use super::payload::{Payload, PayloadFile};
 use super::walk::{self, DIRECTORY};
-use crate::clock::Timestamp;
-use crate::order;
+use crate::base::clock::Timestamp;
+use crate::base::order;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";

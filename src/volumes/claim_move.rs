@@ -19,9 +19,9 @@ use rustix::io::Errno;
 
 use super::set_up::PRIVATE;
 use super::walk;
+use crate::base::{durable, limits};
 use crate::layout;
 use crate::pod::Source;
-use crate::{durable, limits};
 
 /// Below the directory of claims: sources are told apart there. What is written there since is whose it is by its
 /// place, also when the node's sources change.

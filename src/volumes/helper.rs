@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::mounts;
-use crate::limits;
-use crate::program::run;
+use crate::base::limits;
+use crate::base::program::run;
 
 /// Where helpers of `mount` are looked for, as `mount` itself does.
 const HELPERS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];

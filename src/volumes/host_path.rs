@@ -16,8 +16,8 @@ use super::manager::Node;
 use super::mounts;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
+use crate::base::limits;
 use crate::layout;
-use crate::limits;
 use crate::policy::{AllowedPath, PathAccess};
 
 /// Mode of directories that are made, as the kubelet's.

@@ -10,11 +10,11 @@ use std::{fmt, fs, thread};
 
 use super::claim_move::Claims;
 use super::{Failure, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
-use crate::allocatable::Allocatable;
-use crate::clock::System;
+use crate::base::clock::System;
+use crate::base::limits;
 use crate::layout;
-use crate::limits;
 use crate::pod::PodKey;
+use crate::pod::allocatable::Allocatable;
 use crate::policy::Policies;
 
 /// What all of this room knows of the node.

@@ -24,8 +24,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::layout;
-use crate::object::Objects;
 use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
 
 /// What a machine wants done about volumes.
 #[derive(Debug, Clone, PartialEq)]

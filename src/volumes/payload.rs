@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
 
-use crate::downward::{self, Facts};
 use crate::layout::{self, Kind};
-use crate::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
+use crate::pod::downward::{self, Facts};
+use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
 /// Mode of files whose volume gives none.
 const DEFAULT_MODE: i32 = 0o644;

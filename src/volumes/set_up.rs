@@ -18,14 +18,14 @@ use super::claim_use::Use;
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
 use super::{Failure, SetUp, atomic, helper, host_path, mounts, payload};
-use crate::clock::Clock as _;
-use crate::downward::Facts;
+use crate::base::clock::Clock as _;
+use crate::base::order;
+use crate::base::quantity;
 use crate::layout::{self, Kind};
-use crate::object::{Content, ObjectKey, ObjectKind, Objects};
-use crate::order;
 use crate::pod::DesiredPod;
-use crate::qos;
-use crate::quantity;
+use crate::pod::downward::Facts;
+use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
+use crate::pod::qos;
 
 /// Of a directory that others than root have no business in.
 pub(super) const PRIVATE: u32 = 0o750;

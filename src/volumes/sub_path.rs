@@ -14,8 +14,8 @@ use super::manager::Node;
 use super::set_up::PRIVATE;
 use super::walk::{self, DIRECTORY, HANDLE};
 use super::{SubPath, mounts};
+use crate::base::limits;
 use crate::layout;
-use crate::limits;
 
 /// Mode of a file that another one is bound to.
 const TARGET_FILE: u32 = 0o640;

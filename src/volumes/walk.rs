@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::limits;
+use crate::base::limits;
 
 /// Every directory is opened so: a link in its place is an error.
 pub(super) const DIRECTORY: OFlags =

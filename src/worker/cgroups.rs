@@ -6,11 +6,11 @@ use super::job::{Job, Retry};
 use super::machine::Machine;
 use super::output::Output;
 use super::state::State;
+use crate::base::clock::Now;
+use crate::base::limits;
 use crate::cgroup::{Driver, PodCgroup, Report};
-use crate::clock::Now;
-use crate::limits;
 use crate::pod::DesiredPod;
-use crate::qos;
+use crate::pod::qos;
 use crate::recorder::words;
 use crate::runtime::CreateBody;
 

@@ -5,7 +5,7 @@ use super::job::{Job, Place};
 use super::look::short;
 use super::machine::Machine;
 use super::state::State;
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::mapping::observe;
 use crate::plan::Owned;
 use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names};

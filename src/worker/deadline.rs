@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::job::{Job, Retry};
 use super::machine::Machine;
-use crate::clock::Now;
-use crate::limits;
+use crate::base::clock::Now;
+use crate::base::limits;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::thread::Mailbox;
-use crate::limits;
+use crate::base::limits;
 
 /// The gate. Clones are the same one.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use super::job::Job;
 use super::machine::Machine;
 use super::start::CONFIG_ERROR;
 use super::state::State;
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::mapping::security::{self, User};
 use crate::pod::DesiredPod;
 use crate::recorder::words;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Mono;
-use crate::limits;
+use crate::base::clock::Mono;
+use crate::base::limits;
 use crate::plan::Role;
 use crate::runtime::Resources;
 

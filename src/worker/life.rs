@@ -8,7 +8,7 @@ use log::Level;
 use super::deadline::Deadline;
 use super::machine::Machine;
 use super::state::{State, Trigger};
-use crate::order;
+use crate::base::order;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::pod::DesiredPod;
 use crate::runtime::labels;

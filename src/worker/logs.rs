@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::machine::Machine;
 use super::output::Output;
-use crate::order;
+use crate::base::order;
 use crate::plan::{Owned, RunState};
 use crate::pod_logs::{ContainerLog, ContainerLogs};
 

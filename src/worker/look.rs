@@ -5,10 +5,10 @@ use log::Level;
 
 use super::job::Job;
 use super::machine::Machine;
-use crate::clock::{Mono, Now};
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::base::order;
 use crate::mapping::observe;
-use crate::order;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
 use crate::recorder::words;

@@ -24,18 +24,18 @@ use super::probes::Asked;
 use super::resize::Sizes;
 use super::state::{State, Trigger};
 use super::volumes::Volumes;
-use crate::clock::{Mono, Now};
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::mapping::needs::Create;
-use crate::object::Objects;
 use crate::plan::backoff::Backoff;
 use crate::plan::{Observed, Owned};
+use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerState};
 use crate::status::Waiting;
-use crate::table::Table;
 
 /// The machine. See the module.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use super::job::Place;
 use super::machine::Machine;
 use super::start::CONFIG_ERROR;
 use super::state::State;
-use crate::clock::Now;
+use crate::base::clock::Now;
+use crate::base::json;
+use crate::base::limits;
 use crate::image::failure;
-use crate::json;
-use crate::limits;
 use crate::plan::Way;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
@@ -123,7 +123,7 @@ impl Machine {
             start_sent: false,
             image: String::new(),
             image_id: String::new(),
-            grace: grace.and_then(crate::duration::grace),
+            grace: grace.and_then(crate::base::duration::grace),
             source: pod.map(|p| p.source),
             origin: pod.map(|p| p.origin.path.clone()),
             written: pod.and_then(|p| p.written.clone()),

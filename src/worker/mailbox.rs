@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::limits;
 use crate::cgroup;
-use crate::limits;
-use crate::object::Objects;
 use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::volumes;
 

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::{Mode, OFlags, open, openat};
 
-use crate::limits;
+use crate::base::limits;
 use crate::mapping::needs::Needs;
 use crate::runtime::{CreateBody, DockerError, Refusal};
 
@@ -79,7 +79,7 @@ fn read_profile(root_dir: &Path, profile: &str) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::Device;
+    use crate::node::devices::Device;
 
     fn scratch(name: &str) -> std::path::PathBuf {
         let dir = std::env::temp_dir().join(format!("podkeeper-needs-{name}-{}", std::process::id()));

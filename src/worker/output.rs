@@ -8,20 +8,20 @@ use std::sync::atomic::AtomicBool;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use crate::allocatable::Allocatable;
+use crate::base::clock::{Boot, Mono};
+use crate::base::table::Table;
 use crate::cgroup::{Parents, PodCgroup};
-use crate::clock::{Boot, Mono};
 use crate::image::credentials::DockerConfig;
 use crate::image::grants::Grants;
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
+use crate::pod::allocatable::Allocatable;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
 use crate::recorder::PodEvent;
 use crate::runtime::{Call, DockerState};
-use crate::table::Table;
 use crate::termination::LogFile;
 use crate::volumes;
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::machine::Machine;
 use super::output::Output;
 use super::state::State;
-use crate::clock::{Mono, Now};
+use crate::base::clock::{Mono, Now};
+use crate::base::table::Table;
 use crate::plan::{Kill, KillReason, Owned, ProbeVerdict, Probes, Role};
 use crate::pod::DesiredPod;
 use crate::probe::prober::News;
 use crate::probe::{Kind, Probing, Target, Watch};
 use crate::recorder::words;
-use crate::table::Table;
 
 /// The three probes of a container, in [`Kind::ALL`]'s order.
 type Three = [Option<Arc<Probing>>; 3];
@@ -186,5 +186,5 @@ pub(super) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
         KillReason::StartOver => return Some(0),
         KillReason::Changed | KillReason::Unknown => None,
     };
-    probe?.termination_grace_period_seconds.and_then(crate::duration::grace)
+    probe?.termination_grace_period_seconds.and_then(crate::base::duration::grace)
 }

@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::PodStatus;
 use super::machine::Machine;
 use super::output::{Output, Report};
 use super::state::State;
-use crate::clock::Now;
+use crate::base::clock::Now;
+use crate::base::table::Table;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
 use crate::status;
-use crate::table::Table;
 
 impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old

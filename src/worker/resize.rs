@@ -8,14 +8,14 @@
 use super::job::{Job, Retry};
 use super::machine::Machine;
 use super::state::State;
-use crate::clock::{Mono, Now};
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, Reply, Resources, resources};
 use crate::status::Resize;
-use crate::table::Table;
 use k8s_openapi::api::core::v1::Container;
 
 /// What was asked of Docker, by container id.

@@ -10,8 +10,8 @@ use super::job::{Job, Retry, Stop};
 use super::look::short;
 use super::machine::Machine;
 use super::state::State;
-use crate::clock::{Mono, Now};
-use crate::limits;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, RunState};
 use crate::pod::DesiredPod;
@@ -279,7 +279,8 @@ fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Du
 }
 
 fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> u32 {
-    let of_spec = spec.and_then(|s| s.termination_grace_period_seconds).and_then(crate::duration::grace);
+    let of_spec =
+        spec.and_then(|s| s.termination_grace_period_seconds).and_then(crate::base::duration::grace);
     order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT)
 }
 

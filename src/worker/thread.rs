@@ -16,9 +16,10 @@ use super::mailbox::{Inbox, Slot};
 use super::needs;
 use super::output::{FromPod, Output, Settings, Token};
 use super::pulls::Pulls;
+use crate::base::clock::{Clock, Mono, Now, System};
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
-use crate::clock::{Clock, Mono, Now, System};
-use crate::limits;
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
@@ -30,7 +31,6 @@ use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, Reply, labels};
-use crate::table::Table;
 use crate::termination::files::Files;
 use crate::volumes::manager::{Hand, Volumes};
 
@@ -444,6 +444,6 @@ impl Body {
             Some(PollFd::from_borrowed_fd(fd, flags))
         }));
         // An interrupted wait is a wake-up like any other: everything is looked at again.
-        _ = crate::wait::until(fds, until);
+        _ = crate::base::wait::until(fds, until);
     }
 }

@@ -9,12 +9,12 @@ use super::job::{Job, Retry};
 use super::machine::Machine;
 use super::output::Output;
 use super::state::State;
-use crate::clock::Now;
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::base::table::Table;
 use crate::layout;
-use crate::limits;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::table::Table;
 use crate::volumes::{self, Order, Report, SetUp};
 
 /// Waiting reason of containers whose volumes are not there yet.

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podkeeper::clock::{Clock, Mono, Now, Timestamp};
+use podkeeper::base::clock::{Clock, Mono, Now, Timestamp};
 use podkeeper::runtime::fake::{Cursor, EventNext, Fake};
 use podkeeper::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,

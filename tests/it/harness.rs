@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as ApiPod};
+use podkeeper::base::clock::Timestamp;
 use podkeeper::cgroup::Cgroups;
 use podkeeper::cgroup::node::{MOUNT, Settings};
-use podkeeper::clock::Timestamp;
 use podkeeper::runtime::client::Client;
 use podkeeper::runtime::docker::Docker;
 use podkeeper::runtime::{Call, DockerState, Reply, labels};

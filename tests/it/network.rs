@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use podkeeper::clock::System;
+use podkeeper::base::clock::System;
 use podkeeper::runtime::docker::Docker;
 use podkeeper::runtime::docker::Endpoint;
 use podkeeper::runtime::{Call, DockerError, NetworkBody};

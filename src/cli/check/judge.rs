@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::after;
-use crate::clock::{Mono, Now, Timestamp};
-use crate::config::Config;
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::daemon::config::Config;
+use crate::daemon::turn::{Event, RuntimeEvent, Turn};
 use crate::pod::Source;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::after;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::REJECTED;
-use crate::turn::{Event, RuntimeEvent, Turn};
 
 /// Names that are taken, pods that the node refuses, and those that are held for good. Names of pods are as
 /// the loop has them.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::manifest::node::{Node, Place};
-use crate::problem::Problem;
+use crate::pod::problem::Problem;
 
 /// The texts of pods, by file and name.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ fn keys(reason: &str, message: &str) -> &'static [&'static str] {
         "AppArmor" => &["appArmorProfile", "annotations"],
         "Forbidden" if message.contains("host networking") => &["hostNetwork"],
         "Forbidden" if message.contains("privileged") => &["privileged"],
-        "Forbidden" => &[crate::devices::DEVICE],
+        "Forbidden" => &[crate::node::devices::DEVICE],
         _ if reason.starts_with("OutOf") => &["resources"],
         _ => &[],
     }

@@ -61,7 +61,7 @@ fn a_directory_is_read_as_the_daemon_reads_it() {
     }
     fs::create_dir(dir.join("sub.yaml")).unwrap();
     assert_eq!(report(&[&dir]).summary(), "0 files, 0 pods: 0 errors, 1 warning\n");
-    crate::regular::fifo(&dir.join("pipe.yaml"));
+    crate::base::regular::fifo(&dir.join("pipe.yaml"));
     let found = report(&[&dir]);
     let told: Vec<String> =
         lines(&found).iter().map(|line| line.replace(&dir.display().to_string(), "DIR")).collect();
@@ -256,8 +256,8 @@ fn a_pipe_is_neither_manifest_nor_signature() {
     let dir = scratch("check-pipe");
     let (manifest, pipe) = (dir.join("a.yaml"), dir.join("b.yaml"));
     fs::write(&manifest, "apiVersion: v1\nkind: PodList\nitems: []\n").unwrap();
-    crate::regular::fifo(&signature::beside(&manifest));
-    crate::regular::fifo(&pipe);
+    crate::base::regular::fifo(&signature::beside(&manifest));
+    crate::base::regular::fifo(&pipe);
     let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/signature/node.pub");
     let mut report = empty(&format!("--verify-key {}", key.display()));
     report.visit(&manifest);

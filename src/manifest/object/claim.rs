@@ -4,8 +4,8 @@ use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, forbidden, invalid, required, unsupported};
 use super::super::unknown;
 use super::{misfit, text};
-use crate::object::Content;
-use crate::quantity;
+use crate::base::quantity;
+use crate::pod::object::Content;
 
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 /// Fields that choose among volumes; here there is one kind.

@@ -6,8 +6,8 @@ use super::super::base64;
 use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, invalid, too_long};
 use super::misfit;
-use crate::limits;
-use crate::object::Content;
+use crate::base::limits;
+use crate::pod::object::Content;
 
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 

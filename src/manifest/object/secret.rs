@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::super::path::{Path, Report, required, too_long};
 use super::{data, text};
-use crate::limits;
-use crate::object::{Content, SecretBytes};
-use crate::order;
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::object::{Content, SecretBytes};
 
 /// The account a token secret belongs to.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";

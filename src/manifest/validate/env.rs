@@ -6,8 +6,8 @@ use super::super::node::Node;
 use super::super::object::key_is_good;
 use super::super::path::{Path, Report, invalid, required, unsupported};
 use super::{names, needed};
-use crate::downward;
-use crate::quantity;
+use crate::base::quantity;
+use crate::pod::downward;
 
 /// Field paths of the downward API.
 const FIELDS: &[&str] = &[

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::super::path::{Path, Report, forbidden, invalid, too_long};
 use super::super::unknown::unknown_annotation;
 use super::{accepted, accepted_if_set, history, names, not_negative};
-use crate::after;
-use crate::devices::{DEVICE, DOMAIN};
+use crate::node::devices::{DEVICE, DOMAIN};
+use crate::pod::after;
 
 /// podkeeper's annotations that a pod may have.
 const OWN: &[&str] = &[after::AFTER, after::TIMEOUT, DEVICE];

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, unsupported};
 use super::{accepted, names};
-use crate::quantity;
-use crate::requests::{self, HUGE_PAGES};
+use crate::base::quantity;
+use crate::pod::requests::{self, HUGE_PAGES};
 
 pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     resize_policy(container, spec, path, report);

@@ -9,10 +9,10 @@ use super::super::node::Node;
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, not_found, required};
 use super::super::support;
 use super::{chosen, names, needed, one_of};
-use crate::quantity;
+use crate::base::quantity;
 
+use crate::base::order;
 use crate::layout;
-use crate::order;
 
 pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("volumes");

@@ -1,8 +1,8 @@
 //! What ConfigMaps and Secrets give to an environment.
 
 use super::*;
-use crate::object::testing::{config_map, decoded, secret, snapshot};
 use crate::plan::testing;
+use crate::pod::object::testing::{config_map, decoded, secret, snapshot};
 
 fn objects() -> Arc<Objects> {
     snapshot(

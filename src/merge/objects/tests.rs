@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::merge::Merge;
-use crate::object::{Content, ObjectKind};
+use crate::pod::object::{Content, ObjectKind};
 use crate::source::PodSet;
 
 /// `name=value`, `name!=value` (immutable) in the file `path`; the document is the place in the list.

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::super::{Exceptions, Policies, SETTINGS, Setting, SharedObjects, SourcePolicy};
 use super::{at, pod};
-use crate::object::{ObjectKey, ObjectKind};
 use crate::pod::Source;
+use crate::pod::object::{ObjectKey, ObjectKind};
 
 fn policies(all: &[(Setting, &str)], exceptions: &[&str]) -> Policies {
     let mut policy = SourcePolicy::default();

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::Kit;
-use crate::limits;
+use crate::base::limits;
 use crate::probe::outcome::{self, Outcome};
 use crate::runtime::client::Pending;
 use crate::runtime::exec::{Executed, Execution};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use super::*;
-use crate::clock::System;
+use crate::base::clock::System;
 use crate::runtime::docker::Endpoint;
 
 mod exec;

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::clock::Mono;
+use crate::base::clock::Mono;
 use crate::probe::spec::{Probing, Target, Timing};
 use crate::runtime::docker::Endpoint;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::behaviour::{Behaviour, Run};
 use super::hooks::Field;
 use super::state::{Container, State, no};
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind,
     Reply, Resources,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::faults::Fault;
 use super::state::{State, Timer};
-use crate::clock::Now;
-use crate::limits::FAKE_EVENTS;
+use crate::base::clock::Now;
+use crate::base::limits::FAKE_EVENTS;
 use crate::runtime::DockerError;
 
 /// One event of a container.

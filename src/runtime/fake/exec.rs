@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::behaviour::{Behaviour, Run};
 use super::calls::{Answer, no_container};
 use super::state::{Container, State, Timer, no};
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::runtime::{Call, DockerError, DockerState, ExecBody, ExecDetail, RefusalKind as Kind, Reply};
 
 impl State {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::state::{State, no};
-use crate::clock::{Mono, Now};
+use crate::base::clock::{Mono, Now};
 use crate::runtime::{Call, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
 
 /// How late a call is carried out whose caller gave up ([`Fault::HangLate`]).

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::behaviour::{Behaviour, OnTerm};
 use super::state::{KILLED, State, Timer};
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::runtime::{CreateBody, DockerState};
 
 /// How the engine comes to restart.

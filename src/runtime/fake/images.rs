@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::state::{State, no};
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::runtime::{DockerError, ImageDetail, RefusalKind as Kind, Reply};
 
 /// One image.

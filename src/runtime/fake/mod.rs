@@ -33,8 +33,8 @@ pub use state::{Container, State};
 
 use feeds::{Feed, Source};
 
-use crate::clock::Clock;
-use crate::limits::FAKE_SLOW_READER;
+use crate::base::clock::Clock;
+use crate::base::limits::FAKE_SLOW_READER;
 use crate::runtime::{Call, DockerError, Reply};
 
 /// A handle on one in-memory engine; clones are handles on the same.

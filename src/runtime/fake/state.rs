@@ -10,8 +10,8 @@ use super::events::{FakeEvent, Ring};
 use super::faults::{FaultPlan, Rng};
 use super::hooks::Field;
 use super::images::{Image, Pull};
-use crate::clock::{Mono, Now, Timestamp};
-use crate::limits::FAKE_EXECS;
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits::FAKE_EXECS;
 use crate::runtime::{
     Call, CreateBody, DockerError, DockerState, NetworkDetail, Refusal, RefusalKind, Reply, labels,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::clock::{Clock as _, Mono, Now, System, Timestamp};
+use crate::base::clock::{Clock as _, Mono, Now, System, Timestamp};
 use crate::runtime::*;
 
 /// An engine with two images and a clock that is moved by hand.
@@ -530,7 +530,7 @@ fn execs() {
     let m = made(&mut s, "no-such");
     assert!(s.state.exec_start(&m, s.now).unwrap().contains("executable file not found in $PATH"));
     assert_eq!(state(&mut s, &m), (false, Some(126)));
-    for _ in 0..crate::limits::FAKE_EXECS {
+    for _ in 0..crate::base::limits::FAKE_EXECS {
         made(&mut s, "true");
     }
     let forgotten = s.call(Call::ExecInspect { id: e.clone() });

@@ -20,7 +20,7 @@ use ureq::unversioned::transport::{
 use super::Patience;
 use super::tls;
 use super::url::ManifestUrl;
-use crate::limits;
+use crate::base::limits;
 
 /// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it gets a thread
 /// of its own, and as long as that one hangs there is no second.

@@ -15,8 +15,8 @@ use ureq::{Agent, Timeout};
 use super::dial::{self, Names, Nowhere, Ready};
 use super::url::ManifestUrl;
 use super::{Patience, Settings, tls};
-use crate::concealed::Concealed;
-use crate::limits;
+use crate::base::concealed::Concealed;
+use crate::base::limits;
 
 /// What the server said of a version of its content: sent back to ask whether there is a newer one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

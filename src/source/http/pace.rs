@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::limits;
+use crate::base::limits;
 
 /// What a source has failed so far.
 #[derive(Debug, Clone, Copy, Default)]

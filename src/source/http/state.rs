@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use super::fetch::Validators;
-use crate::concealed::Concealed;
+use crate::base::concealed::Concealed;
 use crate::manifest::Decoded;
 use crate::manifest::edition::Claim;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::replay::Replayed;
 use crate::source::{PodSet, SourceUpdate};
@@ -415,7 +415,7 @@ mod tests {
             let mut decoded = decode(text);
             let at = decoded.pods.iter().position(|p| p.key.name == pod).unwrap();
             let pod = decoded.pods.remove(at);
-            decoded.refused.push(crate::problem::Refused {
+            decoded.refused.push(crate::pod::problem::Refused {
                 pod,
                 reason: "PodSecurity".to_owned(),
                 message: String::new(),

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::sealed::{KEY_BYTES, Key};
-use crate::durable;
-use crate::regular;
+use crate::base::durable;
+use crate::base::regular;
 
 /// Where the key is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,12 +30,12 @@ pub use self::seen::Board;
 
 use self::key::KeyFile;
 use self::seen::Seen;
-use crate::clock::Mono;
-use crate::durable;
-use crate::limits;
-use crate::order;
+use crate::base::clock::Mono;
+use crate::base::durable;
+use crate::base::limits;
+use crate::base::order;
+use crate::base::regular;
 use crate::pod::Source;
-use crate::regular;
 use crate::source::SourceUpdate;
 use crate::source::in_force::Version;
 

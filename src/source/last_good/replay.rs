@@ -1,8 +1,8 @@
 //! What was remembered, judged again as if it came today: keys and policy may have changed. Pure.
 
 use crate::manifest::edition::{Claim, Record};
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::accept::Acceptor;
 use crate::source::in_force::{InForce, Version};
 use crate::source::last_good::Remembered;
@@ -60,8 +60,8 @@ mod tests {
 
     use super::*;
     use crate::manifest::{Context, Decoded};
+    use crate::pod::problem::Refused;
     use crate::pod::{DesiredPod, Source};
-    use crate::problem::Refused;
     use crate::source::testing::decode;
 
     /// As `decode`, but pods whose name begins with `evil` are against the policy.

@@ -10,7 +10,7 @@ use std::fmt;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use super::seen;
-use crate::concealed::Concealed;
+use crate::base::concealed::Concealed;
 use crate::manifest::edition::Record;
 use crate::pod::Source;
 use crate::source::in_force::Version;

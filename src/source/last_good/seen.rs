@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{DAMAGED, LastGood, read};
-use crate::durable;
-use crate::limits;
+use crate::base::durable;
+use crate::base::limits;
 use crate::manifest::edition::{Claim, Record};
 use crate::pod::Source;
 

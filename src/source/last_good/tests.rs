@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::durable::STEPS;
+use crate::base::durable::STEPS;
 use crate::source::testing::TempDir;
 
 /// A store below a directory of its own.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Scanner, wording};
-use crate::clock::Now;
-use crate::limits;
+use crate::base::clock::Now;
+use crate::base::limits;
 use crate::manifest::edition::Claim;
-use crate::problem::Problem;
-use crate::problem::Severity;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
 use crate::source::disk::{Found, Stamp, Stamps};
 use crate::source::entry::{Accepted, Entry, Look, Trust, whole_file};
 use crate::source::hints::{Hints, is_manifest_name};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::clock::Timestamp;
+use crate::base::clock::Timestamp;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::last_good::replay::replay;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::allocatable::Allocatable;
-use crate::object::testing::{config_map, secret, snapshot};
 use crate::plan::testing;
+use crate::pod::allocatable::Allocatable;
+use crate::pod::object::testing::{config_map, secret, snapshot};
 
 const OBJECTS: &str =
     "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {t: text}, binaryData: {bin: AP8=}}\n";

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 
 use super::*;
-use crate::allocatable::Allocatable;
-use crate::clock::System;
-use crate::object::testing::snapshot;
+use crate::base::clock::System;
 use crate::plan::testing;
+use crate::pod::allocatable::Allocatable;
+use crate::pod::object::testing::snapshot;
 use crate::pod::{PodKey, Source};
 use crate::policy::{Policies, Setting, SourcePolicy};
 use crate::volumes::claim_move::Claims;

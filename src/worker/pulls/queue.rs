@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::base::limits;
 use crate::image::credentials::DockerConfig;
 use crate::image::reference;
-use crate::limits;
 use crate::worker::output::PullRequest;
 
 /// What makes two requests one pull.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::clock::Mono;
-use crate::limits;
+use crate::base::clock::Mono;
+use crate::base::limits;
 
 /// What is remembered of registries, by name with port.
 #[derive(Debug, Default)]

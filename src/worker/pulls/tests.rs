@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::clock::Now;
+use crate::base::clock::Now;
 use crate::image::failure::is_answer;
 use crate::runtime::fake::{Fake, Pull};
 use crate::runtime::{DockerError, Refusal, RefusalKind};

@@ -116,5 +116,5 @@ fn calls_of_one_pod_are_bounded() {
         *at_once.entry(at).or_insert(0) += 1;
     }
     let most = at_once.values().max().unwrap();
-    assert!(*most <= crate::limits::CALLS_PER_POD, "{most} at once");
+    assert!(*most <= crate::base::limits::CALLS_PER_POD, "{most} at once");
 }

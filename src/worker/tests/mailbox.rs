@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::rig::pod_with;
-use crate::limits;
+use crate::base::limits;
 use crate::pod::DesiredPod;
 use crate::worker::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
 
@@ -138,7 +138,7 @@ fn the_end_is_told() {
 
 #[test]
 fn of_objects_the_latest_snapshot_counts() {
-    use crate::object::testing::{config_map, snapshot};
+    use crate::pod::object::testing::{config_map, snapshot};
     let mut slot = Slot::default();
     let newest = snapshot(&config_map("new", "{}"));
     slot.objects(snapshot(&config_map("old", "{}")));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::rig::{Rig, pod, s};
-use crate::object::testing::{config_map, secret, snapshot};
 use crate::pod::DesiredPod;
+use crate::pod::object::testing::{config_map, secret, snapshot};
 use crate::worker::Wish;
 
 fn reader() -> Arc<DesiredPod> {

@@ -353,7 +353,7 @@ fn news_are_bounded_and_the_latest_wins() {
     rig.slot.news(probed(Success));
     rig.slot.news(probed(Failure));
     let inbox = rig.slot.take();
-    assert_eq!(inbox.news.len(), crate::limits::MAILBOX_NEWS);
+    assert_eq!(inbox.news.len(), crate::base::limits::MAILBOX_NEWS);
     assert_eq!(inbox.news.iter().filter(|n| n.is_about(&probed(Success))).count(), 1);
     assert_eq!(inbox.news.last(), Some(&probed(Failure)));
 }

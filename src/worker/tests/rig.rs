@@ -9,13 +9,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
+use crate::base::clock::{Boot, Mono, Now, Timestamp};
 use crate::cgroup;
-use crate::clock::{Boot, Mono, Now, Timestamp};
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
-use crate::object::Objects;
 use crate::plan::testing;
+use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
@@ -482,7 +482,7 @@ impl Rig {
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
                 }
                 Output::Create(token, Create { name, body, needs }) => {
-                    let text = crate::json::text(&body);
+                    let text = crate::base::json::text(&body);
                     let call = Call::Create { name, body };
                     let words = self.words(&call);
                     let unsent = (&needs.termination_file, &needs.seccomp_profile, &needs.sub_paths);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::rig::*;
-use crate::object::Objects;
 use crate::plan::ProbeVerdict;
 use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::probe::{HookKind, Kind};
 use crate::runtime::Call;
@@ -83,7 +83,7 @@ pub(crate) fn story(pod: &Arc<DesiredPod>, objects: &Arc<Objects>, resized: &Arc
 }
 
 fn told(rig: Rig) -> Vec<String> {
-    let at = |at: &crate::clock::Mono| ms_of(*at);
+    let at = |at: &crate::base::clock::Mono| ms_of(*at);
     let mut lines = rig.sent;
     lines.extend(rig.calls.iter().map(|(time, words)| format!("{} {words}", at(time))));
     lines.extend(rig.pulls.iter().map(|(time, pull)| format!("{} {pull:?}", at(time))));
@@ -95,7 +95,7 @@ fn told(rig: Rig) -> Vec<String> {
     lines.extend(rig.cgroups.iter().map(|cgroup| format!("{cgroup:?}")));
     lines.extend(rig.reports.iter().filter_map(|report| match report {
         Report::Status { status, terminating, .. } => {
-            Some(format!("{} {terminating}", crate::json::text(&**status)))
+            Some(format!("{} {terminating}", crate::base::json::text(&**status)))
         }
         _ => None,
     }));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
-use crate::object::testing::{config_map, snapshot};
 use crate::pod::DesiredPod;
+use crate::pod::object::testing::{config_map, snapshot};
 use crate::volumes::Failure;
 use crate::worker::Token;
 

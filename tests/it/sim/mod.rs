@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use podkeeper::clock::Mono;
+use podkeeper::base::clock::Mono;
 use podkeeper::runtime::fake::{FaultPlan, Restart};
 
 use world::World;

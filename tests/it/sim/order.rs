@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use podkeeper::clock::{Mono, Timestamp};
-use podkeeper::drain::Drain;
+use podkeeper::base::clock::{Mono, Timestamp};
+use podkeeper::daemon::drain::Drain;
 use podkeeper::runtime::fake::FaultPlan;
 
 use super::world::World;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podkeeper::clock::Mono;
+use podkeeper::base::clock::Mono;
 use podkeeper::probe::spec::Timing;
 use podkeeper::probe::{Kind, Outcome, Target};
 use podkeeper::runtime::fake::{Behaviour, FaultPlan, Restart, Rng};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podkeeper::clock::Mono;
+use podkeeper::base::clock::Mono;
 use podkeeper::runtime::fake::{Behaviour, FaultPlan};
 use podkeeper::runtime::{DockerState, labels};
 

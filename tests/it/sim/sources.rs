@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use podkeeper::clock::Now;
-use podkeeper::limits;
+use podkeeper::base::clock::Now;
+use podkeeper::base::limits;
+use podkeeper::daemon::turn::Event;
 use podkeeper::manifest::edition::Record;
 use podkeeper::manifest::{self, Context, Decoded};
 use podkeeper::pod::Source;
@@ -29,7 +30,6 @@ use podkeeper::source::last_good::Remembered;
 use podkeeper::source::last_good::replay::replay;
 use podkeeper::source::scan::Scanner;
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
-use podkeeper::turn::Event;
 
 use super::scenes::with_volume;
 use super::world::{Deed, NODE, ROOT, World};

@@ -7,11 +7,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
+use podkeeper::base::clock::{Boot, Mono, Now, Timestamp};
+use podkeeper::base::limits;
 use podkeeper::cgroup::{self, Driver, Naming, Parents};
-use podkeeper::clock::{Boot, Mono, Now, Timestamp};
-use podkeeper::config::Config;
-use podkeeper::drain::Drain;
-use podkeeper::limits;
+use podkeeper::daemon::config::Config;
+use podkeeper::daemon::drain::Drain;
+use podkeeper::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::manifest::{self, Context};
 use podkeeper::mapping::MapConfig;
 use podkeeper::mapping::needs::Create;
@@ -23,7 +24,6 @@ use podkeeper::runtime::docker::Endpoint;
 use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
 use podkeeper::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
-use podkeeper::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::volumes::{Failure, Order, Report as VolumeReport};
 use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 
@@ -298,7 +298,7 @@ impl World {
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
-            allocatable: podkeeper::allocatable::Allocatable::default(),
+            allocatable: podkeeper::pod::allocatable::Allocatable::default(),
             cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
             recursive_mounts: Arc::default(),
             grants: Arc::default(),

@@ -257,9 +257,9 @@ fn killed_before_any_change_of_the_disk_no_older_version_gets_in() {
         world.put("a.yaml", "pod web", "version:1");
         assert_eq!(daemon.look(), "web");
         world.put("a.yaml", "pod web\npod db", "version:2");
-        crate::durable::STEPS.set(Some((steps, io::ErrorKind::Other)));
+        crate::base::durable::STEPS.set(Some((steps, io::ErrorKind::Other)));
         assert_eq!(daemon.look(), "web db");
-        let done = crate::durable::STEPS.take().is_some_and(|(left, _)| left > 0);
+        let done = crate::base::durable::STEPS.take().is_some_and(|(left, _)| left > 0);
         let mut daemon = world.start();
         daemon.look();
         world.put("a.yaml", "pod web", "version:1");

@@ -1,0 +1,17 @@
+//! What everything stands on, and nothing of pods: time, bounds, order, bytes, files. Each module is one idea.
+//!
+//! Never here: a type of Kubernetes or of Docker.
+
+pub mod clock;
+pub mod concealed;
+pub mod durable;
+pub mod duration;
+pub mod json;
+pub mod limits;
+pub mod logging;
+pub mod order;
+pub mod program;
+pub mod quantity;
+pub mod regular;
+pub mod table;
+pub mod wait;

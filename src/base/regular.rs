@@ -1,0 +1,160 @@
+//! Reading files that somebody else may have put there: regular files only, without waiting, and never more
+//! than a bound. A pipe in the place of a file would hold its reader up for ever, a device may do something
+//! when it is opened, and a file without an end would fill the memory.
+//!
+//! The kernel's own files (below `/proc` and `/sys`) are the only ones that are read without this room.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// Opens a regular file to be read; links are followed. Where that is allowed, the time of the last access
+/// stays what it is: reading must not cause writes.
+///
+/// # Errors
+/// Those of the system, and `InvalidInput` for whatever is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Before it is opened: a device may take that for an order.
+    wanted(&fs::metadata(path)?)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        other => other,
+    };
+    let file = File::from(opened?);
+    // And after it: the path may lead elsewhere by now.
+    wanted(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn wanted(meta: &fs::Metadata) -> io::Result<()> {
+    if meta.is_file() {
+        return Ok(());
+    }
+    let what = if meta.is_dir() { "it is a directory" } else { "it is not a regular file" };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// Reads a regular file, whole.
+///
+/// # Errors
+/// Those of [`open`], and `FileTooLarge` for more than `limit` bytes.
+pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    read_rest(open(path)?, limit)
+}
+
+/// Reads a regular file from its beginning, and no more than `most` bytes.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn read_start(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(u64::try_from(most).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What is left in an open file or stream.
+///
+/// # Errors
+/// Those of the system, and `FileTooLarge` for more than `limit` bytes.
+pub fn read_rest(input: impl Read, limit: usize) -> io::Result<Vec<u8>> {
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    input.take(most).read_to_end(&mut bytes)?;
+    if bytes.len() > limit {
+        let what = format!("it is larger than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// Reads a regular file of text, whole.
+///
+/// # Errors
+/// Those of [`read`], and `InvalidData` for what is not UTF-8.
+pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Makes a pipe that nobody writes to.
+#[cfg(test)]
+pub(crate) fn fifo(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::cli::scratch;
+
+    #[test]
+    fn nothing_but_a_regular_file_is_opened() {
+        let dir = scratch("regular");
+        let (pipe, file) = (dir.join("pipe"), dir.join("file"));
+        fifo(&pipe);
+        fs::write(&file, "12345").unwrap();
+        std::os::unix::fs::symlink("pipe", dir.join("link")).unwrap();
+        for path in [&pipe, &dir.join("link"), Path::new("/dev/zero")] {
+            assert_eq!(open(path).unwrap_err().to_string(), "it is not a regular file", "{}", path.display());
+        }
+        assert_eq!(open(&dir).unwrap_err().to_string(), "it is a directory");
+        assert_eq!(open(&dir.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read(&file, 5).unwrap(), b"12345");
+        let error = read(&file, 4).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::FileTooLarge, "it is larger than 4 bytes")
+        );
+        fs::write(&file, [0xff]).unwrap();
+        assert_eq!(read_text(&file, 4).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    fn sources(dir: &Path, all: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|e| e.to_str()) {
+                _ if path.is_dir() => sources(&path, all),
+                Some("rs") => all.push(path),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whoever opens a file by its path does it here, or says why not.
+    #[test]
+    fn no_other_room_opens_files_to_read_them() {
+        const WAYS: &[&str] = &["File::open(", "fs::read(", "read_to_string("];
+        // A directory, for its fsync.
+        const FREE: &[(&str, &str)] = &[("base/durable.rs", "File::open(dir)")];
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let (mut all, mut wrong) = (Vec::new(), Vec::new());
+        sources(&root, &mut all);
+        for path in all {
+            let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            const TESTS: &[&str] =
+                &["test", "golden", "man.rs", "cli/mod.rs", "effects/", "verdicts.rs", "layers.rs"];
+            // The trees of cgroups, and what `sys` asks, are the kernel's.
+            const KERNEL: &[&str] = &["regular.rs", "cgroup/tree.rs", "sys.rs"];
+            if TESTS.iter().chain(KERNEL).any(|part| name.contains(part)) {
+                continue;
+            }
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for line in code.lines().filter(|line| WAYS.iter().any(|way| line.contains(way))) {
+                let kernels = line.contains("\"/proc/") || line.contains("\"/sys/");
+                let free = FREE.iter().any(|(file, part)| name == *file && line.contains(part));
+                if !kernels && !free {
+                    wrong.push(format!("{name}: {}", line.trim()));
+                }
+            }
+        }
+        assert_eq!(wrong, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,87 @@
+//! The one place that waits for descriptors until a time, and keeps that time.
+//!
+//! `ppoll` alone does not: its time-out is relative, and the kernel counts on with what was left of it after
+//! the process was stopped (SIGSTOP, a debugger, the freezer), so that whatever came due meanwhile comes as
+//! much too late. Longer waits have a timer of the kernel's beside the descriptors, set to the moment itself
+//! on the monotonic clock, which goes on while the process stands. As everywhere, the sleep of the whole machine
+//! does not count ([`crate::base::clock::Boot`]).
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::base::limits;
+
+thread_local! {
+    /// This thread's timer, made with its first longer wait.
+    static TIMER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
+}
+
+/// Waits until something is there for one of these, or `until` has come. Gives what is there, in their order:
+/// nothing at all when it is time, and after a signal, too.
+///
+/// # Errors
+/// The kernel's: out of memory.
+pub fn until(set: Vec<PollFd<'_>>, until: Option<Instant>) -> Result<Vec<PollFlags>, Errno> {
+    let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+    match (until, left) {
+        (Some(at), Some(left)) if left > limits::WAIT_RELATIVE => TIMER.with_borrow_mut(|timer| {
+            match armed(timer, at) {
+                Some(fd) => with_timer(set, fd),
+                // No descriptor is left: a look now and then keeps the time as well.
+                None => relative(set, Some(limits::WAIT_RELATIVE)),
+            }
+        }),
+        _ => relative(set, left),
+    }
+}
+
+fn with_timer<'a>(mut set: Vec<PollFd<'a>>, timer: BorrowedFd<'a>) -> Result<Vec<PollFlags>, Errno> {
+    set.push(PollFd::from_borrowed_fd(timer, PollFlags::IN));
+    let mut there = relative(set, None)?;
+    there.pop();
+    Ok(there)
+}
+
+fn relative(mut set: Vec<PollFd<'_>>, time: Option<Duration>) -> Result<Vec<PollFlags>, Errno> {
+    let time = time.map(to_timespec);
+    match poll(&mut set, time.as_ref()) {
+        Ok(_) => Ok(set.iter().map(PollFd::revents).collect()),
+        Err(Errno::INTR) => Ok(vec![PollFlags::empty(); set.len()]),
+        Err(error) => Err(error),
+    }
+}
+
+/// The timer, set to this moment.
+fn armed(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
+    let fd: &OwnedFd = match timer {
+        Some(fd) => fd,
+        None => {
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            timer.insert(timerfd_create(TimerfdClockId::Monotonic, flags).ok()?)
+        }
+    };
+    // In this order: a stop between the two makes it too early, never too late.
+    let now = clock_gettime(ClockId::Monotonic);
+    let left = at.saturating_duration_since(Instant::now());
+    let it_value = now.checked_add(to_timespec(left))?;
+    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+    timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &once).ok()?;
+    Some((*fd).as_fd())
+}
+
+/// Rounded up, so that a wait never ends just before its time.
+fn to_timespec(wait: Duration) -> Timespec {
+    let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
+    Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
+}
+
+#[cfg(test)]
+mod tests;

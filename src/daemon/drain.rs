@@ -1,0 +1,134 @@
+//! That a node is drained: a marker file below the root directory, which outlives the daemon and the
+//! machine. `podkeeper drain` writes it, `podkeeper resume` removes it, the daemon reads it when it begins
+//! and on SIGHUP.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::base::clock::{Timestamp, boot_id};
+use crate::base::durable;
+use crate::base::{limits, regular};
+
+/// Name of the marker in the root directory.
+const NAME: &str = "drained";
+
+/// A node is to have no running pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drain {
+    /// When it was asked for: tells one drain from another.
+    pub since: Timestamp,
+    /// Most seconds of grace of any pod; `None`: each its own.
+    pub grace: Option<u32>,
+    /// It ends with this boot of the machine.
+    pub boot: Option<String>,
+}
+
+/// Where the marker is.
+#[must_use]
+pub fn path(root_dir: &Path) -> PathBuf {
+    root_dir.join(NAME)
+}
+
+/// Reads the marker. One of an earlier boot does not count. One that cannot be read or is damaged does,
+/// without a grace of its own: somebody asked for quiet, and no pod starts by mistake.
+#[must_use]
+pub fn read(root_dir: &Path) -> Option<Drain> {
+    let path = path(root_dir);
+    match regular::read(&path, limits::DRAIN_BYTES) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => log::error!("{}: {error}; the node counts as drained", path.display()),
+        Ok(bytes) => match parse(&bytes) {
+            Some(drain) if drain.boot.is_some() && drain.boot != boot_id() => return None,
+            Some(drain) => return Some(drain),
+            None => log::error!("{} is damaged; the node counts as drained", path.display()),
+        },
+    }
+    let seconds = fs::symlink_metadata(&path).map(|meta| std::os::unix::fs::MetadataExt::mtime(&meta));
+    let since = Timestamp::from_second(seconds.unwrap_or_default()).unwrap_or(Timestamp::UNIX_EPOCH);
+    Some(Drain { since, grace: None, boot: None })
+}
+
+fn parse(bytes: &[u8]) -> Option<Drain> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let grace = match value.get("graceSeconds") {
+        None => None,
+        Some(grace) => Some(u32::try_from(grace.as_u64()?).ok()?),
+    };
+    let boot = match value.get("boot") {
+        None => None,
+        Some(boot) => Some(boot.as_str()?.to_owned()),
+    };
+    Some(Drain { since: value.get("since")?.as_str()?.parse().ok()?, grace, boot })
+}
+
+/// Writes the marker, whole or not at all; it is on the disk when this returns.
+///
+/// # Errors
+/// The file system's.
+pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
+    let mut value = json!({"since": drain.since.to_string()});
+    if let Some(map) = value.as_object_mut() {
+        map.extend(drain.grace.map(|grace| ("graceSeconds".to_owned(), grace.into())));
+        map.extend(drain.boot.clone().map(|boot| ("boot".to_owned(), boot.into())));
+    }
+    durable::write(&path(root_dir), format!("{value}\n").as_bytes())
+}
+
+/// Removes the marker; whether there was one.
+///
+/// # Errors
+/// The file system's.
+pub fn remove(root_dir: &Path) -> io::Result<bool> {
+    match fs::remove_file(path(root_dir)) {
+        Ok(()) => durable::sync_parent(&path(root_dir)).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_marker_holds_nobody_up() {
+        let dir = crate::cli::scratch("drain-pipe");
+        crate::base::regular::fifo(&path(&dir));
+        assert!(read(&dir).is_some(), "it counts as drained");
+        crate::base::regular::fifo(&path(&dir).with_extension(durable::BESIDE));
+        let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, boot: None };
+        assert_eq!(write(&dir, &drain).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads the pipe");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let dir = crate::cli::scratch("drain");
+        assert_eq!(read(&dir), None);
+        assert!(!remove(&dir).unwrap());
+        let since = "2026-01-02T03:04:05.123456789Z".parse().unwrap();
+        for (grace, boot) in [(None, None), (Some(0), None), (Some(7), boot_id())] {
+            let drain = Drain { since, grace, boot };
+            write(&dir, &drain).unwrap();
+            assert_eq!(read(&dir), Some(drain));
+        }
+        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [NAME]);
+        // Until the next boot, and this is the next one.
+        write(&dir, &Drain { since, grace: None, boot: Some("another".into()) }).unwrap();
+        assert_eq!(read(&dir), None);
+        // Damaged: drained all the same.
+        for text in
+            ["", "{", "[]", "{\"since\": 1}", "{\"since\": \"2026-01-02T03:04:05Z\", \"graceSeconds\": -1}"]
+        {
+            fs::write(path(&dir), text).unwrap();
+            assert_eq!(read(&dir).map(|drain| drain.grace), Some(None), "{text}");
+        }
+        assert!(remove(&dir).unwrap());
+        assert_eq!(read(&dir), None);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

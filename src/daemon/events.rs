@@ -1,0 +1,147 @@
+//! Docker's event stream (lesson: docker-archive/classicswarm#2309): subscribe, then list; a full list
+//! after each reconnect and every `--sync-frequency` as a safety net. An event is only a hint that says
+//! "look at this container".
+
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::base::limits;
+use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::pod::PodKey;
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
+use crate::runtime::{Call, DockerError, Reply, labels};
+use crate::worker::Hint;
+
+/// Handle of the event thread.
+#[derive(Debug)]
+pub struct Events {
+    /// Dropped with the handle: the thread ends at its next wake-up.
+    _stop: Sender<()>,
+}
+
+impl Events {
+    /// Starts the thread `pk-events`. `connected` is called after each successful list,
+    /// before the list is told.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(
+        docker: Docker,
+        root_dir: String,
+        relist: Duration,
+        out: Sender<Event>,
+        connected: impl Fn() + Send + 'static,
+    ) -> io::Result<Events> {
+        let (stop, stopped) = bounded(0);
+        let body = Body { docker, filter: format!("{}={root_dir}", labels::ROOT_DIR), relist, out, stopped };
+        thread::Builder::new()
+            .name("pk-events".to_owned())
+            .stack_size(limits::WORKER_STACK)
+            .spawn(move || body.run(&connected))?;
+        Ok(Events { _stop: stop })
+    }
+}
+
+struct Body {
+    docker: Docker,
+    filter: String,
+    relist: Duration,
+    out: Sender<Event>,
+    stopped: Receiver<()>,
+}
+
+/// The main loop is gone.
+struct Over;
+
+impl Body {
+    fn run(&self, connected: &dyn Fn()) {
+        let mut wait = limits::RECONNECT_MIN;
+        loop {
+            let began = Instant::now();
+            let Ok(why) = self.follow(connected) else { return };
+            if self.tell(RuntimeEvent::Lost(why)).is_err() {
+                return;
+            }
+            if began.elapsed() > limits::RECONNECT_MAX {
+                wait = limits::RECONNECT_MIN;
+            }
+            match self.stopped.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return,
+            }
+            wait = wait.saturating_mul(2).min(limits::RECONNECT_MAX);
+        }
+    }
+
+    fn tell(&self, event: RuntimeEvent) -> Result<(), Over> {
+        self.out.send(Event::Runtime(event)).map_err(|_| Over)
+    }
+
+    /// Subscribes, lists, follows. Returns why the stream ended.
+    fn follow(&self, connected: &dyn Fn()) -> Result<String, Over> {
+        let filter = vec![self.filter.clone()];
+        let mut stream = match self.docker.events(&filter, Some(0)) {
+            Ok(stream) => stream,
+            Err(error) => return Ok(error.to_string()),
+        };
+        loop {
+            let list = match self.list(&filter) {
+                Ok(list) => list,
+                Err(error) => return Ok(error.to_string()),
+            };
+            // First, so that whoever hears the list finds done what the connect does.
+            connected();
+            self.tell(list)?;
+            let listed = Instant::now();
+            let mut relist = self.relist;
+            loop {
+                let left = relist.saturating_sub(listed.elapsed());
+                if left.is_zero() {
+                    break;
+                }
+                match stream.next(&Wait::at_most(left)) {
+                    EventNext::Event(event) => {
+                        if let Some((key, hint)) = translate(&event) {
+                            self.tell(RuntimeEvent::Changed { key, hint })?;
+                        }
+                    }
+                    // Something happened to some container, and only a list tells what.
+                    EventNext::Unread => relist = relist.min(limits::UNREAD_LIST),
+                    EventNext::Idle => {}
+                    EventNext::End(why) => return Ok(format!("Docker's event stream ended: {why}")),
+                }
+            }
+        }
+    }
+
+    fn list(&self, filter: &[String]) -> Result<RuntimeEvent, DockerError> {
+        match self.docker.call(&Call::List { labels: filter.to_vec() })? {
+            Reply::Containers(containers) => {
+                Ok(RuntimeEvent::Listed { containers, version: self.docker.version() })
+            }
+            _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
+        }
+    }
+}
+
+/// Whose container it is about, and what to look at. `None`: of no interest.
+fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
+    let id = event.id.clone();
+    let hint = match event.action {
+        EventAction::Start => Hint::Started(id),
+        EventAction::Die => Hint::Changed(id),
+        EventAction::Oom => Hint::OutOfMemory(id),
+        EventAction::Destroy => Hint::Removed(id),
+        _ => return None,
+    };
+    let namespace = event.labels.get(labels::POD_NAMESPACE)?.clone();
+    let name = event.labels.get(labels::POD_NAME)?.clone();
+    Some((PodKey { namespace, name }, hint))
+}
+
+#[cfg(test)]
+mod tests;

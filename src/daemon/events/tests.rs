@@ -1,0 +1,170 @@
+//! The event thread on the in-memory engine: list after each connect, hints in between.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_channel::unbounded;
+
+use super::*;
+use crate::base::clock::System;
+use crate::runtime::fake::{Fake, Fault, FaultPlan};
+
+const ROOT: &str = "/var/lib/podkeeper";
+/// Long enough for any machine; what is waited for comes much earlier.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NEVER: Duration = Duration::from_secs(3600);
+
+struct Rig {
+    fake: Fake,
+    heard: Receiver<Event>,
+    connects: Arc<AtomicU32>,
+    _events: Events,
+}
+
+fn now() -> crate::base::clock::Now {
+    crate::base::clock::Clock::now(&System::start())
+}
+
+fn start(fake: Fake, relist: Duration) -> Rig {
+    let (out, heard) = unbounded();
+    let connects = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&connects);
+    let connected = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let events = Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, connected).unwrap();
+    Rig { fake, heard, connects, _events: events }
+}
+
+fn fake() -> Fake {
+    Fake::new(Arc::new(System::start()), 1)
+}
+
+/// Puts a container of pod `name` there; its id.
+fn plant(fake: &Fake, root: &str, name: &str, running: bool) -> String {
+    let all = [
+        (labels::ROOT_DIR, root),
+        (labels::POD_NAMESPACE, "default"),
+        (labels::POD_NAME, name),
+        (labels::POD_UID, "u"),
+        (labels::CONTAINER_NAME, "app"),
+        (labels::RESTART_COUNT, "0"),
+    ];
+    fake.with(|state| state.plant(&format!("k8s_app_{name}_default_u_0"), &all, running, now()))
+}
+
+impl Rig {
+    /// The next thing heard, in words.
+    fn next(&self) -> String {
+        match self.heard.recv_timeout(PATIENCE).expect("nothing is heard") {
+            Event::Runtime(RuntimeEvent::Listed { containers, version }) => {
+                assert!(version.is_some());
+                format!("listed {}", containers.len())
+            }
+            Event::Runtime(RuntimeEvent::Lost(why)) => format!("lost: {why}"),
+            Event::Runtime(RuntimeEvent::Changed { key, hint }) => match hint {
+                Hint::Started(_) => format!("{key} started"),
+                Hint::Changed(_) => format!("{key} changed"),
+                Hint::OutOfMemory(_) => format!("{key} out of memory"),
+                Hint::Removed(_) => format!("{key} removed"),
+                Hint::Images(_) => format!("{key} images"),
+                Hint::Retry => format!("{key} retry"),
+                Hint::All => format!("{key} all"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whatever comes before something that begins with these words is passed over.
+    fn next_like(&self, words: &str) -> String {
+        for _ in 0..100_000 {
+            let next = self.next();
+            if next.starts_with(words) {
+                return next;
+            }
+        }
+        panic!("never {words}");
+    }
+}
+
+#[test]
+fn a_list_comes_first_and_then_hints() {
+    let fake = fake();
+    plant(&fake, ROOT, "old", true);
+    let rig = start(fake, NEVER);
+    assert_eq!(rig.next_like("listed"), "listed 1");
+    let id = plant(&rig.fake, ROOT, "web", true);
+    assert_eq!(rig.next_like("default/web"), "default/web started");
+    rig.fake.with(|state| state.crash(&id, 1, now()));
+    assert_eq!(rig.next_like("default/web"), "default/web changed");
+    rig.fake.with(|state| state.remove_behind_our_back(&id, now()));
+    assert_eq!(rig.next_like("default/web"), "default/web removed");
+    assert_eq!(rig.connects.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn what_is_not_ours_is_not_heard() {
+    let rig = start(fake(), NEVER);
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    plant(&rig.fake, "/elsewhere", "foreign", true);
+    rig.fake.with(|state| _ = state.plant("odd", &[], true, now()));
+    // Ours, but of no pod that could be named.
+    rig.fake.with(|state| _ = state.plant("nameless", &[(labels::ROOT_DIR, ROOT)], true, now()));
+    plant(&rig.fake, ROOT, "web", true);
+    assert_eq!(rig.next(), "default/web started");
+}
+
+#[test]
+fn k2309_when_the_stream_ends_it_is_told_and_everything_is_listed_again() {
+    let rig = start(fake(), NEVER);
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    for round in 1..4 {
+        rig.fake.with(|state| state.cut_events());
+        let lost = rig.next_like("lost");
+        assert!(lost.starts_with("lost: Docker's event stream ended"), "{lost}");
+        // Nobody listens now: only the list can tell.
+        plant(&rig.fake, ROOT, &format!("web{round}"), true);
+        assert_eq!(rig.next_like("listed"), format!("listed {round}"));
+    }
+    assert_eq!(rig.connects.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn docker_that_is_not_there_is_waited_for() {
+    let fake = fake();
+    fake.with(|state| state.set_down(true));
+    let rig = start(fake, NEVER);
+    for _ in 0..2 {
+        assert!(rig.next().starts_with("lost: Docker is not reachable"));
+    }
+    assert_eq!(rig.connects.load(Ordering::SeqCst), 0);
+    rig.fake.with(|state| state.set_down(false));
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    assert_eq!(rig.connects.load(Ordering::SeqCst), 1);
+}
+
+/// Events are lost, or none comes any more: the safety net lists all the same.
+#[test]
+fn k2309_a_silent_stream_is_no_blindness() {
+    let fake = fake();
+    let plan = FaultPlan::seeded(1, &[(Fault::EventsSilent, 10_000)], crate::base::clock::Mono(NEVER));
+    fake.with(|state| state.faults = plan);
+    let rig = start(fake, Duration::from_millis(50));
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    plant(&rig.fake, ROOT, "web", true);
+    assert_eq!(rig.next_like("listed 1"), "listed 1");
+    assert_eq!(rig.next_like("listed 1"), "listed 1", "and again");
+}
+
+#[test]
+fn the_thread_ends_with_the_main_loop() {
+    let fake = fake();
+    let rig = start(fake, Duration::from_millis(10));
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    let connects = Arc::clone(&rig.connects);
+    drop(rig);
+    // The thread holds the counter as long as it lives.
+    let begun = Instant::now();
+    while Arc::strong_count(&connects) > 1 {
+        assert!(begun.elapsed() < PATIENCE, "it lives on");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,110 @@
+//! Signals, away from the main thread and from every disk: whatever hangs, SIGTERM is heard and ends the daemon.
+//!
+//! Never here: reading a file in the thread that catches signals.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
+
+use crate::base::limits;
+use crate::daemon::drain::{self, Drain};
+
+/// What a signal asks for.
+#[derive(Debug, PartialEq)]
+pub enum Signal {
+    /// With the marker of a drained node as it is now.
+    Rescan(Option<Drain>),
+    /// Does the main thread still work?
+    Ask,
+    /// SIGTERM or SIGINT.
+    End(i32),
+}
+
+/// Catches signals from now on.
+///
+/// # Errors
+/// A thread cannot be started, or a handler not be set.
+pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
+    let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
+    let (out, signals) = unbounded();
+    let root_dir = root_dir.to_owned();
+    let rescan = rescans(move || drain::read(&root_dir), out.clone())?;
+    thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
+        move || {
+            for signal in caught.forever() {
+                let what = match signal {
+                    SIGHUP => {
+                        // A full channel holds the same wish.
+                        let _full = rescan.try_send(());
+                        continue;
+                    }
+                    SIGURG => Signal::Ask,
+                    _ => Signal::End(signal),
+                };
+                let ends = matches!(what, Signal::End(_));
+                if out.send(what).is_err() {
+                    return;
+                }
+                if ends {
+                    end_at_the_latest();
+                }
+            }
+        },
+    )?;
+    Ok(signals)
+}
+
+/// A thread that reads the marker when it is asked to, and then tells. On a disk that is dead it hangs, alone.
+fn rescans(read: impl Fn() -> Option<Drain> + Send + 'static, out: Sender<Signal>) -> io::Result<Sender<()>> {
+    let (ask, asked) = bounded(1);
+    thread::Builder::new().name("pk-marker".to_owned()).stack_size(limits::WORKER_STACK).spawn(
+        move || {
+            for () in asked {
+                if out.send(Signal::Rescan(read())).is_err() {
+                    return;
+                }
+            }
+        },
+    )?;
+    Ok(ask)
+}
+
+/// Ends the process when the main thread has not done so in time: a file system that is dead must not keep a
+/// daemon alive that was told to end. The pods go on running, whatever was not done.
+fn end_at_the_latest() {
+    thread::sleep(limits::END_PATIENCE);
+    log::warn!("podkeeper ends without waiting any longer for what hangs");
+    std::process::exit(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_on_a_dead_disk_holds_no_signal_up() {
+        let (answer, dead) = unbounded();
+        let (began, begun) = unbounded();
+        let (out, signals) = unbounded();
+        let read = move || {
+            let _told = began.send(());
+            dead.recv().ok()
+        };
+        let ask = rescans(read, out).unwrap();
+        ask.try_send(()).unwrap();
+        begun.recv().unwrap();
+        // It hangs now. One more wish is kept, for the marker may be another one by then; and no more of them.
+        ask.try_send(()).unwrap();
+        assert!(ask.try_send(()).is_err());
+        assert!(signals.is_empty());
+        drop(answer);
+        let said: Vec<Signal> = signals.iter().take(2).collect();
+        assert_eq!(said, [Signal::Rescan(None), Signal::Rescan(None)]);
+        // It ends with the one who asks.
+        drop(ask);
+        assert!(signals.recv().is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! Admission of one pod beside the active ones (spec/02 section 4). Pure. The first failure in the
+//! table's order is the reason.
+
+pub mod fits;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ContainerPort;
+
+use crate::daemon::config::Config;
+use crate::mapping::security;
+use crate::pod::{ContainerKind, DesiredPod};
+
+/// Why a pod is refused, in the kubelet's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// `NodePorts`, `NodeName`, `NodeAffinity`, `PodOSNotSupported`, `Forbidden` …
+    pub reason: String,
+    /// The kubelet's message.
+    pub message: String,
+}
+
+/// Decides about `pod`; `others` are the active pods without it.
+///
+/// # Errors
+/// The first check that fails.
+pub fn admit<'a>(
+    pod: &DesiredPod,
+    others: impl Iterator<Item = &'a DesiredPod>,
+    config: &Config,
+) -> Result<(), Rejection> {
+    let others: Vec<&DesiredPod> = others.collect();
+    let node = &config.node;
+    if let Err(message) = node.sysctls.check(pod) {
+        return refuse("SysctlForbidden", message);
+    }
+    operating_system(pod, config)?;
+    fits::check(pod, &others, node)?;
+    node_selector(pod, &config.node_labels)?;
+    if let Some(name) = pod.spec.node_name.as_deref()
+        && !name.is_empty()
+        && name != config.node_name
+    {
+        return refuse(
+            "NodeName",
+            "Predicate NodeName failed: node(s) didn't match the requested node name".to_owned(),
+        );
+    }
+    host_ports(pod, others.into_iter())?;
+    if !node.app_armor && security::needs_app_armor(pod) {
+        return refuse("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned());
+    }
+    fits::devices(pod, config)?;
+    permissions(pod, config)
+}
+
+fn refuse(reason: &str, message: String) -> Result<(), Rejection> {
+    Err(Rejection { reason: reason.to_owned(), message })
+}
+
+fn operating_system(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    const LABEL: &str = "kubernetes.io/os";
+    let wanted = pod.metadata.labels.as_ref().and_then(|l| l.get(LABEL));
+    if let (Some(wanted), Some(ours)) = (wanted, config.node_labels.get(LABEL))
+        && wanted != ours
+    {
+        let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+        return refuse("PodOSSelectorNodeLabelDoesNotMatch", message.to_owned());
+    }
+    match &pod.spec.os {
+        Some(os) if os.name != "linux" => refuse(
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn node_selector(pod: &DesiredPod, labels: &BTreeMap<String, String>) -> Result<(), Rejection> {
+    let selector = pod.spec.node_selector.iter().flatten();
+    for (key, value) in selector {
+        if labels.get(key) != Some(value) {
+            let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+            return refuse("NodeAffinity", message.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Host ports of regular and sidecar containers; plain init containers do not count.
+fn host_port_list(pod: &DesiredPod) -> impl Iterator<Item = &ContainerPort> {
+    let counting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
+    counting.flat_map(|(_, c)| c.ports.iter().flatten()).filter(|p| p.host_port.is_some_and(|h| h > 0))
+}
+
+fn host_ports<'a>(pod: &DesiredPod, others: impl Iterator<Item = &'a DesiredPod>) -> Result<(), Rejection> {
+    if host_port_list(pod).next().is_none() {
+        return Ok(());
+    }
+    for other in others {
+        for theirs in host_port_list(other) {
+            if let Some(ours) = host_port_list(pod).find(|ours| clash(ours, theirs)) {
+                let message = format!(
+                    "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: \
+                     host port {} is taken by pod {}",
+                    ours.host_port.unwrap_or_default(),
+                    other.key
+                );
+                return refuse("NodePorts", message);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Same port and protocol, and the same address or either one all addresses
+/// (`staging/src/k8s.io/kube-scheduler/framework/types.go`).
+fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
+    let protocol = |p: &ContainerPort| p.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+    let address = |p: &ContainerPort| match p.host_ip.as_deref() {
+        None | Some("" | "::") => "0.0.0.0".to_owned(),
+        Some(ip) => ip.to_owned(),
+    };
+    let (ip_a, ip_b) = (address(a), address(b));
+    a.host_port == b.host_port
+        && protocol(a) == protocol(b)
+        && (ip_a == ip_b || ip_a == "0.0.0.0" || ip_b == "0.0.0.0")
+}
+
+/// Per-source permissions (spec/02 section 4, the old canRunPod).
+fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    let policy = config.policy.of(pod.source);
+    if pod.host_network() && !policy.host_network {
+        let message = format!(
+            "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
+            pod.uid
+        );
+        return refuse("Forbidden", message);
+    }
+    if policy.allow_privileged {
+        return Ok(());
+    }
+    let privileged = pod
+        .containers()
+        .find(|(_, c)| c.security_context.as_ref().and_then(|s| s.privileged).unwrap_or(false));
+    match privileged {
+        None => Ok(()),
+        Some((kind, _)) => {
+            let what = if kind == ContainerKind::Regular { "container" } else { "init container" };
+            let message = format!(
+                "pod with UID {:?} specified privileged {what}, but is disallowed (--allow-privileged)",
+                pod.uid
+            );
+            refuse("Forbidden", message)
+        }
+    }
+}

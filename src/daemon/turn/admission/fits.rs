@@ -1,0 +1,102 @@
+//! Whether the node has what a pod requests beside the active ones (upstream
+//! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and
+//! whether it may have the devices that it names. Pure.
+
+use super::{Rejection, refuse};
+use crate::daemon::config::Config;
+use crate::node::Node;
+use crate::node::devices::{self, DOMAIN};
+use crate::pod::DesiredPod;
+use crate::pod::requests::{self, HUGE_PAGES};
+
+/// Beginning of the reasons of this file.
+const OUT_OF: &str = "OutOf";
+
+impl Rejection {
+    /// The node has not enough now, or at all.
+    #[must_use]
+    pub fn is_out_of_resources(&self) -> bool {
+        self.reason.starts_with(OUT_OF)
+    }
+}
+
+/// The pod has its place beside the others.
+pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
+    let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
+    enough("pods", 1, count, node.max_pods)?;
+    for resource in ["cpu", "memory", "ephemeral-storage"] {
+        let capacity = match resource {
+            "cpu" => node.allocatable.milli_cpu,
+            "memory" => node.allocatable.memory,
+            // Unknown.
+            _ if node.allocatable.ephemeral_storage == 0 => continue,
+            _ => node.allocatable.ephemeral_storage,
+        };
+        fits(resource, pod, others, capacity)?;
+    }
+    for resource in requests::names(&pod.spec) {
+        if resource.starts_with(HUGE_PAGES) {
+            fits(resource, pod, others, node.huge_pages.get(resource).copied().unwrap_or(0))?;
+        } else if resource.starts_with(DOMAIN) {
+            let requested = requests::request(&pod.spec, resource);
+            let used = node.devices.used(resource, others.iter().copied());
+            let all = node.devices.count(resource);
+            let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+            enough(resource, requested, number(used), number(all))?;
+        }
+    }
+    Ok(())
+}
+
+fn fits(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64) -> Result<(), Rejection> {
+    let requested = requests::request(&pod.spec, resource);
+    if requested == 0 {
+        return Ok(());
+    }
+    let used = others.iter().map(|pod| requests::request(&pod.spec, resource)).fold(0, i64::saturating_add);
+    enough(resource, requested, used, capacity)
+}
+
+fn enough(resource: &str, requested: i64, used: i64, capacity: i64) -> Result<(), Rejection> {
+    if requested == 0 || requested <= capacity.saturating_sub(used) {
+        return Ok(());
+    }
+    let message = format!(
+        "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+    );
+    refuse(&format!("{OUT_OF}{resource}"), message)
+}
+
+/// What is larger than the whole node: reason and message of a resize that will never be.
+#[must_use]
+pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
+    let all = [("cpu", node.allocatable.milli_cpu), ("memory", node.allocatable.memory)];
+    all.into_iter().find_map(|(resource, capacity)| {
+        let requested = requests::request(&pod.spec, resource);
+        (requested > capacity).then(|| {
+            format!(
+                "Node didn't have enough capacity: {resource}, requested: {requested}, capacity: {capacity}"
+            )
+        })
+    })
+}
+
+/// Who may name which devices: what the policy of the pod's source says.
+pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    let named = match devices::named(pod) {
+        Ok(named) => named,
+        Err(why) => return refuse("Forbidden", format!("annotation {}: {why}", devices::DEVICE)),
+    };
+    let policy = config.policy.of(pod.source);
+    let wrong = named
+        .iter()
+        .find_map(|(_, device)| Some((&device.path_on_host, policy.refuses_device(&device.path_on_host)?)));
+    match wrong {
+        None => Ok(()),
+        Some((path, why)) => {
+            let message =
+                format!("pod with UID {:?} specified device {path}, but is disallowed ({why})", pod.uid);
+            refuse("Forbidden", message)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What Docker's event stream and its lists mean to the loop: workers are told where to look, and the first
+//! list says who holds which name already.
+
+use std::sync::Arc;
+
+use super::{Effect, RuntimeEvent, Turn};
+use crate::base::clock::{Now, Timestamp};
+use crate::base::order;
+use crate::base::table::Table;
+use crate::mapping::observe;
+use crate::merge::Running;
+use crate::plan::{Owned, RunState};
+use crate::pod::{DesiredPod, PodKey};
+use crate::runtime::{ContainerSummary, DockerState};
+use crate::worker::Hint;
+
+impl Turn {
+    pub(super) fn runtime(&mut self, event: RuntimeEvent, now: &Now) {
+        match event {
+            RuntimeEvent::Changed { key, hint } => self.hint(&key, hint),
+            RuntimeEvent::Lost(why) => {
+                if self.docker.reachable || self.docker.problem.as_ref() != Some(&why) {
+                    self.changed = true;
+                    self.log(
+                        log::Level::Error,
+                        format!("{why}; what runs stays, podkeeper waits for Docker"),
+                    );
+                }
+                self.docker.reachable = false;
+                self.docker.problem = Some(why);
+            }
+            RuntimeEvent::Listed { containers, version } => self.listed(&containers, version, now),
+        }
+    }
+
+    fn listed(&mut self, containers: &[ContainerSummary], version: Option<String>, now: &Now) {
+        let back = !self.docker.reachable;
+        if back {
+            self.changed = true;
+            let version = version.as_deref().unwrap_or("of unknown version");
+            self.log(
+                log::Level::Info,
+                format!("Docker {version} answers; {} containers are ours", containers.len()),
+            );
+        }
+        self.docker.reachable = true;
+        self.docker.problem = None;
+        self.docker.version = version.or(self.docker.version.take());
+        let root = self.config.root_dir.to_string_lossy().into_owned();
+        self.swept &= !self.sweep_again;
+        self.found.clear();
+        for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
+            self.found.entry(owned.key.clone()).or_default().push(owned);
+        }
+        self.forget_uids();
+        if self.listed {
+            self.compare_with_workers(back);
+            self.compare_addresses(containers);
+        } else {
+            self.listed = true;
+            self.first_list(now);
+        }
+        self.housekeeping(now);
+    }
+
+    /// Before anything is decided: who holds which name already (invariant 5: none restarts because the
+    /// daemon did).
+    fn first_list(&mut self, now: &Now) {
+        let running = self.found.iter().filter_map(|(key, all)| {
+            let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
+            let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
+            let same = all.iter().filter(|c| c.uid == any.uid);
+            let seen = first_seen(same.clone());
+            let places = order::set(same.clone().filter_map(|c| Some((c.source?, c.origin.clone()?))));
+            Some((
+                key.clone(),
+                Running {
+                    uid: any.uid.clone(),
+                    written: same.clone().find_map(|c| c.written.clone()),
+                    shape: same.clone().find_map(|c| c.shape.clone()),
+                    places,
+                    seen,
+                },
+            ))
+        });
+        let running = order::map(running);
+        // The changes are not needed: everything wanted is looked at now.
+        _ = self.merge.running(&running, now.wall);
+        let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
+        self.additions(all, now);
+    }
+
+    /// The safety net: a worker whose idea of Docker differs from the list looks for itself.
+    fn compare_with_workers(&mut self, back: bool) {
+        let differing = self.entries.iter().filter_map(|(key, entry)| {
+            let worker = entry.worker.as_ref()?;
+            let listed = self.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            (back || !agree(&worker.seen, listed)).then(|| Effect::Hint(key.clone(), Hint::All))
+        });
+        let differing: Vec<Effect> = differing.collect();
+        self.out.extend(differing);
+    }
+
+    /// A sandbox that has not the address which its pod is said to have is looked at: it may have lost its network,
+    /// of which no event of the container tells.
+    fn compare_addresses(&mut self, containers: &[ContainerSummary]) {
+        let running = containers.iter().filter(|c| c.state == DockerState::Running);
+        let told = order::map(running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))));
+        let mut hints = Vec::new();
+        for (key, entry) in &self.entries {
+            let known = entry.worker.as_ref().and_then(|worker| worker.status.as_ref());
+            let Some(known) = known.filter(|known| !known.pod.host_network()) else { continue };
+            let Some(ip) = &known.status.pod_ip else { continue };
+            let sandboxes = self.found.get(key).into_iter().flatten();
+            let sandboxes = sandboxes.filter(|c| c.is_sandbox() && c.uid == known.pod.uid);
+            let other = sandboxes.filter(|c| told.get(c.id.as_str()).is_some_and(|ips| !ips.contains(ip)));
+            hints.extend(other.map(|c| Effect::Hint(key.clone(), Hint::Changed(c.id.clone()))));
+        }
+        self.out.extend(hints);
+    }
+
+    fn hint(&mut self, key: &PodKey, hint: Hint) {
+        if self.entries.get(key).is_some_and(|e| e.worker.is_some()) {
+            self.out.push(Effect::Hint(key.clone(), hint));
+        }
+    }
+}
+
+/// When a pod was first seen: what its newest sandbox says, else when the oldest of its containers was made.
+pub(super) fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
+    let newest = all.clone().filter(|c| c.pod_seen.is_some()).max_by_key(|c| c.attempt);
+    newest.and_then(|c| c.pod_seen).or_else(|| all.filter_map(|c| c.created).min())
+}
+
+/// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
+/// and `exited` with some: it does not run either way.
+fn agree(seen: &Table<String, DockerState>, listed: &[Owned]) -> bool {
+    let same = |seen: &DockerState, listed: &RunState| match seen {
+        DockerState::Created | DockerState::Exited => {
+            matches!(listed, RunState::Created | RunState::Exited(_))
+        }
+        DockerState::Running => listed.is_running(),
+        DockerState::Removing => *listed == RunState::Removing,
+    };
+    seen.len() == listed.len()
+        && listed.iter().all(|c| seen.get(&c.id).is_some_and(|state| same(state, &c.state)))
+}

@@ -1,0 +1,156 @@
+//! A drained node: pods are stopped group by group, the lowest priority first, each group once the one
+//! before it is down (the kubelet's graceful node shutdown, spec/13 section 11); then none is started until
+//! the node is resumed. Pods that have ended for good are left as they are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Entry, Turn};
+use crate::base::clock::Now;
+use crate::base::duration;
+use crate::base::limits;
+use crate::base::order;
+use crate::daemon::drain::Drain;
+use crate::pod::{DesiredPod, PodKey};
+use crate::status::snapshot::DrainView;
+use crate::worker::{StopOrder, Wish};
+
+/// Priorities of the two classes that every cluster has (`pkg/apis/scheduling/types.go`).
+const SYSTEM_CLASSES: &[(&str, i32)] =
+    &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// A drain under way, or done.
+#[derive(Debug)]
+pub(super) struct Draining {
+    drain: Drain,
+    /// Who was told to stop.
+    told: BTreeSet<PodKey>,
+    /// That all are stopped was told.
+    done: bool,
+}
+
+impl Draining {
+    /// It may have to be told again.
+    pub(super) fn forget(&mut self, key: &PodKey) {
+        self.told.remove(key);
+    }
+}
+
+/// What the order goes by; 0 when the manifest says nothing.
+fn priority(pod: &DesiredPod) -> i32 {
+    let class = pod.spec.priority_class_name.as_deref();
+    let of_class = SYSTEM_CLASSES.iter().find(|(name, _)| Some(*name) == class).map(|(_, value)| *value);
+    pod.spec.priority.or(of_class).unwrap_or_default()
+}
+
+impl Turn {
+    pub(super) fn set_drain(&mut self, drain: Option<Drain>, now: &Now) {
+        if self.draining.as_ref().map(|d| &d.drain) == drain.as_ref() {
+            return;
+        }
+        self.changed = true;
+        let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
+        match drain {
+            Some(drain) => {
+                let line =
+                    "the node is drained: its pods are stopped, and none is started until podkeeper resume";
+                self.log(log::Level::Info, line.to_owned());
+                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false });
+                if self.listed {
+                    // What admission refused stays refused, and what has ended is left.
+                    let refused = |e: &Entry| e.rejected.is_some() || e.is_over();
+                    let held = all.into_iter().filter(|p| !self.entries.get(&p.key).is_some_and(refused));
+                    let held: Vec<Arc<DesiredPod>> = held.collect();
+                    held.into_iter().for_each(|pod| self.consider(pod, now));
+                }
+            }
+            None => {
+                self.log(log::Level::Info, "the node is resumed: its pods are started".to_owned());
+                self.draining = None;
+                if self.listed {
+                    self.additions(all, now);
+                    self.housekeeping(now);
+                }
+            }
+        }
+    }
+
+    /// Tells those whose turn it is to stop.
+    pub(super) fn drain_on(&mut self) {
+        if self.draining.is_none() || !self.listed {
+            return;
+        }
+        let alive = self.alive();
+        let lowest = alive.iter().map(|(priority, _)| *priority).min();
+        let Some(draining) = &mut self.draining else { return };
+        if alive.is_empty() && !std::mem::replace(&mut draining.done, true) {
+            self.changed = true;
+            self.log(log::Level::Info, "the node is drained: nothing runs".to_owned());
+            return;
+        }
+        draining.done = alive.is_empty();
+        let most = draining.drain.grace;
+        // Of a pod that has ended only the sandbox may still go down, by itself: stopped as a whole, it would
+        // lose the containers that say that it has ended, and run again after the drain.
+        let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
+        let turn = alive.into_iter().filter(|(priority, key)| Some(*priority) == lowest && !over(key));
+        let turn: Vec<PodKey> =
+            turn.map(|(_, key)| key).filter(|key| draining.told.insert(key.clone())).collect();
+        for key in turn {
+            self.changed = true;
+            let grace = most.map(|most| most.min(self.own_grace(&key)));
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.desired = None;
+            }
+            self.wish(&key, Wish::Stop(StopOrder { grace, why: "the node is drained" }));
+        }
+    }
+
+    /// Whatever runs or may come to run, with its priority; also what no manifest names.
+    fn alive(&self) -> Vec<(i32, PodKey)> {
+        let runs = |entry: &Entry| match &entry.worker {
+            None => false,
+            Some(worker) => {
+                let wanted = entry.desired.is_some() && !entry.is_over();
+                wanted || !worker.terminated && !entry.is_over() || worker.runs()
+            }
+        };
+        let entries = self.entries.iter().filter(|(_, entry)| runs(entry)).map(|(key, _)| key);
+        let found = self.found.iter().filter(|(key, all)| {
+            let unattended = self.entries.get(*key).is_none_or(|e| e.worker.is_none());
+            unattended && all.iter().any(|c| c.state.is_running())
+        });
+        let keys = order::set(entries.chain(found.map(|(key, _)| key)));
+        keys.into_iter().map(|key| (self.priority_of(key), key.clone())).collect()
+    }
+
+    /// The version that runs, else the one that is wanted.
+    fn version(&self, key: &PodKey) -> Option<&DesiredPod> {
+        let entry = self.entries.get(key)?;
+        let status = entry.worker.as_ref().and_then(|w| w.status.as_ref()).map(|s| &s.pod);
+        let held = entry.held.as_ref().map(|h| &h.pod);
+        entry.desired.as_ref().or(status).or(held).map(Arc::as_ref)
+    }
+
+    fn priority_of(&self, key: &PodKey) -> i32 {
+        self.version(key).map(priority).unwrap_or_default()
+    }
+
+    fn own_grace(&self, key: &PodKey) -> u32 {
+        let of_spec = self.version(key).and_then(|p| p.spec.termination_grace_period_seconds);
+        let of_spec = of_spec.and_then(duration::grace);
+        let written = self.found.get(key).into_iter().flatten().filter_map(|c| c.grace).max();
+        of_spec.or(written).unwrap_or(limits::GRACE_DEFAULT)
+    }
+
+    pub(super) fn drain_view(&self) -> Option<DrainView> {
+        let draining = self.draining.as_ref()?;
+        let left: Vec<String> = self.alive().iter().map(|(_, key)| key.to_string()).collect();
+        Some(DrainView {
+            since: draining.drain.since,
+            grace_seconds: draining.drain.grace,
+            stopped: self.listed && left.is_empty(),
+            left,
+        })
+    }
+}

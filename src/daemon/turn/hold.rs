@@ -1,0 +1,251 @@
+//! Pods that are wanted and not started yet: the node is drained, they wait for others, or they would close
+//! a cycle of waiting. What runs meanwhile under the same name is an older version, and stays.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use super::due::Due;
+use super::{Entry, Turn};
+use crate::base::clock::{Mono, Now};
+use crate::base::order;
+use crate::pod::after::{self, After, Dependency, Standing, Verdict};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
+use crate::pod::{DesiredPod, PodKey};
+use crate::recorder::{PodEvent, words};
+use crate::status;
+
+/// Reason of a pod that waits for others.
+pub(super) const WAITS: &str = "WaitingForPods";
+/// Reason of a pod that would close a cycle.
+pub(super) const CYCLE: &str = "DependencyCycle";
+/// Reason and message of a pod on a drained node: the kubelet's reason.
+const DRAINED: (&str, &str) = ("NodeShutdown", "The node is drained: podkeeper resume starts this pod.");
+
+/// A pod that is not started yet.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) pod: Arc<DesiredPod>,
+    pub(super) status: Arc<PodStatus>,
+    pub(super) why: Why,
+}
+
+/// Why it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    Drained,
+    /// For others, since then.
+    After(Mono),
+    Cycle,
+}
+
+impl Turn {
+    /// Decides about one wanted pod: started, refused, or held.
+    pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
+        if self.draining.is_some() && !self.is_over(&pod) {
+            let (reason, message) = DRAINED;
+            return self.hold(pod, Why::Drained, reason, message, now);
+        }
+        let entry = self.entries.get(&pod.key);
+        let adopted = entry.is_none_or(|e| e.worker.is_none()) && self.runs(&pod.key, &pod.uid);
+        let wanted = entry.and_then(|e| e.desired.as_ref()).is_some_and(|old| old.uid == pod.uid);
+        if !adopted && let Some(way) = self.cycle(&pod) {
+            let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
+            return self.hold(pod, Why::Cycle, CYCLE, &way, now);
+        }
+        self.make_way(&pod, now);
+        if let Err(rejection) = self.admit(&pod) {
+            // What runs when the daemon begins is not stopped for want of room: it has its room.
+            if self.postpone(&pod, &rejection, now) {
+                return;
+            }
+            if !(adopted && rejection.is_out_of_resources()) {
+                return self.reject(pod, &rejection, now);
+            }
+        }
+        match after::of(&pod).filter(|_| !adopted && !wanted) {
+            Some(after) => self.run_after(pod, &after, now),
+            None => self.run(pod),
+        }
+    }
+
+    fn run_after(&mut self, pod: Arc<DesiredPod>, after: &After, now: &Now) {
+        match self.judge(&pod, after, now) {
+            Verdict::Start => self.run(pod),
+            Verdict::StartAnyway(missing) => {
+                let words = words::after_timeout(after.timeout, &missing);
+                self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+                self.run(pod);
+            }
+            Verdict::Wait { message, until } => self.wait(pod, after, &message, until, now),
+        }
+    }
+
+    fn judge(&mut self, pod: &DesiredPod, after: &After, now: &Now) -> Verdict {
+        #[cfg(test)]
+        {
+            self.judged += 1;
+        }
+        let since = self.waits_since(pod, now);
+        after::decide(after, |dependency| self.standing(dependency), since, now.mono)
+    }
+
+    /// Since when it waits: for the first time now, unless this version waits already.
+    fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
+        let held = self.entries.get(&pod.key).and_then(|e| e.held.as_ref());
+        match held {
+            Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
+            _ => now.mono,
+        }
+    }
+
+    fn wait(&mut self, pod: Arc<DesiredPod>, after: &After, missing: &str, until: Mono, now: &Now) {
+        let since = self.waits_since(&pod, now);
+        self.due.replace(until, Due::After(pod.key.clone()));
+        let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
+        self.hold(pod, Why::After(since), WAITS, &message, now);
+    }
+
+    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, reason: &str, message: &str, now: &Now) {
+        let entry = self.entries.entry(pod.key.clone()).or_default();
+        entry.rejected = None;
+        let same = entry.held.as_ref().is_some_and(|old| {
+            let status = &old.status;
+            (Arc::ptr_eq(&old.pod, &pod) || old.pod == pod)
+                && old.why == why
+                && status.message.as_deref().is_some_and(|m| m.ends_with(message))
+        });
+        if same {
+            return;
+        }
+        let known = entry
+            .held
+            .as_ref()
+            .is_some_and(|old| old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason));
+        let status = match why {
+            Why::Cycle => status::rejected(&pod, reason, message, now.wall),
+            Why::Drained | Why::After(_) => status::held(&pod, reason, message, now.wall),
+        };
+        let line = match why {
+            Why::Cycle => Some((log::Level::Error, format!("pod {}: {message}; it is not started", pod.key))),
+            Why::After(_) => Some((log::Level::Info, format!("pod {}: {message}", pod.key))),
+            // Told of the node, once.
+            Why::Drained => None,
+        };
+        let new = Held { pod: Arc::clone(&pod), status: Arc::new(status), why };
+        let old = entry.held.replace(new);
+        if let Some(old) = old {
+            self.waiting.remove(&old.pod, &self.config.node_name);
+        }
+        if matches!(why, Why::After(_)) {
+            self.waiting.add(&pod, &self.config.node_name);
+        }
+        self.cycles_due = true;
+        self.changed = true;
+        if let Some((level, line)) = line.filter(|_| !known) {
+            self.log(level, line);
+        }
+    }
+
+    /// Something may be as those wish it that wait for these; and those that would have closed a cycle may not
+    /// any more.
+    pub(super) fn release(&mut self, changed: &[PodKey], now: &Now) {
+        if !self.listed || self.draining.is_some() {
+            return;
+        }
+        let waiters = order::set(changed.iter().flat_map(|key| self.waiting.on(key)).cloned());
+        let mut ready = Vec::new();
+        for key in waiters {
+            let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+            let Some(pod) = held.map(|held| Arc::clone(&held.pod)) else { continue };
+            let Some(after) = after::of(&pod) else { continue };
+            match self.judge(&pod, &after, now) {
+                Verdict::Wait { message, until } => self.wait(pod, &after, &message, until, now),
+                Verdict::Start | Verdict::StartAnyway(_) => ready.push(pod),
+            }
+        }
+        if std::mem::take(&mut self.cycles_due) {
+            let held = self.entries.values().filter_map(|e| e.held.as_ref());
+            let closed = held.filter(|h| h.why == Why::Cycle).map(|h| Arc::clone(&h.pod));
+            ready.extend(closed.collect::<Vec<_>>());
+        }
+        if !ready.is_empty() {
+            self.additions(ready, now);
+        }
+    }
+
+    /// It is not held any more.
+    pub(super) fn let_go(&mut self, key: &PodKey) {
+        let held = self.entries.get_mut(key).and_then(|entry| entry.held.take());
+        if let Some(held) = held {
+            self.waiting.remove(&held.pod, &self.config.node_name);
+        }
+        self.cycles_due = true;
+    }
+
+    fn standing(&self, dependency: &Dependency) -> Standing<'_> {
+        let keys = dependency.keys(&self.config.node_name);
+        let Some(pod) = keys.iter().find_map(|key| self.merge.get(key)) else { return Standing::Absent };
+        let worker = self.entries.get(&pod.key).and_then(|e| e.worker.as_ref());
+        let status = worker.and_then(|w| w.status.as_ref());
+        match status.filter(|s| s.leaving.is_none() && s.pod.uid == pod.uid) {
+            Some(known) => Standing::Status(&known.status),
+            None => Standing::Unknown,
+        }
+    }
+
+    /// The way from a pod back to itself, over the pods that were accepted before it.
+    fn cycle(&self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
+        let node = &self.config.node_name;
+        let over = |pod: &DesiredPod| -> Vec<PodKey> {
+            let after = after::of(pod);
+            after.into_iter().flat_map(|a| a.on).flat_map(|d| d.keys(node)).collect()
+        };
+        after::of(pod)?;
+        after::cycle(&pod.key, |key| {
+            if *key == pod.key {
+                return over(pod);
+            }
+            self.entries.get(key).and_then(Entry::accepted).map(|p| over(p)).unwrap_or_default()
+        })
+    }
+
+    /// It has ended for good, and its containers say so: it is not started again, and nothing of it is taken
+    /// away.
+    pub(super) fn is_over(&self, pod: &DesiredPod) -> bool {
+        self.entries
+            .get(&pod.key)
+            .is_some_and(|e| e.is_over() && e.desired.as_ref().is_some_and(|d| d.uid == pod.uid))
+    }
+
+    /// What an operator must repair.
+    pub(super) fn held_problems(&self) -> impl Iterator<Item = Problem> {
+        let held = self.entries.values().filter_map(|e| e.held.as_ref());
+        held.filter(|h| h.why == Why::Cycle).map(|h| Problem {
+            severity: Severity::Error,
+            path: h.pod.origin.path.clone(),
+            at: None,
+            pod: Some(h.pod.key.to_string()),
+            field: Some(format!("metadata.annotations[{}]", after::AFTER)),
+            message: h.status.message.clone().unwrap_or_default(),
+        })
+    }
+}
+
+impl Entry {
+    /// The version that was accepted last, started or not.
+    fn accepted(&self) -> Option<&Arc<DesiredPod>> {
+        let waits = self.held.as_ref().filter(|h| matches!(h.why, Why::After(_)));
+        waits.map(|h| &h.pod).or(self.desired.as_ref())
+    }
+
+    /// Its worker says that it has ended for good.
+    pub(super) fn is_over(&self) -> bool {
+        let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
+        self.desired.is_some()
+            && status.is_some_and(|s| {
+                s.leaving.is_none() && matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+            })
+    }
+}

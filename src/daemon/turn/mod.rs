@@ -1,0 +1,451 @@
+//! The sync loop's body as a pure function: one event in, effects out (spec/02 sections 2-4, 8). It knows
+//! what every source wants, what Docker was seen to hold, and what every worker was told.
+//!
+//! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
+
+pub mod admission;
+mod docker;
+mod drain;
+mod due;
+mod hold;
+mod objects;
+mod orphans;
+mod pods;
+mod sizes;
+mod sources;
+#[cfg(test)]
+pub(crate) mod tests;
+mod uids;
+mod unmanaged;
+mod view;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::limits;
+use crate::base::table::Table;
+use crate::daemon::config::Config;
+use crate::daemon::drain::Drain;
+use crate::merge::Merge;
+use crate::plan::Owned;
+use crate::pod::object::Objects;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Refused;
+use crate::pod::{DesiredPod, PodKey, Source};
+use crate::recorder::ring::{Change, Kept};
+use crate::recorder::{PodEvent, Ring};
+use crate::runtime::{ContainerSummary, DockerState};
+use crate::source::FromSource;
+use crate::status::snapshot::DockerView;
+use crate::worker::{FromPod, Hint, Report, Wish};
+
+use drain::Draining;
+use due::{Due, DueHeap};
+use hold::Held;
+use sizes::Postponed;
+use uids::Told;
+use waiting::Waiting;
+
+/// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
+#[derive(Debug)]
+pub enum Event {
+    /// A source spoke.
+    Source(FromSource),
+    /// Docker's event stream spoke.
+    Runtime(RuntimeEvent),
+    /// A pod worker reported.
+    Worker {
+        /// Whose.
+        key: PodKey,
+        /// What.
+        report: Report,
+    },
+    /// Something happened to a pod.
+    Happened(PodEvent),
+    /// A pod worker's thread could not be started.
+    SpawnFailed {
+        /// Whose.
+        key: PodKey,
+        /// The system's reason.
+        why: String,
+    },
+    /// What is wrong with the claims of an earlier version, or that nothing is any more.
+    Claims(Option<String>),
+    /// Docker has these images, named in full, without a pull.
+    ImagesCame(Vec<String>),
+    /// Something is due.
+    Tick,
+    /// SIGHUP: look at the sources again.
+    Rescan,
+    /// The marker of a drained node, as it is now.
+    Drain(Option<Drain>),
+}
+
+impl From<FromPod> for Event {
+    fn from(told: FromPod) -> Event {
+        match told {
+            FromPod::Report { key, report } => Event::Worker { key, report },
+            FromPod::Happened(event) => Event::Happened(event),
+        }
+    }
+}
+
+/// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
+#[derive(Debug, Clone, PartialEq)]
+pub enum RuntimeEvent {
+    /// The complete list of our containers: after each (re)connect, and now and then as a safety net.
+    Listed {
+        /// All of ours.
+        containers: Vec<ContainerSummary>,
+        /// Docker's version, when known.
+        version: Option<String>,
+    },
+    /// One container changed.
+    Changed {
+        /// Whose.
+        key: PodKey,
+        /// What to look at.
+        hint: Hint,
+    },
+    /// Docker cannot be reached, or the stream ended.
+    Lost(String),
+}
+
+/// What the loop must do after an event, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Start a worker.
+    Spawn {
+        /// For whom.
+        key: PodKey,
+        /// Docker is known to hold nothing under this identity.
+        known_empty: bool,
+    },
+    /// Put a wish into a worker's mailbox.
+    Wish(PodKey, Wish),
+    /// Put the local objects that a worker's pod refers to into its mailbox.
+    Objects(PodKey, Arc<Objects>),
+    /// Put a hint into a worker's mailbox.
+    Hint(PodKey, Hint),
+    /// End a worker that has nothing left to do.
+    Retire(PodKey),
+    /// Remove what is left on disk of all pods and containers but these.
+    Sweep(InUse),
+    /// Tell the sources to look again.
+    Rescan,
+    /// Tell the operator.
+    Log(log::Level, String),
+}
+
+/// Whose traces on the disk stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InUse {
+    /// UIDs of pods that are there or wanted.
+    pub pods: BTreeSet<String>,
+    /// Ids of all containers of ours.
+    pub containers: BTreeSet<String>,
+}
+
+/// What is known of one pod identity.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Admitted and told to the worker.
+    desired: Option<Arc<DesiredPod>>,
+    /// Wanted, and refused by admission.
+    rejected: Option<Rejected>,
+    /// Wanted, and not started yet.
+    held: Option<Held>,
+    /// Wanted with other sizes than it runs with.
+    postponed: Option<Postponed>,
+    worker: Option<WorkerInfo>,
+    /// How often in a row its thread could not be started.
+    spawn_failures: u32,
+}
+
+#[derive(Debug)]
+struct Rejected {
+    pod: Arc<DesiredPod>,
+    status: Arc<PodStatus>,
+}
+
+#[derive(Debug, Default)]
+struct WorkerInfo {
+    /// Wishes sent since it was spawned.
+    wishes: u64,
+    /// UIDs that it was told to run, as long as something may be left of them.
+    uids: Table<String, Told>,
+    /// Nothing of it runs, it said after the last wish.
+    terminated: bool,
+    seen: Table<String, DockerState>,
+    status: Option<WorkerStatus>,
+    /// Local objects it was given last.
+    objects: Arc<Objects>,
+}
+
+impl WorkerInfo {
+    /// Something of it runs, a sandbox counts.
+    fn runs(&self) -> bool {
+        self.seen.values().any(|state| *state == DockerState::Running)
+    }
+}
+
+#[derive(Debug)]
+struct WorkerStatus {
+    pod: Arc<DesiredPod>,
+    status: Arc<PodStatus>,
+    /// Since when it is being stopped, wall time.
+    leaving: Option<Timestamp>,
+}
+
+/// State of one declared source, beside what the merge knows of it.
+#[derive(Debug, Default)]
+struct SourceState {
+    reading: Reading,
+    /// It has said anything at all since the daemon began; what is remembered of it comes first.
+    heard: bool,
+    /// Of the content in force.
+    problems: Vec<Problem>,
+    /// When it was last read well, wall time: only for people.
+    last_success: Option<Timestamp>,
+    /// When the content in force was accepted, wall time: only for people.
+    accepted: Option<Timestamp>,
+    /// What is in force came from the store, and the source itself has not been accepted since.
+    restored: bool,
+    /// Pods that the policy refuses.
+    refused: Vec<Refused>,
+    /// Why not all of what it says is remembered.
+    store: Option<String>,
+}
+
+/// How the last reading of a source went.
+#[derive(Debug, Default)]
+enum Reading {
+    /// It was accepted, or there was none yet.
+    #[default]
+    Fine,
+    /// Nothing could be read.
+    Failed(String),
+    /// What was read is not accepted: what is in force is older.
+    Refused(String, Vec<Problem>),
+}
+
+impl Reading {
+    fn trouble(&self) -> Option<&str> {
+        match self {
+            Reading::Fine => None,
+            Reading::Failed(why) | Reading::Refused(why, _) => Some(why),
+        }
+    }
+
+    fn problems(&self) -> &[Problem] {
+        match self {
+            Reading::Refused(_, problems) => problems,
+            Reading::Fine | Reading::Failed(_) => &[],
+        }
+    }
+}
+
+/// The loop's state. See the module.
+#[derive(Debug)]
+pub struct Turn {
+    config: Arc<Config>,
+    merge: Merge,
+    sources: Table<Source, SourceState>,
+    entries: BTreeMap<PodKey, Entry>,
+    /// What the last list held, by identity: everything of ours, dead or alive.
+    found: BTreeMap<PodKey, Vec<Owned>>,
+    /// Docker has been listed since the daemon began: before that nothing is started or stopped.
+    listed: bool,
+    docker: DockerView,
+    due: DueHeap,
+    /// Held pods, by what they wait for.
+    waiting: Waiting,
+    /// Which pods are accepted has changed: a cycle of waiting may be open now.
+    cycles_due: bool,
+    /// How often a held pod was judged.
+    #[cfg(test)]
+    judged: usize,
+    /// The node is drained.
+    draining: Option<Draining>,
+    /// What is wrong with the claims of an earlier version.
+    claims: Option<String>,
+    /// Pods left alone because their manifest cannot be read, already told.
+    told_kept: BTreeMap<PodKey, String>,
+    /// What pods that vanished while nobody looked left on disk has been removed.
+    swept: bool,
+    /// It left something alone that may be nobody's.
+    sweep_again: bool,
+    /// What a source said that gives pods up, while another one had not been heard.
+    early: Table<Source, crate::source::PodSet>,
+    /// What sources said before those that precede them were heard, in order; and until when that is waited
+    /// for.
+    parked: Vec<FromSource>,
+    parked_until: Option<Mono>,
+    changed: bool,
+    ring: Ring,
+    out: Vec<Effect>,
+}
+
+impl Turn {
+    /// A loop that knows nothing yet.
+    #[must_use]
+    pub fn new(config: Arc<Config>) -> Turn {
+        let declared = config.sources();
+        let endpoint = match &config.docker {
+            crate::runtime::docker::Endpoint::Unix(path) => format!("unix://{}", path.display()),
+            crate::runtime::docker::Endpoint::Fake => "fake://".to_owned(),
+        };
+        Turn {
+            merge: Merge::new(&declared),
+            sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
+            entries: BTreeMap::new(),
+            found: BTreeMap::new(),
+            listed: false,
+            docker: DockerView {
+                endpoint,
+                reachable: false,
+                version: None,
+                problem: Some("not asked yet".to_owned()),
+            },
+            due: DueHeap::default(),
+            waiting: Waiting::default(),
+            cycles_due: false,
+            #[cfg(test)]
+            judged: 0,
+            draining: None,
+            claims: None,
+            told_kept: BTreeMap::new(),
+            swept: false,
+            sweep_again: false,
+            early: Table::new(),
+            parked: Vec::new(),
+            parked_until: None,
+            changed: true,
+            ring: Ring::default(),
+            out: Vec::new(),
+            config,
+        }
+    }
+
+    /// Handles one event.
+    pub fn handle(&mut self, event: Event, now: &Now) -> Vec<Effect> {
+        match event {
+            Event::Source(from) => self.hear(from, now),
+            Event::Runtime(event) => self.runtime(event, now),
+            Event::Worker { key, report } => self.report(&key, report, now),
+            Event::Happened(event) => self.record(event, now),
+            Event::SpawnFailed { key, why } => {
+                self.spawn_failed(key, &why, now);
+            }
+            Event::ImagesCame(names) => {
+                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Images(names.clone())));
+                self.out.extend(hints);
+            }
+            Event::Claims(trouble) => self.claims_told(trouble),
+            Event::Tick => self.tick(now),
+            Event::Rescan => {
+                self.out.push(Effect::Rescan);
+                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Retry));
+                let hints: Vec<Effect> = hints.collect();
+                self.out.extend(hints);
+            }
+            Event::Drain(drain) => self.set_drain(drain, now),
+        }
+        self.drain_on();
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the next [`Event::Tick`] is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Mono> {
+        self.due.next()
+    }
+
+    /// Whether anything that a snapshot shows has changed since this was last asked.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Takes the events that an earlier daemon wrote down.
+    pub fn restore_events(&mut self, kept: Vec<Kept>) {
+        self.ring.restore(kept);
+    }
+
+    /// All events that are kept, if any has changed since this was last asked; and how.
+    pub fn take_events(&mut self) -> Option<(Change, Vec<Arc<Kept>>)> {
+        self.ring.take_changed().map(|change| (change, self.ring.all()))
+    }
+
+    /// The events that are kept, the latest last.
+    #[must_use]
+    pub fn events(&self) -> Vec<Arc<Kept>> {
+        self.ring.all()
+    }
+
+    /// Keeps an event. Its log line is the only one about it.
+    fn record(&mut self, event: PodEvent, now: &Now) {
+        let level = event.weight.level();
+        if let Some(line) = self.ring.add(event, now) {
+            self.log(level, line);
+        }
+    }
+
+    fn tick(&mut self, now: &Now) {
+        while let Some(due) = self.due.pop(now.mono) {
+            match due {
+                Due::Spawn(key) => self.spawn_again(&key, now),
+                Due::After(key) => {
+                    let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+                    if let Some(pod) = held.map(|h| Arc::clone(&h.pod)) {
+                        self.additions(vec![pod], now);
+                    }
+                }
+                Due::Sources => self.unpark(now),
+            }
+        }
+    }
+
+    /// Tried again, ever more slowly; told once.
+    fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.worker = None;
+        if let Some(draining) = &mut self.draining {
+            draining.forget(&key);
+        }
+        let failures = entry.spawn_failures;
+        entry.spawn_failures = failures.saturating_add(1);
+        if failures == 0 {
+            let line = format!("pod {key}: no thread could be started: {why}; tried again");
+            self.log(log::Level::Error, line);
+        }
+        let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
+        let wait = limits::CALL_RETRY_MIN.saturating_mul(factor).min(limits::CALL_RETRY_MAX);
+        self.due.push(now.mono.after(wait), Due::Spawn(key));
+    }
+
+    fn spawn_again(&mut self, key: &PodKey, now: &Now) {
+        let Some(entry) = self.entries.get(key).filter(|e| e.worker.is_none()) else { return };
+        if let Some(pod) = entry.desired.clone() {
+            self.wish(key, Wish::Run(pod));
+        } else if entry.rejected.is_some() {
+            if self.found.contains_key(key) {
+                self.wish(key, Wish::Stop(pods::REJECTED));
+            }
+        } else {
+            self.housekeeping(now);
+            if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.held.is_none()) {
+                self.entries.remove(key);
+            }
+        }
+    }
+
+    fn log(&mut self, level: log::Level, line: String) {
+        self.out.push(Effect::Log(level, line));
+    }
+}

@@ -1,0 +1,113 @@
+//! Which worker is told of which local objects: each exactly those that its pod refers to, so that no
+//! worker keeps what it has no business with.
+//!
+//! A pod sees the objects of its own source, and where this has none of that name, those that another one
+//! shares with it on purpose. Environments, volumes, pull secrets and claims all come through here.
+
+use std::sync::Arc;
+
+use super::{Effect, Turn};
+use crate::base::order;
+use crate::pod::object::refs::{Reference, references};
+use crate::pod::object::{LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Severity;
+use crate::pod::{DesiredPod, PodKey, Source};
+use crate::policy::Policies;
+
+/// The object of this name that pods of `source` see.
+fn visible<'o>(
+    all: &'o Scopes,
+    policies: &Policies,
+    source: Source,
+    key: &ObjectKey,
+) -> Option<&'o Arc<LocalObject>> {
+    let sharing = policies.of(source).sharing(key);
+    [source].into_iter().chain(sharing).find_map(|source| all.get(&(source, key.clone())))
+}
+
+impl Turn {
+    /// Of the objects in force, those that the pod refers to and sees.
+    pub(super) fn objects_of(&self, pod: &DesiredPod) -> Objects {
+        let (all, policies) = (self.merge.objects(), &self.config.policy);
+        let wanted = references(pod).into_iter();
+        let found = wanted.filter_map(|r| {
+            let object = visible(all, policies, pod.source, &r.key)?;
+            Some((r.key, Arc::clone(object)))
+        });
+        order::map(found)
+    }
+
+    /// What pods refer to, do not see, and another source has: told to the operator, who may share it.
+    pub(super) fn object_problems(&self) -> Vec<Problem> {
+        let (all, policies) = (self.merge.objects(), &self.config.policy);
+        let mut found = Vec::new();
+        for pod in self.entries.values().filter_map(|entry| entry.desired.as_ref()) {
+            for Reference { key, field, optional, .. } in references(pod) {
+                let has = |source: &Source| all.contains_key(&(*source, key.clone()));
+                let Some(other) = Source::ALL.into_iter().find(has) else { continue };
+                if visible(all, policies, pod.source, &key).is_some() {
+                    continue;
+                }
+                let (source, kind) = (pod.source, key.kind.as_str());
+                let rest = match key.kind {
+                    ObjectKind::PersistentVolumeClaim => "claims are never shared".to_owned(),
+                    _ => format!(
+                        "--source-policy {source}=shared-objects={other}/{kind}/{}/{} shares it",
+                        key.namespace, key.name
+                    ),
+                };
+                found.push(Problem {
+                    severity: if optional { Severity::Warning } else { Severity::Error },
+                    path: pod.origin.path.clone(),
+                    at: None,
+                    pod: Some(pod.key.to_string()),
+                    field: Some(field),
+                    message: format!(
+                        "{key} is in source {other}, whose objects pods of source {source} do not see: {rest}"
+                    ),
+                });
+            }
+        }
+        found
+    }
+
+    /// Tells a worker, if to it they are news.
+    pub(super) fn give_objects(&mut self, key: &PodKey, objects: Objects) {
+        let Some(worker) = self.entries.get_mut(key).and_then(|e| e.worker.as_mut()) else { return };
+        // Where an object is written is nothing to a container.
+        let same = worker.objects.len() == objects.len()
+            && worker.objects.iter().zip(&objects).all(|(a, b)| a.0 == b.0 && a.1.content == b.1.content);
+        if !same {
+            worker.objects = Arc::new(objects);
+            self.out.push(Effect::Objects(key.clone(), Arc::clone(&worker.objects)));
+        }
+    }
+
+    /// Tells every worker whose pod refers to something that is not as it was in `before`.
+    pub(super) fn hand_out_objects(&mut self, before: &Arc<Scopes>) {
+        let now = self.merge.objects();
+        if Arc::ptr_eq(before, now) {
+            return;
+        }
+        let policies = &self.config.policy;
+        let differs = |source: Source, key: &ObjectKey| match (
+            visible(before, policies, source, key),
+            visible(now, policies, source, key),
+        ) {
+            (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
+            (None, None) => false,
+            _ => true,
+        };
+        let running = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+        let concerned = running.filter_map(|(key, entry)| {
+            let pod = entry.desired.as_ref()?;
+            let refers = references(pod).iter().any(|r| differs(pod.source, &r.key));
+            refers.then(|| (key.clone(), self.objects_of(pod)))
+        });
+        let concerned: Vec<(PodKey, Objects)> = concerned.collect();
+        for (key, objects) in concerned {
+            self.give_objects(&key, objects);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a pod is given of the node's: units of devices, and room for other sizes of what runs.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+
+use super::admission::{Rejection, fits};
+use super::{Entry, Turn};
+use crate::base::clock::Now;
+use crate::node::devices::ASSIGNED;
+use crate::pod::DesiredPod;
+use crate::recorder::{PodEvent, words};
+use crate::status;
+
+/// Sizes that there is no room for: the pod goes on with those it has.
+#[derive(Debug)]
+pub(super) struct Postponed {
+    pub(super) pod: Arc<DesiredPod>,
+    reason: &'static str,
+    message: String,
+    since: crate::base::clock::Timestamp,
+}
+
+impl Turn {
+    /// The pod, with the units it is given written on it. It was admitted, so there are enough.
+    pub(super) fn with_devices(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+        let pools = &self.config.node.devices;
+        let written =
+            |pod: &DesiredPod| pod.metadata.annotations.as_ref().and_then(|a| a.get(ASSIGNED)).cloned();
+        if pools.is_empty() || written(&pod).is_some() {
+            return pod;
+        }
+        let desired = self.entries.get(&pod.key).and_then(|e| e.desired.as_ref());
+        let mut found = self.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
+        let before = match desired.filter(|old| old.uid == pod.uid) {
+            Some(old) => written(old),
+            None => found.find_map(|c| c.devices.clone()),
+        };
+        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        let others = others.flat_map(|(_, entry)| entry.active()).filter_map(|pod| written(pod));
+        // What runs and has not been claimed by its source yet keeps what it has.
+        let found = self.found.iter().filter(|(key, _)| **key != pod.key).flat_map(|(_, all)| all);
+        let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.devices.clone());
+        let taken: Vec<String> = others.chain(found).collect();
+        match pools.assign(&pod, before.as_deref(), &taken) {
+            None => pod,
+            Some(given) => {
+                let mut pod = Arc::unwrap_or_clone(pod);
+                pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), given);
+                Arc::new(pod)
+            }
+        }
+    }
+
+    /// True: what is refused are other sizes for what runs, which waits with those it has.
+    pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
+        let node = &self.config.node;
+        let Some(entry) = self.entries.get_mut(&pod.key) else { return false };
+        let resized =
+            |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape.is_some() && old.shape == pod.shape;
+        if !rejection.is_out_of_resources() || !entry.desired.as_ref().is_some_and(resized) {
+            return false;
+        }
+        let (reason, message) = match fits::infeasible(pod, node) {
+            Some(message) => ("Infeasible", message),
+            None => ("Deferred", rejection.message.clone()),
+        };
+        let old = entry.postponed.as_ref().filter(|old| old.reason == reason);
+        let told = old.is_some_and(|old| old.message == message);
+        let since = old.map_or(now.wall, |old| old.since);
+        let event = words::resize_pending(reason, &message);
+        entry.postponed = Some(Postponed { pod: Arc::clone(pod), reason, message, since });
+        if !told {
+            self.changed = true;
+            self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
+        }
+        true
+    }
+
+    /// Pods whose new sizes wait for room.
+    pub(super) fn postponed(&self) -> Vec<Arc<DesiredPod>> {
+        let all = self.entries.values().filter_map(|entry| entry.postponed.as_ref());
+        all.map(|postponed| Arc::clone(&postponed.pod)).collect()
+    }
+}
+
+impl Entry {
+    /// The status with the kubelet's condition of a resize that waits.
+    pub(super) fn with_resize(&self, status: &Arc<PodStatus>) -> Arc<PodStatus> {
+        let Some(postponed) = &self.postponed else { return Arc::clone(status) };
+        let mut status = PodStatus::clone(status);
+        status.conditions.get_or_insert_default().push(PodCondition {
+            type_: "PodResizePending".to_owned(),
+            status: "True".to_owned(),
+            reason: Some(postponed.reason.to_owned()),
+            message: Some(postponed.message.clone()),
+            last_transition_time: Some(status::seconds(postponed.since)),
+            ..PodCondition::default()
+        });
+        Arc::new(status)
+    }
+}

@@ -1,0 +1,164 @@
+//! Each reason for which a pod is refused (spec/02 section 4), and that the first one counts.
+
+use std::sync::Arc;
+
+use super::rig::{Rig, acts, config, pod, pod_of, with_port};
+use crate::daemon::turn::admission::admit;
+use crate::pod::{DesiredPod, Source};
+
+fn verdict(pod: &DesiredPod, others: &[&DesiredPod]) -> String {
+    match admit(pod, others.iter().copied(), &config()) {
+        Ok(()) => "fine".into(),
+        Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
+    }
+}
+
+#[test]
+fn reasons() {
+    let check = |spec: &str, expected: &str| assert_eq!(verdict(&pod_of("a", spec), &[]), expected, "{spec}");
+    let app = "containers: [{name: app}]";
+    check(&format!("{{{app}}}"), "fine");
+    check(&format!("{{{app}, os: {{name: linux}}}}"), "fine");
+    check(
+        &format!("{{{app}, os: {{name: windows}}}}"),
+        "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS",
+    );
+    check(&format!("{{{app}, nodeSelector: {{disk: flash}}}}"), "fine");
+    for selector in ["{disk: ssd}", "{disk: flash, gpu: 'yes'}"] {
+        check(
+            &format!("{{{app}, nodeSelector: {selector}}}"),
+            "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        );
+    }
+    check(&format!("{{{app}, nodeName: n1}}"), "fine");
+    check(&format!("{{{app}, nodeName: ''}}"), "fine");
+    check(
+        &format!("{{{app}, nodeName: n2}}"),
+        "NodeName: Predicate NodeName failed: node(s) didn't match the requested node name",
+    );
+    check(&format!("{{{app}, hostNetwork: true}}"), "fine");
+    check(
+        "{containers: [{name: app, securityContext: {privileged: true}}]}",
+        "Forbidden: pod with UID \"a-1\" specified privileged container, but is disallowed (--allow-privileged)",
+    );
+    check(
+        "{initContainers: [{name: i, securityContext: {privileged: true}}], containers: [{name: app}]}",
+        "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged)",
+    );
+    // Two reasons: the first of the table.
+    check(
+        &format!("{{{app}, nodeName: n2, nodeSelector: {{disk: ssd}}, os: {{name: windows}}}}"),
+        "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS",
+    );
+}
+
+#[test]
+fn the_os_label_of_the_pod_itself() {
+    let labelled = |os: &str| {
+        let mut pod = (*pod("a")).clone();
+        pod.metadata.labels = Some([("kubernetes.io/os".to_owned(), os.to_owned())].into());
+        verdict(&pod, &[])
+    };
+    assert_eq!(labelled("linux"), "fine");
+    let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+    assert_eq!(labelled("windows"), format!("PodOSSelectorNodeLabelDoesNotMatch: {message}"));
+}
+
+#[test]
+fn host_network_is_for_the_sources_that_may() {
+    let mut pod = (*pod_of("a", "{hostNetwork: true, containers: [{name: app}]}")).clone();
+    pod.source = Source::Http;
+    let message =
+        "pod with UID \"a-1\" specified host networking, but is disallowed (--host-network-sources)";
+    assert_eq!(verdict(&pod, &[]), format!("Forbidden: {message}"));
+}
+
+#[test]
+fn host_ports() {
+    let check = |a: &str, b: &str, clash: bool| {
+        let pod = |name: &str, ports: &str| {
+            pod_of(name, &format!("{{containers: [{{name: app, ports: [{ports}]}}]}}"))
+        };
+        let (a, b) = (pod("a", a), pod("b", b));
+        assert_eq!(verdict(&a, &[&b]) != "fine", clash, "{a:?} {b:?}");
+        assert_eq!(verdict(&b, &[&a]) != "fine", clash, "and the other way round");
+    };
+    let any = "{containerPort: 80, hostPort: 8080}";
+    check(any, any, true);
+    check(any, "{containerPort: 81, hostPort: 8080, protocol: TCP}", true);
+    check(any, "{containerPort: 80, hostPort: 8080, protocol: UDP}", false);
+    check(any, "{containerPort: 80, hostPort: 8081}", false);
+    check(any, "{containerPort: 80}", false);
+    check("{containerPort: 80, hostPort: 0}", "{containerPort: 80, hostPort: 0}", false);
+    let one = "{containerPort: 80, hostPort: 8080, hostIP: 10.0.0.1}";
+    check(one, one, true);
+    check(one, any, true);
+    check(one, "{containerPort: 80, hostPort: 8080, hostIP: 10.0.0.2}", false);
+    check(one, "{containerPort: 80, hostPort: 8080, hostIP: '::'}", true);
+    let taken = verdict(&with_port("a", 80), &[&with_port("b", 80)]);
+    let message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: \
+                   host port 80 is taken by pod default/b";
+    assert_eq!(taken, format!("NodePorts: {message}"));
+}
+
+#[test]
+fn ports_of_sidecars_count_and_those_of_init_containers_do_not() {
+    let with = |name: &str, policy: &str| {
+        pod_of(
+            name,
+            &format!(
+                "{{initContainers: [{{name: i{policy}, ports: [{{containerPort: 80, hostPort: 80}}]}}], \
+                 containers: [{{name: app}}]}}"
+            ),
+        )
+    };
+    let init = with("i", "");
+    let side = with("s", ", restartPolicy: Always");
+    let plain = with_port("p", 80);
+    assert_eq!(verdict(&init, &[&plain]), "fine");
+    assert_ne!(verdict(&side, &[&plain]), "fine");
+    assert_ne!(verdict(&plain, &[&side]), "fine");
+    assert_eq!(verdict(&plain, &[&init]), "fine");
+}
+
+#[test]
+fn a_refused_pod_is_told_once_and_shown_as_failed() {
+    let mut rig = Rig::listed();
+    let bad = pod_of("a", "{nodeName: n2, containers: [{name: app}]}");
+    let told = rig.want(&[Arc::clone(&bad)]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told.iter()
+            .all(|line| line.starts_with("WARN: pod default/a: NodeName: Predicate NodeName failed: ")),
+        "{told:?}"
+    );
+    assert_eq!(rig.shown(), "a Failed NodeName");
+    // Other pods come and go: it is not told again.
+    assert_eq!(rig.want(&[bad.clone(), pod("b")]), ["spawn b, empty", "run b/b-1"]);
+    assert_eq!(acts(rig.want(&[bad])), ["stop b: its manifest is gone"]);
+    assert_eq!(rig.want(&[]), [""; 0], "it never had a worker");
+    assert_eq!(rig.shown(), "");
+}
+
+#[test]
+fn a_mended_pod_runs() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod_of("a", "{nodeName: n2, containers: [{name: app}]}")]);
+    // Under the same UID, and under another.
+    assert_eq!(rig.want(&[pod("a")]), ["spawn a, empty", "run a/a-1"]);
+    let mut rig = Rig::listed();
+    rig.want(&[pod_of("a", "{nodeName: n2, containers: [{name: app}]}")]);
+    assert_eq!(rig.want(&[pod("a/a-2")]), ["spawn a, empty", "run a/a-2"]);
+    assert_eq!(rig.shown(), "a Pending");
+}
+
+/// An edit that this node cannot run: what ran is stopped, and the pod is shown as refused.
+#[test]
+fn an_edit_that_is_refused_stops_what_ran() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let bad = pod_of("a/a-2", "{nodeName: n2, containers: [{name: app}]}");
+    assert_eq!(acts(rig.want(&[bad])), ["stop a: it was rejected"]);
+    assert_eq!(rig.gone("a"), ["retire a"]);
+    assert_eq!(rig.shown(), "a Failed NodeName");
+}

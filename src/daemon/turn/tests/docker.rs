@@ -1,0 +1,104 @@
+//! Docker's list and events: nothing before the first list, hints to workers, and the safety net.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use super::rig::{Rig, acts, container, key, pod};
+use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::worker::{Hint, Report};
+
+const SEEN: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
+
+#[test]
+fn nothing_is_started_before_docker_has_been_listed() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.want(&[pod("a")]), [""; 0]);
+    assert_eq!(rig.want(&[pod("a/a-2"), pod("b")]), [""; 0]);
+    let lost = Event::Runtime(RuntimeEvent::Lost("no socket".into()));
+    assert_eq!(acts(rig.handle(lost)), [""; 0]);
+    assert_eq!(rig.shown(), "a Pending, b Pending");
+    let effects = acts(rig.list(&["b/b-1/app running"]));
+    assert_eq!(effects, ["spawn b", "run b/b-1", "spawn a, empty", "run a/a-2"]);
+}
+
+#[test]
+fn k94829_the_safety_net_wakes_only_workers_whose_idea_differs() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    rig.seen("a", &SEEN);
+    rig.seen("b", &["b/b-1/POD running"]);
+    let all: Vec<&str> = SEEN.into_iter().chain(["b/b-1/POD running"]).collect();
+    assert_eq!(rig.list(&all), [""; 0], "all agree: nobody is woken");
+    for differing in [
+        vec!["a/a-1/POD running", "b/b-1/POD running"],
+        vec!["a/a-1/POD running", "a/a-1/app exited", "b/b-1/POD running"],
+        vec!["a/a-1/POD running", "a/a-1/app running", "a/a-1/app#1 running", "b/b-1/POD running"],
+    ] {
+        assert_eq!(rig.list(&differing), ["hint a All"], "{differing:?}");
+    }
+}
+
+#[test]
+fn a_sandbox_without_the_address_that_its_pod_tells_is_looked_at() {
+    let mut rig = Rig::listed();
+    let a = pod("a");
+    rig.want(&[Arc::clone(&a)]);
+    rig.seen("a", &SEEN);
+    let told = PodStatus { pod_ip: Some("10.0.0.1".to_owned()), ..PodStatus::default() };
+    rig.report("a", Report::Status { status: Arc::new(told), pod: a, terminating: false });
+    let mut list = |ips: Option<&[&str]>| {
+        let mut all = SEEN.map(container);
+        all[0].ips = ips.map(|ips| ips.iter().map(|ip| (*ip).to_owned()).collect());
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all.to_vec(), version: None }))
+    };
+    assert_eq!(list(Some(&["10.0.0.1"])), [""; 0]);
+    assert_eq!(list(None), [""; 0], "an engine that leaves it out");
+    for lost in [&[][..], &["10.0.0.2"]] {
+        assert_eq!(list(Some(lost)), ["hint a Changed(\"a-a-1-POD-0\")"]);
+    }
+}
+
+/// A failed start is `created` with most engines, and `exited` with some.
+#[test]
+fn what_never_ran_may_be_called_created_or_exited() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.seen("a", &["a/a-1/POD running", "a/a-1/app created"]);
+    assert_eq!(rig.list(&["a/a-1/POD running", "a/a-1/app exited"]), [""; 0]);
+    assert_eq!(rig.list(&["a/a-1/POD running", "a/a-1/app running"]), ["hint a All"]);
+}
+
+#[test]
+fn when_docker_comes_back_every_worker_looks() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    rig.seen("a", &SEEN);
+    let lost = || Event::Runtime(RuntimeEvent::Lost("connection refused".into()));
+    let told = rig.handle(lost());
+    assert_eq!(told, ["ERROR: connection refused; what runs stays, podkeeper waits for Docker"]);
+    assert_eq!(rig.handle(lost()), [""; 0], "told once");
+    assert_eq!(rig.snapshot().docker.problem.as_deref(), Some("connection refused"));
+    let told = rig.list(&SEEN);
+    assert_eq!(told, ["INFO: Docker 1.41 answers; 2 containers are ours", "hint a All", "hint b All"]);
+    assert!(rig.snapshot().docker.reachable);
+    rig.seen("b", &[]);
+    assert_eq!(rig.list(&SEEN), [""; 0]);
+}
+
+#[test]
+fn events_are_hints_for_the_workers_that_are_there() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let changed = |name: &str| {
+        let hint = Hint::Changed("id".into());
+        Event::Runtime(RuntimeEvent::Changed { key: key(name), hint })
+    };
+    assert_eq!(rig.handle(changed("a")), ["hint a Changed(\"id\")"]);
+    assert_eq!(rig.handle(changed("b")), [""; 0]);
+}
+
+#[test]
+fn a_rescan_is_passed_on() {
+    assert_eq!(Rig::new().handle(Event::Rescan), ["rescan"]);
+}

@@ -1,0 +1,120 @@
+//! Draining a node: the order, who is left alone, and what may not start.
+
+use std::sync::Arc;
+
+use super::rig::{Rig, acts, pod, pod_of};
+use crate::base::clock::Timestamp;
+use crate::daemon::drain::Drain;
+use crate::daemon::turn::Event;
+use crate::pod::DesiredPod;
+
+fn of(words: &str, priority: i32, grace: i64) -> Arc<DesiredPod> {
+    let spec = format!(
+        "{{priority: {priority}, terminationGracePeriodSeconds: {grace}, containers: [{{name: app}}]}}"
+    );
+    pod_of(words, &spec)
+}
+
+fn marker(second: i64, grace: Option<u32>) -> Event {
+    let since = Timestamp::from_second(second).unwrap();
+    Event::Drain(Some(Drain { since, grace, boot: None }))
+}
+
+fn left(rig: &Rig) -> String {
+    let view = rig.snapshot().drain.unwrap();
+    format!("{}{}", view.left.join(" "), if view.stopped { "stopped" } else { "" })
+}
+
+#[test]
+fn low_priorities_stop_first_and_each_group_waits_for_the_one_before() {
+    let pods = [of("a", 0, 30), of("b", 0, 5), of("c", 7, 30)];
+    let node = pod_of("n", "{priorityClassName: system-node-critical, containers: [{name: app}]}");
+    let mut rig = Rig::listed();
+    rig.want(&[pods[0].clone(), pods[1].clone(), pods[2].clone(), node]);
+    pods.iter().for_each(|pod| _ = rig.status(pod, "Running", false));
+    let why = "the node is drained";
+    assert_eq!(
+        acts(rig.handle(marker(1, Some(10)))),
+        [format!("stop a within 10 s: {why}"), format!("stop b within 5 s: {why}")]
+    );
+    assert_eq!(left(&rig), "default/a default/b default/c default/n");
+    assert_eq!(acts(rig.status(&pods[0], "Running", true)), [""; 0]);
+    assert_eq!(acts(rig.gone("a")), ["retire a"]);
+    assert_eq!(acts(rig.gone("b")), [format!("stop c within 10 s: {why}"), "retire b".to_owned()]);
+    assert_eq!(acts(rig.gone("c")), [format!("stop n within 10 s: {why}"), "retire c".to_owned()]);
+    assert_eq!(left(&rig), "default/n");
+    rig.gone("n");
+    assert_eq!(left(&rig), "stopped");
+    assert_eq!(
+        rig.shown(),
+        "a Pending NodeShutdown, b Pending NodeShutdown, c Pending NodeShutdown, n Pending NodeShutdown"
+    );
+    // The same marker again, and a list: nothing.
+    assert_eq!(rig.handle(marker(1, Some(10))), [""; 0]);
+    assert_eq!(acts(rig.list(&[])), [""; 0]);
+    let resumed = acts(rig.handle(Event::Drain(None)));
+    assert_eq!(resumed.iter().filter(|line| line.starts_with("run ")).count(), 4, "{resumed:?}");
+    assert!(rig.snapshot().drain.is_none());
+}
+
+#[test]
+fn nothing_starts_on_a_drained_node() {
+    let mut rig = Rig::new();
+    rig.handle(marker(1, None));
+    rig.want(&[pod("web"), pod("ran")]);
+    // Found when the daemon began: stopped, also what no manifest names.
+    let told = acts(rig.list(&["ran/ran-1/app running", "orphan/o-1/app running", "dead/d-1/app exited"]));
+    assert!(told.contains(&"stop ran: the node is drained".to_owned()), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("stop orphan: ")), "{told:?}");
+    assert!(!told.iter().any(|line| line.starts_with("run ")), "{told:?}");
+    assert_eq!(left(&rig), "default/dead default/orphan default/ran", "an orphan has to say that it is dead");
+    rig.gone("ran");
+    rig.gone("orphan");
+    rig.gone("dead");
+    assert_eq!(left(&rig), "stopped");
+    // New and edited pods wait too; what is removed is gone.
+    assert_eq!(acts(rig.want(&[pod("web/web-2 in /m/web.yaml"), pod("new")])), [""; 0]);
+    assert_eq!(rig.shown(), "new Pending NodeShutdown, web Pending NodeShutdown");
+    // Somebody starts one by hand, twice.
+    for _ in 0..2 {
+        let told = acts(rig.list(&["web/web-1/app running"]));
+        assert_eq!(told, ["spawn web", "stop web: the node is drained"]);
+        rig.gone("web");
+    }
+}
+
+#[test]
+fn a_shorter_grace_is_told_to_those_that_stop() {
+    let mut rig = Rig::listed();
+    rig.want(&[of("a", 0, 600)]);
+    assert_eq!(acts(rig.handle(marker(1, None))), ["stop a: the node is drained"]);
+    assert_eq!(acts(rig.handle(marker(2, Some(3)))), ["stop a within 3 s: the node is drained"]);
+}
+
+#[test]
+fn what_has_ended_for_good_is_left() {
+    let job = pod("job");
+    let mut rig = Rig::listed();
+    rig.want(&[Arc::clone(&job)]);
+    rig.status(&job, "Succeeded", false);
+    assert_eq!(acts(rig.handle(marker(1, None))), [""; 0]);
+    assert_eq!(left(&rig), "stopped");
+    assert_eq!(rig.shown(), "job Succeeded");
+    assert_eq!(acts(rig.handle(Event::Drain(None))), ["run job/job-1"]);
+    // Its sandbox goes down by itself, and is waited for.
+    rig.seen("job", &["job/job-1/POD running", "job/job-1/app exited"]);
+    assert_eq!(acts(rig.handle(marker(2, None))), [""; 0]);
+    assert_eq!(left(&rig), "default/job");
+    rig.seen("job", &["job/job-1/POD exited", "job/job-1/app exited"]);
+    assert_eq!(left(&rig), "stopped");
+}
+
+#[test]
+fn resumed_while_it_stops() {
+    let (a, b) = (of("a", 0, 30), of("b", 1, 30));
+    let mut rig = Rig::listed();
+    rig.want(&[a, b]);
+    assert_eq!(acts(rig.handle(marker(1, None))), ["stop a: the node is drained"]);
+    // One is wanted again after its stop, the other one was never touched.
+    assert_eq!(acts(rig.handle(Event::Drain(None))), ["run a/a-1", "run b/b-1"]);
+}

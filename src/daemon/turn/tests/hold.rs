@@ -1,0 +1,189 @@
+//! Pods that wait for others, and cycles of waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rig::{Rig, acts, config, pod, with_port};
+use crate::base::clock::Mono;
+use crate::daemon::turn::Event;
+use crate::pod::DesiredPod;
+
+/// The pod with `podkeeper.dev/after`, and a minute of patience.
+pub(super) fn after(words: &str, on: &str) -> Arc<DesiredPod> {
+    waiting(pod(words), on)
+}
+
+fn waiting(pod: Arc<DesiredPod>, on: &str) -> Arc<DesiredPod> {
+    let mut pod = Arc::unwrap_or_clone(pod);
+    let notes = pod.metadata.annotations.get_or_insert_default();
+    notes.insert(crate::pod::after::AFTER.into(), on.into());
+    notes.insert(crate::pod::after::TIMEOUT.into(), "1m".into());
+    Arc::new(pod)
+}
+
+fn pass(rig: &mut Rig, seconds: u64) -> Vec<String> {
+    rig.now = Mono(rig.now.0 + Duration::from_secs(seconds));
+    acts(rig.handle(Event::Tick))
+}
+
+#[test]
+fn a_pod_waits_for_another_one_and_says_so() {
+    let (db, web) = (pod("db"), after("web", "db,gone"));
+    let mut rig = Rig::listed();
+    assert_eq!(acts(rig.want(&[Arc::clone(&db), Arc::clone(&web)])), ["spawn db, empty", "run db/db-1"]);
+    assert_eq!(rig.shown(), "db Pending, web Pending WaitingForPods");
+    let message = rig.snapshot().pods[1].status.message.clone().unwrap();
+    assert_eq!(
+        message,
+        "Waits for pod default/db to run, pod default/gone to run (there is no such pod); starts anyway after 60 s."
+    );
+    assert_eq!(acts(rig.status(&db, "Pending", false)), [""; 0]);
+    assert_eq!(acts(rig.status(&db, "Running", false)), [""; 0]);
+    let message = rig.snapshot().pods[1].status.message.clone().unwrap();
+    assert_eq!(
+        message,
+        "Waits for pod default/gone to run (there is no such pod); starts anyway after 60 s."
+    );
+    let gone = pod("gone");
+    rig.want(&[Arc::clone(&db), Arc::clone(&web), Arc::clone(&gone)]);
+    assert_eq!(acts(rig.status(&gone, "Succeeded", false)), ["spawn web, empty", "run web/web-1"]);
+    // What it waited for dies: it runs on.
+    assert_eq!(acts(rig.status(&db, "Pending", false)), [""; 0]);
+    assert_eq!(acts(rig.want(&[web])), ["stop db: its manifest is gone", "stop gone: its manifest is gone"]);
+}
+
+#[test]
+fn the_wait_is_one_deadline() {
+    let web = after("web", "db");
+    let mut rig = Rig::listed();
+    assert_eq!(acts(rig.want(&[Arc::clone(&web)])), [""; 0]);
+    assert_eq!(rig.turn.next_due(), Some(Mono(Duration::from_secs(60))));
+    // Other changes neither delay nor double it.
+    pass(&mut rig, 30);
+    rig.want(&[Arc::clone(&web), pod("other")]);
+    assert_eq!(rig.turn.next_due(), Some(Mono(Duration::from_secs(60))));
+    assert_eq!(pass(&mut rig, 29), [""; 0]);
+    assert_eq!(pass(&mut rig, 1), ["spawn web, empty", "run web/web-1"]);
+    let told = rig.turn.events();
+    let last = told.last().unwrap();
+    assert_eq!(last.event.reason, "AfterTimeout");
+    assert_eq!(
+        last.event.message,
+        "Waited 60 s for pod default/db to run (there is no such pod); starting all the same"
+    );
+    assert_eq!(rig.turn.next_due(), None);
+    // Gone before its time: nothing is left of it.
+    let mut rig = Rig::listed();
+    rig.want(&[web]);
+    assert_eq!(acts(rig.want(&[])), [""; 0]);
+    assert_eq!(rig.shown(), "");
+    assert_eq!(pass(&mut rig, 60), [""; 0]);
+}
+
+#[test]
+fn what_runs_does_not_wait() {
+    let (old, new) = (pod("web/one in /m/web.yaml"), after("web/two in /m/web.yaml", "db"));
+    // Found running: adopted.
+    let mut rig = Rig::new();
+    rig.list(&["web/two/app running"]);
+    assert_eq!(acts(rig.want(&[Arc::clone(&new)])), ["spawn web", "run web/two"]);
+    // Its containers have ended, as after a boot: it waits.
+    let mut rig = Rig::new();
+    rig.list(&["web/two/app exited"]);
+    assert_eq!(acts(rig.want(&[Arc::clone(&new)])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: its manifest is gone"]);
+    // An edit waits, and meanwhile the version before it runs.
+    let mut rig = Rig::listed();
+    rig.want(&[Arc::clone(&old)]);
+    rig.status(&old, "Running", false);
+    assert_eq!(acts(rig.want(&[Arc::clone(&new)])), [""; 0]);
+    assert_eq!(rig.shown(), "web Running");
+    let db = pod("db");
+    rig.want(&[Arc::clone(&new), Arc::clone(&db)]);
+    assert_eq!(acts(rig.status(&db, "Running", false)), ["run web/two"]);
+    // And back before that: nothing happened.
+    let mut rig = Rig::listed();
+    rig.want(&[Arc::clone(&old)]);
+    rig.want(&[new]);
+    assert_eq!(acts(rig.want(&[old])), ["run web/one"]);
+    assert_eq!(pass(&mut rig, 60), [""; 0]);
+}
+
+#[test]
+fn who_waits_keeps_its_port() {
+    let mut rig = Rig::listed();
+    let web = waiting(with_port("web", 80), "db");
+    rig.want(&[Arc::clone(&web)]);
+    rig.want(&[Arc::clone(&web), with_port("other", 80)]);
+    assert_eq!(rig.shown(), "other Failed NodePorts, web Pending WaitingForPods");
+    assert_eq!(pass(&mut rig, 60), ["spawn web, empty", "run web/web-1"]);
+}
+
+#[test]
+fn a_cycle_refuses_the_one_that_closes_it() {
+    let (a, b, c) = (after("a", "c"), after("b", "a"), after("c", "b=ready"));
+    let mut rig = Rig::listed();
+    rig.want(&[Arc::clone(&a), Arc::clone(&b)]);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods");
+    assert_eq!(acts(rig.want(&[Arc::clone(&a), Arc::clone(&b), Arc::clone(&c)])), [""; 0]);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods, c Failed DependencyCycle");
+    let problems = rig.snapshot().problems;
+    assert_eq!(problems.len(), 1);
+    let says =
+        "podkeeper.dev/after of default/c closes a cycle: default/c -> default/b -> default/a -> default/c";
+    assert!(problems[0].message.ends_with(says), "{problems:?}");
+    // Repaired at another place: it may come now.
+    let a2 = pod("a/a-2");
+    assert_eq!(acts(rig.want(&[Arc::clone(&a2), b, Arc::clone(&c)])), ["spawn a, empty", "run a/a-2"]);
+    assert_eq!(rig.shown(), "a Pending, b Pending WaitingForPods, c Pending WaitingForPods");
+    assert!(rig.snapshot().problems.is_empty());
+    // All at once: the last one by name.
+    let mut rig = Rig::listed();
+    rig.want(&[a, after("b", "a"), c]);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods, c Failed DependencyCycle");
+}
+
+#[test]
+fn an_edit_that_closes_a_cycle_leaves_what_runs() {
+    let (a, b) = (pod("a/a-1"), after("b", "a"));
+    let mut rig = Rig::listed();
+    rig.want(&[Arc::clone(&a), Arc::clone(&b)]);
+    rig.status(&a, "Running", false);
+    rig.status(&b, "Running", false);
+    let bad = after("a/a-2", "b");
+    assert_eq!(acts(rig.want(&[bad, b])), [""; 0]);
+    assert_eq!(rig.shown(), "a Running, b Running");
+    assert_eq!(rig.snapshot().problems.len(), 1);
+}
+
+#[test]
+fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
+    let db = pod("db");
+    let waiters: Vec<Arc<DesiredPod>> = (0..800).map(|n| after(&format!("w{n}"), "db=ready")).collect();
+    let others: Vec<Arc<DesiredPod>> = (0..100).map(|n| pod(&format!("o{n}"))).collect();
+    let mut config = config();
+    Arc::make_mut(&mut config.node).max_pods = 5000;
+    let mut rig = Rig::with(config);
+    rig.list(&[]);
+    let all: Vec<_> = waiters.iter().chain(&others).chain([&db]).cloned().collect();
+    rig.want(&all);
+    let begun = rig.turn.judged;
+    assert!(begun <= 2 * waiters.len(), "{begun} judgements");
+    for (n, other) in others.iter().enumerate() {
+        let phase = if n % 2 == 0 { "Running" } else { "Succeeded" };
+        assert_eq!(acts(rig.status(other, "Pending", false)), [""; 0]);
+        assert_eq!(acts(rig.status(other, phase, false)), [""; 0]);
+    }
+    assert_eq!(rig.turn.judged, begun, "they wait for none of these");
+    // One more manifest concerns nobody either.
+    rig.want(&all.iter().cloned().chain([pod("more")]).collect::<Vec<_>>());
+    assert_eq!(rig.turn.judged, begun);
+    rig.status(&db, "Pending", false);
+    let once = rig.turn.judged;
+    assert_eq!(once, begun + waiters.len());
+    rig.status(&db, "Pending", false);
+    assert_eq!(rig.turn.judged, once, "it says the same");
+    // All of them are gone, and nothing is left of them.
+    rig.want(&[]);
+    assert!(rig.turn.waiting.is_empty());
+}

@@ -1,0 +1,225 @@
+//! Containers of ours that no manifest names.
+
+use super::rig::{Rig, acts, config, container, pod, with_port};
+use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::runtime::labels;
+
+const WEB: &str = "web/web-1/app running";
+
+/// Only once the source has spoken, and by nobody else's word.
+#[test]
+fn k59275_k116880_stopped_once_the_owning_source_has_spoken() {
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0], "nothing is known yet");
+    assert_eq!(acts(rig.fail("no such directory")), [""; 0], "not readable is not empty");
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    rig.seen("web", &[WEB]);
+    assert_eq!(acts(rig.list(&[WEB])), [""; 0], "it has its worker");
+    assert_eq!(rig.gone("web"), ["retire web"]);
+    assert_eq!(acts(rig.list(&[])), [""; 0]);
+    // The source speaks first.
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.want(&[])), [""; 0], "Docker has not been listed");
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+/// Removed while its source cannot be read, and put back changed.
+#[test]
+fn k116880_removed_and_put_back_during_an_outage() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.fail("cannot be read");
+    assert_eq!(rig.want(&[pod("a/a-2")]).last().map(String::as_str), Some("run a/a-2"));
+    rig.fail("cannot be read");
+    assert_eq!(acts(rig.want(&[])), ["stop a: its manifest is gone"]);
+    assert_eq!(acts(rig.want(&[pod("a/a-3")])), ["run a/a-3"]);
+    assert_eq!(rig.gone("a"), [""; 0], "it is wanted again");
+}
+
+/// What vanished pods left on disk is removed once: when everybody has spoken, and nothing that is found or
+/// wanted is touched.
+#[test]
+fn what_is_left_on_disk_is_swept_once() {
+    let mut rig = Rig::new();
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty(), "the source has not spoken");
+    rig.fail("no such directory");
+    rig.list(&[WEB]);
+    assert!(rig.sweeps.is_empty());
+    rig.want(&[pod("a")]);
+    let [swept] = rig.sweeps.as_slice() else { panic!("{:?}", rig.sweeps) };
+    assert_eq!(swept.pods, ["a-1".to_owned(), "web-1".to_owned()].into());
+    assert_eq!(swept.containers.len(), 1, "{swept:?}");
+    rig.want(&[]);
+    assert_eq!(rig.sweeps.len(), 1);
+    // What was found and is nobody's may be gone without anybody having seen it.
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), 2);
+    assert!(!rig.sweeps[1].pods.contains("web-1"), "{:?}", rig.sweeps[1]);
+    rig.list(&[]);
+    assert_eq!(rig.sweeps.len(), 2);
+}
+
+#[test]
+fn kept_while_their_manifest_is_broken() {
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/web.yaml"]);
+    let told = rig.list(&[WEB]);
+    assert_eq!(acts(told.clone()), [""; 0]);
+    assert!(
+        told.iter().any(|l| l.starts_with("WARN: pod default/web runs, but its manifest /m/web.yaml")),
+        "{told:?}"
+    );
+    assert_eq!(rig.list(&[WEB]), [""; 0], "told once");
+    let problems = rig.snapshot().problems;
+    assert!(problems.iter().any(|p| p.path == "/m/web.yaml"), "{problems:?}");
+    // Read again: adopted. Or gone: stopped.
+    assert_eq!(acts(rig.want(&[pod("web")])), ["spawn web", "run web/web-1"]);
+    assert!(rig.snapshot().problems.is_empty());
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/web.yaml"]);
+    rig.list(&[WEB]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    // One that is only not settled yet keeps its pod without a word.
+    let mut rig = Rig::new();
+    rig.unsettled("/m/web.yaml");
+    assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 containers are ours"]);
+    // Another file's trouble is not its own.
+    let mut rig = Rig::new();
+    rig.want_with(&[], &["/m/other.yaml"]);
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+#[test]
+fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
+    let mut rig = Rig::new();
+    assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+    // Without any source there is nobody to wait for.
+    let mut rig = Rig::with(crate::daemon::config::Config { manifest_path: None, ..config() });
+    assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+/// A source that is not declared has no say, even if it speaks.
+#[test]
+fn k59275_an_undeclared_source_has_no_say() {
+    use crate::pod::Source;
+    use crate::source::{FromSource, PodSet, SourceUpdate};
+    let mut rig = Rig::listed();
+    for update in [
+        SourceUpdate::Full(PodSet { pods: vec![pod("a")], ..PodSet::default() }),
+        SourceUpdate::Failed("x".into()),
+    ] {
+        let event = crate::daemon::turn::Event::Source(FromSource { source: Source::Http, update });
+        assert_eq!(acts(rig.handle(event)), [""; 0]);
+    }
+    assert_eq!(rig.snapshot().sources.len(), 1);
+    assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0], "the file source has not spoken");
+    assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
+}
+
+#[test]
+fn what_is_foreign_is_left_alone() {
+    use crate::runtime::labels;
+    let mut rig = Rig::new();
+    rig.want(&[]);
+    let mut foreign = super::rig::container(WEB);
+    foreign.labels.insert(labels::ROOT_DIR.into(), "/elsewhere".into());
+    let mut bare = super::rig::container(WEB);
+    bare.labels.clear();
+    let containers = vec![foreign, bare];
+    let event = crate::daemon::turn::RuntimeEvent::Listed { containers, version: None };
+    assert_eq!(acts(rig.handle(crate::daemon::turn::Event::Runtime(event))), [""; 0]);
+}
+
+/// Dead leftovers are removed too; those of a refused pod by its stop.
+#[test]
+fn the_dead_go_as_well() {
+    let mut rig = Rig::new();
+    rig.want(&[]);
+    let dead = "web/web-1/app exited";
+    assert_eq!(acts(rig.list(&[dead])), ["spawn web", "stop web: no manifest names it"]);
+    let mut rig = Rig::new();
+    rig.want(&[with_port("a", 80), with_port("b", 80)]);
+    let effects = acts(rig.list(&["a/a-1/app running", "b/b-1/app exited"]));
+    assert_eq!(effects, ["spawn a", "run a/a-1", "spawn b", "stop b: it was rejected"]);
+}
+
+/// A pod may have moved to another source while nobody looked: what gives it up first does not stop it before
+/// the other has said, or remembered, what it wants.
+#[test]
+fn given_up_before_the_other_source_was_heard() {
+    use crate::pod::Source;
+    use crate::source::http::Settings;
+    use crate::source::http::url::ManifestUrl;
+    use crate::source::{FromSource, PodSet, SourceUpdate};
+    let mut web = (*pod("web")).clone();
+    web.written = Some("w".into());
+    let moved = |pods: Vec<_>| {
+        let update = SourceUpdate::Restored(PodSet { pods, ..PodSet::default() });
+        crate::daemon::turn::Event::Source(FromSource { source: Source::Http, update })
+    };
+    let began = || {
+        let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
+        let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: Some(url), ..config() });
+        rig.list(&[WEB]);
+        rig.want(&[web.clone().into()]);
+        assert_eq!(acts(rig.want(&[])), [""; 0], "the server was not heard");
+        rig
+    };
+    let mut there = web.clone();
+    there.source = Source::Http;
+    let act = acts(began().handle(moved(vec![there.into()])));
+    assert_eq!(act, ["run web/web-1"], "it is the server's by now, and the same");
+    assert_eq!(acts(began().handle(moved(vec![]))), ["stop web: its manifest is gone"]);
+}
+
+#[test]
+fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
+    let mut rig = Rig::new();
+    let found = ["a/a-1/POD running", "a/a-1/app#2 running", "a/a-1/app#1 exited"];
+    rig.list(&found);
+    // Nobody has spoken.
+    assert_eq!(rig.shown(), "a Running Unmanaged");
+    let message = |rig: &Rig| rig.snapshot().pods[0].status.message.clone().unwrap();
+    assert!(
+        message(&rig).contains("source file has not been read since podkeeper began"),
+        "{}",
+        message(&rig)
+    );
+    // Its manifest is there, and not accepted: what `--manifest-verify-key` does.
+    rig.want_with(&[], &["/m/a.yaml"]);
+    assert_eq!(
+        message(&rig),
+        "its manifest /m/a.yaml is not accepted (not YAML): it is left alone, and not restarted"
+    );
+    let shown = rig.snapshot();
+    let view = &shown.pods[0];
+    assert_eq!(view.pod.origin.to_string(), "/m/a.yaml");
+    assert_eq!(view.pod.spec.containers[0].name, "app");
+    let status = &view.status.container_statuses.as_deref().unwrap()[0];
+    assert_eq!(status.container_id.as_deref(), Some("docker://a-a-1-app-2"));
+    assert_eq!((status.ready, status.restart_count), (true, 2));
+    assert!(status.state.as_ref().unwrap().running.is_some());
+    // It ends, and is not restarted.
+    rig.turn.take_changed();
+    rig.list(&["a/a-1/POD running", "a/a-1/app#2 exited"]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.shown(), "a Failed Unmanaged");
+    // Its manifest is good again: a pod like any other.
+    rig.want(&[pod("a")]);
+    assert_eq!(rig.shown(), "a Pending");
+}
+
+#[test]
+fn what_no_manifest_names_is_as_old_as_its_sandbox_says() {
+    let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app#2 running"].map(container).into();
+    all[0].labels.insert(labels::SEEN.into(), "2026-11-22T08:00:00.5Z".into());
+    let mut rig = Rig::new();
+    let listed = RuntimeEvent::Listed { containers: all, version: None };
+    rig.handle(Event::Runtime(listed));
+    let shown = rig.snapshot();
+    let start = shown.pods[0].status.start_time.clone().map(|time| time.0.to_string());
+    assert_eq!(start.as_deref(), Some("2026-11-22T08:00:00Z"));
+}

@@ -1,0 +1,206 @@
+//! What the node gives: room, devices, sysctls; and other sizes for what runs.
+
+use std::sync::Arc;
+
+use super::rig::{Rig, acts, config, container, pod_of};
+use crate::daemon::config::Config;
+use crate::daemon::turn::admission::admit;
+use crate::daemon::turn::{Effect, Event, RuntimeEvent};
+use crate::node::Node;
+use crate::node::devices::{ASSIGNED, DEVICE, Pools};
+use crate::pod::DesiredPod;
+use crate::pod::allocatable::Allocatable;
+use crate::policy::{Policies, SourcePolicy};
+use crate::runtime::labels;
+use crate::worker::Wish;
+
+fn small() -> Config {
+    let mut devices = Pools::default();
+    for unit in ["serial=/dev/ttyUSB0", "serial=/dev/ttyUSB1"] {
+        devices.add(unit).unwrap();
+    }
+    let node = Node {
+        allocatable: Allocatable { milli_cpu: 2000, memory: 1 << 30, ephemeral_storage: 0 },
+        huge_pages: [("hugepages-2Mi".to_owned(), 4 << 20)].into(),
+        max_pods: 3,
+        devices,
+        ..Node::default()
+    };
+    let policy = SourcePolicy { allowed_devices: vec!["/dev/ttyS".to_owned()], ..SourcePolicy::default() };
+    Config { node: Arc::new(node), policy: Arc::new(Policies::all(policy)), ..config() }
+}
+
+/// One container with these requests.
+fn asks(words: &str, requests: &str) -> Arc<DesiredPod> {
+    pod_of(words, &format!("{{containers: [{{name: app, resources: {{requests: {{{requests}}}}}}}]}}"))
+}
+
+fn annotated(pod: &Arc<DesiredPod>, key: &str, value: &str) -> Arc<DesiredPod> {
+    let mut pod = DesiredPod::clone(pod);
+    pod.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+    Arc::new(pod)
+}
+
+#[test]
+fn what_does_not_fit() {
+    let check = |pod: &DesiredPod, others: &[&DesiredPod], expected: &str| {
+        let got = match admit(pod, others.iter().copied(), &small()) {
+            Ok(()) => "fine".to_owned(),
+            Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
+        };
+        assert_eq!(got, expected);
+    };
+    let none = asks("n", "");
+    let one = asks("one", "cpu: 1500m, memory: 512Mi");
+    check(&one, &[], "fine");
+    check(&asks("a", "cpu: 500m"), &[&one], "fine");
+    check(
+        &asks("a", "cpu: 501m"),
+        &[&one],
+        "OutOfcpu: Node didn't have enough resource: cpu, requested: 501, used: 1500, capacity: 2000",
+    );
+    check(
+        &asks("a", "memory: 1Gi"),
+        &[&one],
+        "OutOfmemory: Node didn't have enough resource: memory, requested: 1073741824, used: 536870912, \
+         capacity: 1073741824",
+    );
+    // Nothing is known of the disk.
+    check(&asks("a", "ephemeral-storage: 1Ti"), &[&one], "fine");
+    check(&none, &[&none, &none], "fine");
+    check(
+        &none,
+        &[&none, &none, &none],
+        "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
+    );
+    let pages = |size: &str, amount: &str| {
+        pod_of(
+            "a",
+            &format!(
+                "{{containers: [{{name: app, resources: {{limits: {{hugepages-{size}: {amount}}}}}}}]}}"
+            ),
+        )
+    };
+    check(&pages("2Mi", "4Mi"), &[], "fine");
+    check(
+        &pages("1Gi", "1Gi"),
+        &[],
+        "OutOfhugepages-1Gi: Node didn't have enough resource: hugepages-1Gi, requested: 1073741824, used: 0, \
+         capacity: 0",
+    );
+    let sysctl =
+        "{containers: [{name: app}], securityContext: {sysctls: [{name: kernel.msgmax, value: '1'}]}}";
+    check(&pod_of("a", sysctl), &[], "SysctlForbidden: forbidden sysctl: \"kernel.msgmax\" not allowlisted");
+    let profile = "{containers: [{name: app}], securityContext: {appArmorProfile: {type: RuntimeDefault}}}";
+    check(
+        &pod_of("a", profile),
+        &[],
+        "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+    );
+    check(&annotated(&none, DEVICE, "/dev/ttyS0"), &[], "fine");
+    check(
+        &annotated(&none, DEVICE, "/dev/mem"),
+        &[],
+        "Forbidden: pod with UID \"n-1\" specified device /dev/mem, but is disallowed (--allowed-devices)",
+    );
+    check(
+        &annotated(&none, DEVICE, "x=/dev/ttyS0"),
+        &[],
+        "Forbidden: annotation podkeeper.dev/device: there is no container \"x\"",
+    );
+}
+
+fn serial(words: &str) -> Arc<DesiredPod> {
+    pod_of(words, "{containers: [{name: app, resources: {limits: {podkeeper.dev/serial: 1}}}]}")
+}
+
+/// The units that a worker was told of.
+fn given(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
+    let set = crate::source::PodSet { pods: pods.to_vec(), ..Default::default() };
+    let update = crate::source::SourceUpdate::Full(set);
+    let source = crate::pod::Source::File;
+    let now = rig.now();
+    let effects = rig.turn.handle(Event::Source(crate::source::FromSource { source, update }), &now);
+    let runs = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Wish(_, Wish::Run(pod)) => Some(pod),
+        _ => None,
+    });
+    runs.map(|pod| {
+        let text = pod.metadata.annotations.as_ref().and_then(|a| a.get(ASSIGNED)).cloned();
+        format!("{} {}", pod.key.name, text.unwrap_or_default())
+    })
+    .collect()
+}
+
+#[test]
+fn units_of_devices_are_given_once_and_kept() {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    let all = [serial("a"), serial("b"), serial("c")];
+    assert_eq!(
+        given(&mut rig, &all),
+        ["a app=/dev/ttyUSB0:/dev/ttyUSB0:rwm", "b app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]
+    );
+    assert_eq!(rig.shown(), "a Pending, b Pending, c Failed OutOfpodkeeper.dev/serial");
+    // An edit keeps the unit.
+    let edited = annotated(&serial("b"), "note", "x");
+    assert_eq!(
+        given(&mut rig, &[all[0].clone(), edited, all[2].clone()]),
+        ["b app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]
+    );
+    // The next daemon reads it on the sandbox, whoever comes first.
+    let mut rig = Rig::with(small());
+    let mut sandbox = container("b/b-1/POD running");
+    sandbox
+        .labels
+        .insert(labels::ASSIGNED_DEVICES.to_owned(), "app=/dev/ttyUSB0:/dev/ttyUSB0:rwm".to_owned());
+    let listed = RuntimeEvent::Listed { containers: vec![sandbox], version: None };
+    rig.handle(Event::Runtime(listed));
+    let all = given(&mut rig, &[serial("a"), serial("b")]);
+    assert_eq!(all, ["b app=/dev/ttyUSB0:/dev/ttyUSB0:rwm", "a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]);
+}
+
+#[test]
+fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    let shaped = |words: &str, requests: &str| {
+        let mut pod = DesiredPod::clone(&asks(words, requests));
+        pod.shape = Some("s".to_owned());
+        Arc::new(pod)
+    };
+    let (a, b) = (shaped("a", "cpu: 1"), asks("b", "cpu: 500m"));
+    rig.want(&[a.clone(), b.clone()]);
+    rig.status(&a, "Running", false);
+    let pending = |rig: &Rig| {
+        let snapshot = rig.snapshot();
+        let mut all = snapshot.pods.iter().flat_map(|p| p.status.conditions.clone().unwrap_or_default());
+        let found = all.find(|c| c.type_ == "PodResizePending");
+        found.map(|c| format!("{}: {}", c.reason.unwrap_or_default(), c.message.unwrap_or_default()))
+    };
+    assert!(acts(rig.want(&[shaped("a", "cpu: 1800m"), b.clone()])).is_empty());
+    let why = "Deferred: Node didn't have enough resource: cpu, requested: 1800, used: 500, capacity: 2000";
+    assert_eq!(pending(&rig).as_deref(), Some(why));
+    assert_eq!(rig.shown(), "a Running, b Pending");
+    // Another manifest with the same sizes says nothing new.
+    let lines = rig.want(&[shaped("a", "cpu: 1800m"), annotated(&b, "note", "x")]);
+    assert!(!lines.iter().any(|line| line.contains("ResizeDeferred")), "{lines:?}");
+    let lines = rig.want(&[shaped("a", "cpu: 3"), b.clone()]);
+    assert!(lines.iter().any(|line| line.contains("ResizeInfeasible")), "{lines:?}");
+    let why = "Infeasible: Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000";
+    assert_eq!(pending(&rig).as_deref(), Some(why));
+    // Room comes.
+    rig.want(&[shaped("a", "cpu: 1800m"), b]);
+    let mut done = acts(rig.want(&[shaped("a", "cpu: 1800m")]));
+    done.extend(acts(rig.gone("b")));
+    assert!(done.contains(&"run a/a-1".to_owned()), "{done:?}");
+    assert_eq!(pending(&rig), None);
+}
+
+#[test]
+fn what_runs_when_the_daemon_begins_is_not_stopped_for_want_of_room() {
+    let mut rig = Rig::with(small());
+    rig.list(&["a/a-1/POD running", "a/a-1/app running"]);
+    assert_eq!(acts(rig.want(&[asks("a", "cpu: 5"), asks("b", "cpu: 1")])), ["spawn a", "run a/a-1"]);
+    assert_eq!(rig.shown(), "a Pending, b Failed OutOfcpu");
+}

@@ -1,0 +1,257 @@
+//! What sources say beside their sets: restored, refused, the same again.
+
+use super::rig::{Rig, acts, pod};
+use crate::daemon::turn::Event;
+use crate::pod::Source;
+use crate::pod::problem::Problem;
+use crate::pod::problem::Refused;
+use crate::pod::problem::Severity;
+use crate::source::{FromSource, PodSet, SourceUpdate};
+
+fn set(pods: &[&str]) -> PodSet {
+    PodSet { pods: pods.iter().map(|words| pod(words)).collect(), ..PodSet::default() }
+}
+
+/// `a STALE, b`: pods as the snapshot shows them.
+fn stale(rig: &Rig) -> String {
+    let word = |p: &crate::status::snapshot::PodView| {
+        format!("{}{}", p.pod.key.name, if p.stale { " STALE" } else { "" })
+    };
+    rig.snapshot().pods.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn what_is_restored_runs_and_marks_nothing_ready() {
+    let mut rig = Rig::listed();
+    let told = rig.source(SourceUpdate::Restored(set(&["a", "b"])));
+    assert_eq!(told[0], "INFO: source file: its last good version is restored: 2 pods");
+    assert_eq!(acts(told), ["spawn a, empty", "run a/a-1", "spawn b, empty", "run b/b-1"]);
+    let shown = rig.snapshot();
+    assert!(!shown.sources[0].ready && shown.sources[0].restored);
+    assert_eq!(stale(&rig), "a STALE, b STALE");
+    // Not ready: what no manifest names is waited for.
+    assert_eq!(acts(rig.list(&["c/c-1/app running"])), ["hint a All", "hint b All"][..0]);
+    assert_eq!(
+        rig.fail("/m does not exist"),
+        ["ERROR: source file: /m does not exist; what runs from it stays"]
+    );
+    assert_eq!(stale(&rig), "a STALE, b STALE, c");
+    // The source itself has the last word, and no store after it.
+    let told = acts(rig.source(SourceUpdate::Full(set(&["a"]))));
+    assert_eq!(told, ["stop b: its manifest is gone", "spawn c", "stop c: no manifest names it"]);
+    assert_eq!(rig.source(SourceUpdate::Restored(set(&["b"]))), [""; 0]);
+    assert_eq!(stale(&rig), "a, c");
+}
+
+#[test]
+fn content_that_is_refused_as_a_whole_keeps_what_runs_and_makes_it_stale() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.turn.take_changed();
+    let problem = Problem {
+        severity: Severity::Error,
+        path: "https://x".into(),
+        at: Some((3, 1)),
+        pod: None,
+        field: None,
+        message: "not YAML".into(),
+    };
+    let refused =
+        || SourceUpdate::Refused { why: "the answer is refused".into(), problems: vec![problem.clone()] };
+    let told = rig.source(refused());
+    assert_eq!(
+        told,
+        [
+            "ERROR: source file: the answer is refused; the last good version stays",
+            "ERROR: https://x:3:1: not YAML; the last good version stays"
+        ]
+    );
+    assert_eq!(rig.source(refused()), [""; 0], "told once");
+    assert_eq!(stale(&rig), "a STALE");
+    let shown = rig.snapshot();
+    assert_eq!(shown.problems, std::slice::from_ref(&problem));
+    assert_eq!(shown.sources[0].problem.as_deref(), Some("the answer is refused"));
+    // The old content is back, word for word.
+    assert_eq!(rig.source(SourceUpdate::Same), ["INFO: source file can be read again"]);
+    assert_eq!(stale(&rig), "a");
+    assert!(rig.snapshot().problems.is_empty());
+    rig.turn.take_changed();
+    assert_eq!(rig.source(SourceUpdate::Same), [""; 0]);
+    assert!(!rig.turn.take_changed(), "the same again writes no status");
+}
+
+#[test]
+fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
+    let mut rig = Rig::listed();
+    let refused = |words: &str| Refused {
+        pod: pod(words),
+        reason: "PodSecurity".into(),
+        message: "violates PodSecurity \"restricted:latest\": …".into(),
+    };
+    let with =
+        |pods: &[&str], bad: &str| SourceUpdate::Full(PodSet { refused: vec![refused(bad)], ..set(pods) });
+    let told = rig.source(with(&["a"], "b"));
+    assert_eq!(acts(told.clone()), ["spawn a, empty", "run a/a-1"]);
+    assert_eq!(
+        told[0],
+        "WARN: pod default/b: PodSecurity: violates PodSecurity \"restricted:latest\": … (/m/b.yaml; it is not \
+         started)"
+    );
+    assert_eq!(rig.shown(), "a Pending, b Failed PodSecurity");
+    assert_eq!(rig.source(with(&["a"], "b")), [""; 0], "told once");
+    // An older version of it that passed stays, and is marked.
+    let told = rig.source(with(&["a"], "a/a-2"));
+    assert_eq!(acts(told.clone()), [""; 0]);
+    assert!(told[0].ends_with("(/m/a.yaml; the version before it stays)"), "{told:?}");
+    assert_eq!(stale(&rig), "a STALE");
+    // Orphans of a refused pod are stopped: nobody wants them.
+    let mut rig = Rig::new();
+    rig.source(with(&[], "b"));
+    assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
+}
+
+/// A loop with a file source and a URL source, Docker listed.
+fn two(containers: &[&str]) -> Rig {
+    let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
+    let settings = Some(crate::source::http::Settings::new(url));
+    let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: settings, ..super::rig::config() });
+    rig.list(containers);
+    rig
+}
+
+fn of_url(words: &str) -> std::sync::Arc<crate::pod::DesiredPod> {
+    let mut pod = (*pod(words)).clone();
+    pod.source = Source::Http;
+    pod.origin.path = "https://x/pods".into();
+    pod.into()
+}
+
+fn http(rig: &mut Rig, update: SourceUpdate) -> Vec<String> {
+    rig.handle(Event::Source(FromSource { source: Source::Http, update }))
+}
+
+fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
+    SourceUpdate::Full(PodSet { pods: pods.to_vec(), ..PodSet::default() })
+}
+
+#[test]
+fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
+    let (of_file, of_url, other) = (pod("a/from-file"), of_url("a/from-url"), of_url("b"));
+    // The URL answers first: it waits for the file source, and nothing is started twice.
+    let mut rig = two(&[]);
+    assert_eq!(http(&mut rig, full(&[of_url.clone(), other.clone()])), [""; 0]);
+    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
+    assert_eq!(told, ["spawn a, empty", "run a/from-file", "spawn b, empty", "run b/b-1"]);
+    // The file answers first.
+    let mut rig = two(&[]);
+    let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
+    assert_eq!(told, ["spawn a, empty", "run a/from-file"]);
+    assert_eq!(acts(http(&mut rig, full(&[of_url.clone(), other]))), ["spawn b, empty", "run b/b-1"]);
+    // The file source hangs: the URL's pods do not wait for ever, and the file's takes over in the end.
+    let mut rig = two(&[]);
+    assert_eq!(http(&mut rig, full(std::slice::from_ref(&of_url))), [""; 0]);
+    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
+    assert_eq!(rig.turn.next_due(), Some(rig.now));
+    assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a, empty", "run a/from-url"]);
+    assert_eq!(acts(rig.source(full(std::slice::from_ref(&of_file)))), ["run a/from-file"]);
+    // Its file is gone: the URL has it again.
+    assert_eq!(acts(rig.source(full(&[]))), ["run a/from-url"]);
+}
+
+#[test]
+fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spoken() {
+    let running = "a/from-file/app running";
+    let mut rig = two(&[running]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
+    assert_eq!(acts(rig.handle(Event::Tick)), [""; 0]);
+    assert_eq!(rig.shown(), "a Running Unmanaged");
+    // It cannot be read: that is no word on what it holds.
+    rig.fail("/m cannot be read");
+    assert_eq!(acts(rig.list(&[running])), [""; 0]);
+    // It holds the pod still: adopted.
+    assert_eq!(acts(rig.source(full(&[pod("a/from-file")]))), ["spawn a", "run a/from-file"]);
+    // Another daemon, and the file is gone: now the URL may have the name.
+    let mut rig = two(&[running]);
+    http(&mut rig, full(&[of_url("a/from-url")]));
+    assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
+}
+
+#[test]
+fn what_cannot_be_remembered_is_told_in_the_sources_state() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.turn.take_changed();
+    assert_eq!(rig.source(SourceUpdate::Store(Some("the disk is full".into()))), [""; 0]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.snapshot().sources[0].degraded.as_deref(), Some("the disk is full"));
+    assert!(rig.snapshot().sources[0].ready);
+    rig.source(SourceUpdate::Store(None));
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+    // It is no word of the source itself.
+    let mut rig = Rig::listed();
+    rig.source(SourceUpdate::Store(Some("the disk is full".into())));
+    assert!(!rig.snapshot().sources[0].ready);
+}
+
+#[test]
+fn claims_that_cannot_be_moved_degrade_a_source_until_they_are() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.turn.take_changed();
+    let trouble = || Some("claims cannot be moved".to_owned());
+    assert_eq!(rig.handle(Event::Claims(trouble())), ["ERROR: claims cannot be moved"]);
+    assert!(rig.turn.take_changed());
+    assert_eq!(rig.snapshot().sources[0].degraded, trouble());
+    assert!(rig.snapshot().sources[0].ready);
+    assert_eq!(rig.handle(Event::Claims(None)), ["INFO: all claims are where they belong"]);
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+}
+
+#[test]
+fn a_source_with_a_bad_file_is_degraded() {
+    let mut rig = Rig::listed();
+    rig.want_with(&[pod("a")], &["/m/b.yaml", "/m/c.yaml"]);
+    let shown = rig.snapshot();
+    assert_eq!(shown.sources[0].problem, None);
+    assert_eq!(shown.sources[0].degraded.as_deref(), Some("/m/b.yaml: not YAML (and 1 more)"));
+    // Two that claim one name.
+    rig.want(&[pod("a"), pod("a/other in /m/z.yaml")]);
+    assert!(
+        rig.snapshot().sources[0]
+            .degraded
+            .clone()
+            .is_some_and(|why| why.starts_with("/m/z.yaml: pod default/a:"))
+    );
+    rig.want(&[pod("a")]);
+    assert_eq!(rig.snapshot().sources[0].degraded, None);
+}
+
+#[test]
+fn nothing_is_said_to_stay_where_nothing_is() {
+    let mut rig = Rig::listed();
+    let told = rig.want_with(&[], &["/m/a.yaml"]);
+    assert_eq!(
+        told,
+        ["ERROR: /m/a.yaml: not YAML; no good version of it is known: nothing is started from it"]
+    );
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    let told = rig.want_with(&[pod("a")], &["/m/a.yaml"]);
+    assert_eq!(told, ["ERROR: /m/a.yaml: not YAML; the last good version stays"]);
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    let told = http(&mut rig, SourceUpdate::Refused { why: "no".into(), problems: Vec::new() });
+    assert_eq!(told, ["ERROR: source http: no; no good version of it is known: nothing is started from it"]);
+}
+
+#[test]
+fn more_pods_than_a_source_may_have_are_told_in_the_log() {
+    let mut rig = Rig::listed();
+    let pods: Vec<_> = (0..=crate::base::limits::PODS_PER_SOURCE).map(|n| pod(&format!("p{n:04}"))).collect();
+    let told = rig.want(&pods);
+    let cut: Vec<_> = told.iter().filter(|line| line.contains("wants 1 pods more than the 1000")).collect();
+    assert_eq!(cut.len(), 1, "{cut:?}");
+    assert!(cut[0].starts_with("ERROR: /m/p1000.yaml"), "{cut:?}");
+    assert!(!rig.want(&pods).iter().any(|line| line.contains("more than the 1000")), "told once");
+}

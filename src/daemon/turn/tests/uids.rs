@@ -1,0 +1,152 @@
+//! A UID is one pod's, whoever writes it.
+
+use std::sync::Arc;
+
+use super::rig::{Rig, acts, config, pod, pod_of};
+use crate::daemon::turn::Event;
+use crate::pod::{DesiredPod, Source};
+use crate::source::http::Settings;
+use crate::source::http::url::ManifestUrl;
+use crate::source::{FromSource, PodSet, SourceUpdate};
+
+/// A node with two sources, Docker listed.
+fn two(containers: &[&str]) -> Rig {
+    let url = Settings::new(ManifestUrl::parse("https://fleet/pods").unwrap());
+    let mut rig = Rig::with(crate::daemon::config::Config { manifest_url: Some(url), ..config() });
+    rig.list(containers);
+    rig
+}
+
+fn http(rig: &mut Rig, pods: &[Arc<DesiredPod>]) -> Vec<String> {
+    let moved = |pod: &Arc<DesiredPod>| {
+        let mut pod = (**pod).clone();
+        pod.source = Source::Http;
+        Arc::new(pod)
+    };
+    let update = SourceUpdate::Full(PodSet { pods: pods.iter().map(moved).collect(), ..PodSet::default() });
+    rig.handle(Event::Source(FromSource { source: Source::Http, update }))
+}
+
+#[test]
+fn the_later_pod_of_a_uid_is_refused_until_the_other_is_gone() {
+    let mut rig = two(&[]);
+    http(&mut rig, &[]);
+    assert_eq!(acts(rig.want(&[pod("a/u-1")])), ["spawn a, empty", "run a/u-1"]);
+    for uid in ["u-1", "U-1"] {
+        assert_eq!(acts(http(&mut rig, &[pod(&format!("evil/{uid}"))])), [""; 0]);
+        assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
+    }
+    // Still being stopped.
+    assert_eq!(acts(rig.want(&[])), ["stop a: its manifest is gone"]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u-1")])), [""; 0]);
+    assert_eq!(acts(rig.gone("a")), ["retire a", "spawn evil, empty", "run evil/u-1"]);
+}
+
+#[test]
+fn an_edited_pod_keeps_its_old_uid_until_docker_has_nothing_of_it() {
+    let mut rig = two(&[]);
+    http(&mut rig, &[]);
+    rig.want(&[pod("a/old")]);
+    assert_eq!(acts(rig.want(&[pod("a/new")])), ["run a/new"]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/old")])), [""; 0]);
+    rig.list(&["a/old/app running"]);
+    assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
+    rig.list(&["a/new/app running"]);
+    assert_eq!(
+        acts(http(&mut rig, &[pod("evil/old"), pod("b")])),
+        ["spawn b, empty", "run b/b-1", "spawn evil, empty", "run evil/old"]
+    );
+}
+
+#[test]
+fn what_runs_when_the_daemon_begins_has_its_uid() {
+    // The file source's pod runs, and the URL speaks first.
+    let mut rig = two(&["a/u/app running"]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), [""; 0]);
+    assert_eq!(acts(rig.want(&[pod("a/u")])), ["spawn a", "run a/u"]);
+    assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
+    // An orphan has it until it is gone.
+    let mut rig = two(&["a/u/app running"]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), [""; 0]);
+    assert_eq!(acts(rig.want(&[])), ["spawn a", "stop a: no manifest names it"]);
+    assert_eq!(acts(rig.gone("a")), ["retire a", "spawn evil, empty", "run evil/u"]);
+    // Of two that run already one stays.
+    let mut rig = two(&["a/u/app running", "b/u/app running"]);
+    http(&mut rig, &[]);
+    let act = acts(rig.want(&[pod("a/u"), pod("b/u")]));
+    assert_eq!(act, ["spawn a", "run a/u", "spawn b", "stop b: it was rejected"]);
+}
+
+#[test]
+fn another_source_does_not_take_over_what_goes_by_a_uid() {
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    http(&mut rig, &[pod_of("a/u", "{containers: [{name: evil}]}")]);
+    let mine = pod("b/u");
+    assert_eq!(acts(rig.want(&[pod("a/u")])), ["stop a: it was rejected"], "a file wins the name");
+    assert_eq!(rig.shown(), "a Failed DuplicateUID");
+    assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
+    // A manifest that moves word for word is the same pod.
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    let mut moving = (*mine).clone();
+    moving.written = Some("hash".into());
+    http(&mut rig, &[Arc::new(moving.clone())]);
+    assert_eq!(acts(rig.want(&[Arc::new(moving)])), ["run b/u"]);
+}
+
+/// The copy would run with ConfigMaps of its own source, in the volumes of the pod that it copies.
+#[test]
+fn a_copy_that_refers_to_objects_does_not_take_over_the_uid_of_a_pod_of_another_source() {
+    for spec in [
+        "{containers: [{name: app, envFrom: [{configMapRef: {name: c, optional: true}}]}]}",
+        "{containers: [{name: app}], volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}",
+    ] {
+        let mut copy = (*pod_of("a/u", spec)).clone();
+        copy.written = Some("hash".into());
+        let copy = Arc::new(copy);
+        let mut rig = two(&[]);
+        http(&mut rig, &[]);
+        rig.want(&[Arc::clone(&copy)]);
+        assert_eq!(acts(http(&mut rig, &[Arc::clone(&copy)])), [""; 0], "the file has the name");
+        assert_eq!(acts(rig.want(&[])), ["stop a: it was rejected"]);
+        assert_eq!(rig.shown(), "a Failed DuplicateUID");
+        let message = rig.snapshot().pods[0].status.message.clone().unwrap();
+        assert!(message.contains("when it is gone this pod begins anew, in source http"), "{message}");
+        assert_eq!(acts(rig.gone("a")), ["retire a", "spawn a, empty", "run a/u"]);
+        // Also what runs when the daemon begins.
+        let mut rig = two(&["a/u/app running"]);
+        rig.want(&[]);
+        assert_eq!(acts(http(&mut rig, &[copy])), ["spawn a", "stop a: it was rejected"]);
+    }
+}
+
+/// Whoever writes the URL's manifests can foretell UIDs.
+#[test]
+fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil, empty", "run evil/u"]);
+    assert_eq!(acts(rig.want(&[pod("mine/U")])), ["stop evil: it was rejected"]);
+    assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Failed DuplicateUID");
+    assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/U"]);
+    assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Pending");
+    // Also when it is what runs as the daemon begins.
+    let mut rig = two(&["evil/u/app running"]);
+    assert_eq!(acts(rig.want(&[pod("mine/u")])), [""; 0]);
+    assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil", "stop evil: it was rejected"]);
+    assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/u"]);
+}
+
+/// A pod that moves to a source with fewer rights has to be admitted there.
+#[test]
+fn a_pod_that_moves_has_the_rights_of_its_new_source() {
+    let mut rig = two(&[]);
+    let mut pod = (*pod_of("a/u", "{hostNetwork: true, containers: [{name: app}]}")).clone();
+    pod.written = Some("hash".into());
+    let pod = Arc::new(pod);
+    rig.want(&[Arc::clone(&pod)]);
+    http(&mut rig, &[pod]);
+    assert_eq!(acts(rig.want(&[])), ["stop a: it was rejected"]);
+    assert_eq!(rig.shown(), "a Failed Forbidden");
+}

@@ -1,0 +1,167 @@
+//! Pods that run and that no manifest names now: shown with the reason, so that they can be looked into, and
+//! made of nothing but what Docker's list says of their containers.
+//!
+//! Never here: doing anything about them. That is `orphans`'.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, PodSpec, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::Turn;
+use super::docker::first_seen;
+use super::orphans::Verdict;
+use crate::base::order;
+use crate::manifest::static_pod::CONFIG_SOURCE;
+use crate::plan::{Owned, Role, RunState};
+use crate::pod::problem::Severity;
+use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
+use crate::status::seconds;
+use crate::status::snapshot::PodView;
+
+/// `status.reason` of such a pod.
+const UNMANAGED: &str = "Unmanaged";
+
+impl Turn {
+    /// Everything that was found and is not wanted by anybody, as far as it is known.
+    pub(super) fn unmanaged_views(&self) -> impl Iterator<Item = PodView> {
+        let unclaimed = self.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
+        unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all))
+    }
+
+    fn unmanaged_view(&self, key: &PodKey, all: &[Owned]) -> Option<PodView> {
+        let newest = all.iter().max_by_key(|c| (c.state.is_running(), c.attempt))?;
+        let message = match self.verdict(all) {
+            Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
+            Verdict::Wait(why) => format!("no manifest names it, and {why}: until then it is left alone"),
+            Verdict::Keep(path) => {
+                let why = self.why_not(&path).map_or(String::new(), |why| format!(" ({why})"));
+                format!("its manifest {path} is not accepted{why}: it is left alone, and not restarted")
+            }
+        };
+        let (mut spec, mut status) = (PodSpec::default(), PodStatus::default());
+        spec.node_name = Some(self.config.node_name.clone());
+        let (mut regular, mut init) = (Vec::new(), Vec::new());
+        for (c, name, kind) in containers(all, &newest.uid) {
+            let container =
+                Container { name: name.to_owned(), image: Some(c.image.clone()), ..Container::default() };
+            match kind {
+                ContainerKind::Regular => {
+                    spec.containers.push(container);
+                    regular.push(status_of(c, name));
+                }
+                ContainerKind::Init | ContainerKind::Sidecar => {
+                    let restart_policy = (kind == ContainerKind::Sidecar).then(|| "Always".to_owned());
+                    let container = Container { restart_policy, ..container };
+                    spec.init_containers.get_or_insert_default().push(container);
+                    init.push(status_of(c, name));
+                }
+                ContainerKind::Ephemeral => {
+                    status.ephemeral_container_statuses.get_or_insert_default().push(status_of(c, name));
+                }
+            }
+        }
+        status.phase = Some(phase(&regular).to_owned());
+        status.reason = Some(UNMANAGED.to_owned());
+        status.message = Some(message);
+        let of_pod = all.iter().filter(|c| c.uid == newest.uid);
+        status.start_time = first_seen(of_pod).map(seconds);
+        status.container_statuses = Some(regular);
+        status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
+        let source = newest.source.unwrap_or(Source::File);
+        let metadata = ObjectMeta {
+            name: Some(key.name.clone()),
+            namespace: Some(key.namespace.clone()),
+            uid: Some(newest.uid.clone()),
+            annotations: newest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
+            ..ObjectMeta::default()
+        };
+        let pod = DesiredPod {
+            key: key.clone(),
+            uid: newest.uid.clone(),
+            source,
+            origin: Origin { path: newest.origin.clone().unwrap_or_default(), document: 0 },
+            metadata,
+            spec,
+            status: PodStatus::default(),
+            written: None,
+            shape: None,
+        };
+        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving: None, stale: false })
+    }
+
+    /// The first thing that is wrong with a path.
+    fn why_not(&self, path: &str) -> Option<&str> {
+        let mut problems = self.sources.values().flat_map(|s| s.problems.iter().chain(s.reading.problems()));
+        let wrong = problems.find(|p| p.path == path && p.severity == Severity::Error);
+        wrong.map(|p| p.message.as_str())
+    }
+}
+
+/// The newest container of each name of this UID, in the order in which they were written.
+fn containers<'a>(all: &'a [Owned], uid: &str) -> Vec<(&'a Owned, &'a str, ContainerKind)> {
+    let mut newest: Vec<(u32, &Owned, &str, ContainerKind)> = Vec::new();
+    for c in all.iter().filter(|c| c.uid == uid) {
+        let Role::Container { name, kind, index, .. } = &c.role else { continue };
+        match newest.iter_mut().find(|(_, _, known, _)| *known == name) {
+            Some(known) if known.1.attempt >= c.attempt => {}
+            Some(known) => *known = (*index, c, name, *kind),
+            None => newest.push((*index, c, name, *kind)),
+        }
+    }
+    order::sort_by_key(&mut newest, |(index, _, name, _)| (*index, *name));
+    newest.into_iter().map(|(_, c, name, kind)| (c, name, kind)).collect()
+}
+
+fn status_of(c: &Owned, name: &str) -> ContainerStatus {
+    let id = format!("docker://{}", c.id);
+    let mut state = ContainerState::default();
+    match &c.state {
+        RunState::Running { started } => {
+            let started_at = started.or(c.created).map(Time);
+            state.running = Some(ContainerStateRunning { started_at });
+        }
+        RunState::Exited(exit) => {
+            state.terminated = Some(ContainerStateTerminated {
+                container_id: Some(id.clone()),
+                exit_code: i32::try_from(exit.code).unwrap_or(i32::MAX),
+                reason: Some(if exit.code == 0 { "Completed" } else { "Error" }.to_owned()),
+                message: Some(exit.message.clone()).filter(|m| !m.is_empty()),
+                started_at: exit.started.map(Time),
+                finished_at: exit.finished.map(Time),
+                signal: None,
+            });
+        }
+        RunState::Created | RunState::Removing => {
+            state.waiting = Some(ContainerStateWaiting { reason: Some(UNMANAGED.to_owned()), message: None });
+        }
+    }
+    let runs = c.state.is_running();
+    ContainerStatus {
+        name: name.to_owned(),
+        container_id: Some(id),
+        image: c.image.clone(),
+        image_id: c.image_id.clone(),
+        // Nobody probes it: what runs counts as ready, as it does when the daemon begins.
+        ready: runs,
+        started: Some(runs),
+        restart_count: i32::try_from(c.attempt).unwrap_or(i32::MAX),
+        state: Some(state),
+        ..ContainerStatus::default()
+    }
+}
+
+fn phase(regular: &[ContainerStatus]) -> &'static str {
+    let state = |s: &ContainerStatus| s.state.clone().unwrap_or_default();
+    let ended = |s: &ContainerStatus| state(s).terminated.map(|t| t.exit_code);
+    match regular {
+        [] => "Pending",
+        all if all.iter().any(|s| state(s).running.is_some()) => "Running",
+        all if all.iter().all(|s| ended(s) == Some(0)) => "Succeeded",
+        all if all.iter().all(|s| ended(s).is_some()) => "Failed",
+        _ => "Pending",
+    }
+}

@@ -1,0 +1,149 @@
+//! What the loop shows of itself: one immutable snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{SourceState, Turn};
+use crate::base::clock::Now;
+use crate::base::order;
+use crate::plan::{Observed, Probes};
+use crate::pod::problem::Problem;
+use crate::pod::problem::Refused;
+use crate::pod::problem::Severity;
+use crate::pod::{DesiredPod, Source};
+use crate::policy;
+use crate::status::snapshot::{PodView, Snapshot, SourceView};
+use crate::status::{self, Waiting};
+
+impl Turn {
+    /// The node as it is now.
+    #[must_use]
+    pub fn snapshot(&self, now: &Now) -> Snapshot {
+        let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.wanted_view(pod, now)).collect();
+        let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
+        pods.extend(leaving.filter_map(|(_, entry)| {
+            let status = entry.worker.as_ref()?.status.as_ref()?;
+            Some(PodView {
+                pod: Arc::clone(&status.pod),
+                status: Arc::clone(&status.status),
+                leaving: status.leaving.or(Some(now.wall)),
+                stale: false,
+            })
+        }));
+        pods.extend(self.refused_views(now));
+        let shown = order::set(pods.iter().map(|view| view.pod.key.clone()));
+        pods.extend(self.unmanaged_views().filter(|view| !shown.contains(&view.pod.key)));
+        order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
+        let mut problems: Vec<Problem> = self
+            .sources
+            .values()
+            .flat_map(|s| s.problems.iter().chain(s.reading.problems()))
+            .cloned()
+            .collect();
+        problems.extend(self.merge.problems());
+        problems.extend(self.held_problems());
+        problems.extend(self.object_problems());
+        problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
+            severity: Severity::Error,
+            path: path.clone(),
+            at: None,
+            pod: Some(key.to_string()),
+            field: None,
+            message:
+                "it runs, but its manifest is not accepted: it is left alone, and not restarted".to_owned(),
+        }));
+        Snapshot {
+            node: self.config.node_name.clone(),
+            docker: self.docker.clone(),
+            drain: self.drain_view(),
+            sources: self.source_views(&problems),
+            policies: self.policies(),
+            pods,
+            problems,
+        }
+    }
+
+    fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
+        let entry = self.entries.get(&pod.key);
+        let stale = self.is_stale(pod);
+        if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
+            let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
+            let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
+            return PodView { pod, status: shown, leaving, stale };
+        }
+        let rejected = entry.and_then(|e| e.rejected.as_ref()).map(|r| &r.status);
+        let held = entry.and_then(|e| e.held.as_ref()).map(|h| &h.status);
+        if let Some(status) = rejected.or(held) {
+            return PodView { pod: Arc::clone(pod), status: Arc::clone(status), leaving: None, stale };
+        }
+        let status = status::compute(&status::Input {
+            pod,
+            observed: &Observed::default(),
+            probes: &Probes::default(),
+            waiting: &Waiting::new(),
+            digests: &std::collections::BTreeMap::new(),
+            messages: &std::collections::BTreeMap::new(),
+            old: None,
+            terminal: false,
+            past_deadline: false,
+            resize: &status::NO_RESIZE,
+            recursive_mounts: false,
+            now: now.wall,
+        });
+        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }
+    }
+
+    /// Pods that the policy refuses and of which no other version is wanted: shown as failed.
+    fn refused_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
+        let wall = now.wall;
+        let refused = self.sources.values().flat_map(|s| &s.refused);
+        let shown = refused.filter(|r| self.merge.get(&r.pod.key).is_none());
+        let mut seen = std::collections::BTreeSet::new();
+        shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
+            let status = Arc::new(status::rejected(pod, reason, message, wall));
+            PodView { pod: Arc::clone(pod), status, leaving: None, stale: false }
+        })
+    }
+
+    /// What pods of each source may do.
+    fn policies(&self) -> BTreeMap<String, policy::Told> {
+        let config = &self.config;
+        let told = |source| policy::Told::of(config.policy.of(source));
+        order::map(self.sources.keys().map(|source| (source.to_string(), told(*source))))
+    }
+
+    fn source_views(&self, problems: &[Problem]) -> Vec<SourceView> {
+        let view = |(source, state): (&Source, &SourceState)| SourceView {
+            name: source.to_string(),
+            location: self.config.location(*source),
+            ready: self.merge.ready(*source),
+            pods: self.merge.pods().filter(|p| p.source == *source).count(),
+            last_success: state.last_success,
+            accepted: state.accepted,
+            restored: state.restored,
+            objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
+            problem: state.reading.trouble().map(str::to_owned),
+            degraded: self.degraded(*source, state, problems),
+        };
+        self.sources.iter().map(view).collect()
+    }
+
+    /// What is wrong with a part of what a source holds, with its claims, or with remembering it: the first of it, and how much
+    /// more there is. `problems` are those of all sources.
+    fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
+        let url = self.config.location(Source::Http);
+        let is_ours = |p: &&Problem| match source {
+            Source::File => p.path != url || url.is_empty(),
+            Source::Http => p.path == url,
+            Source::Api => false,
+        };
+        let errors = problems.iter().filter(|p| p.severity == Severity::Error).filter(is_ours);
+        let mut errors =
+            state.store.iter().chain(&self.claims).cloned().chain(errors.map(Problem::to_string));
+        let first = errors.next()?;
+        match errors.count() {
+            0 => Some(first),
+            more => Some(format!("{first} (and {more} more)")),
+        }
+    }
+}

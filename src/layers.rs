@@ -1,0 +1,129 @@
+//! A test of the layers: the code map in ARCHITECTURE.md lists the rooms from the top down, and a room imports only
+//! from rooms below it. Nothing of it is in the program.
+//!
+//! Never here: an exception.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is no room: the program's entry, the list of rooms, and what is compiled for tests alone.
+const OUTSIDE: &[&str] = &["main", "lib", "layers", "effects"];
+
+/// Rooms in the order of the code map, without `/` or `.rs`.
+fn code_map() -> Vec<String> {
+    let page = include_str!("ARCHITECTURE.md");
+    let map = page.split("## Code map").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = map.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    rows.map(|room| room.trim_end_matches('/').trim_end_matches(".rs").to_owned()).collect()
+}
+
+/// Files of the program by room; tests and their helpers are left out.
+fn sources() -> BTreeMap<String, Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut rooms: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut open = vec![root.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let of_tests = matches!(name.as_str(), "tests" | "tests.rs" | "testing" | "testing.rs");
+            if of_tests {
+            } else if path.is_dir() {
+                open.push(path);
+            } else if name.ends_with(".rs") {
+                let room = path.strip_prefix(&root).unwrap().iter().next().unwrap().to_str().unwrap();
+                let room = room.trim_end_matches(".rs").to_owned();
+                rooms.entry(room).or_default().push(path);
+            }
+        }
+    }
+    rooms
+}
+
+/// The code without comments and without what is compiled for tests alone.
+fn code(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with("//") {
+            continue;
+        }
+        if line.trim_start().starts_with("#[cfg(test)]") {
+            // The item that follows: one line, or until a brace closes at the same depth.
+            let indent = line.len() - line.trim_start().len();
+            for rest in lines.by_ref() {
+                let closes =
+                    rest.len() - rest.trim_start().len() == indent && rest.trim_start().starts_with('}');
+                if closes || rest.trim_end().ends_with(';') && rest.len() - rest.trim_start().len() == indent
+                {
+                    break;
+                }
+            }
+            continue;
+        }
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    kept
+}
+
+/// The rooms that a text imports from: `crate::ROOM`, and each of `crate::{ROOM, …}`.
+fn imports(code: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = BTreeSet::new();
+    for part in code.split("crate::").skip(1) {
+        match part.strip_prefix('{') {
+            None => _ = found.insert(part.chars().take_while(|c| is_name(*c)).collect()),
+            Some(list) => {
+                let mut depth = 1;
+                let top: String = list
+                    .chars()
+                    .map_while(|c| {
+                        depth += i32::from(c == '{') - i32::from(c == '}');
+                        (depth > 0).then_some(if depth == 1 { c } else { ' ' })
+                    })
+                    .collect();
+                let names =
+                    top.split(',').map(|item| item.trim().chars().take_while(|c| is_name(*c)).collect());
+                found.extend(names.filter(|name: &String| !name.is_empty()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn imports_are_found() {
+    let text = "use crate::a::B;\nuse crate::{c, d::{e, f}, g as h};\n// crate::i\nfn x() { crate::j::k(); }\n\
+                #[cfg(test)]\nmod tests {\n    use crate::l;\n}\n#[cfg(test)]\nuse crate::m;\nuse crate::n;\n";
+    let found: Vec<String> = imports(&code(text)).into_iter().collect();
+    assert_eq!(found, ["a", "c", "d", "g", "j", "n"]);
+}
+
+#[test]
+fn rooms_import_only_from_rooms_below_them() {
+    let map = code_map();
+    let sources = sources();
+    let rooms: BTreeSet<&str> =
+        sources.keys().map(String::as_str).filter(|it| !OUTSIDE.contains(it)).collect();
+    assert_eq!(
+        map.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        rooms,
+        "rooms, and rows of the code map"
+    );
+    assert_eq!(map.len(), rooms.len(), "one row for each room");
+    let depth = |room: &str| map.iter().position(|it| it == room);
+    let mut up = Vec::new();
+    for (room, files) in &sources {
+        let Some(own) = depth(room) else { continue };
+        for file in files {
+            for other in imports(&code(&fs::read_to_string(file).unwrap())) {
+                if depth(&other).is_none_or(|at| at < own) {
+                    up.push(format!("{} imports from {other}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(up.is_empty(), "imports that point up:\n{}", up.join("\n"));
+}

@@ -1,0 +1,219 @@
+//! What this node has, and what it gives to pods (spec/13 section 8). Plain data, made by `cli/` from flags
+//! and from what the machine says of itself.
+
+pub mod devices;
+pub mod sys;
+pub mod sysctl;
+
+use std::collections::BTreeMap;
+
+use crate::base::quantity;
+use crate::node::devices::Pools;
+use crate::pod::allocatable::Allocatable;
+
+/// Pods of a node that is told nothing else.
+pub const MAX_PODS: i64 = 110;
+
+/// The node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// What it has.
+    pub capacity: Allocatable,
+    /// What pods may request in all.
+    pub allocatable: Allocatable,
+    /// Bytes of huge pages by resource name (`hugepages-2Mi`).
+    pub huge_pages: BTreeMap<String, i64>,
+    /// `--max-pods`.
+    pub max_pods: i64,
+    /// `--pod-max-pids`; `None` for no limit.
+    pub max_pids: Option<i64>,
+    /// Something is reserved of its memory, so all pods together have a limit.
+    pub memory_reserved: bool,
+    /// `--cgroups-per-qos`.
+    pub cgroups_per_qos: bool,
+    /// `--cgroup-root`.
+    pub cgroup_root: String,
+    /// `--allowed-unsafe-sysctls`, on this kernel.
+    pub sysctls: sysctl::Allowed,
+    /// The kernel can enforce AppArmor profiles.
+    pub app_armor: bool,
+    /// `--device`.
+    pub devices: Pools,
+}
+
+impl Default for Node {
+    /// A node that has everything and limits nothing but the number of pods.
+    fn default() -> Node {
+        let all = Allocatable { milli_cpu: i64::MAX, memory: i64::MAX, ephemeral_storage: i64::MAX };
+        Node {
+            capacity: all,
+            allocatable: all,
+            huge_pages: BTreeMap::new(),
+            max_pods: MAX_PODS,
+            max_pids: None,
+            memory_reserved: false,
+            cgroups_per_qos: false,
+            cgroup_root: String::new(),
+            sysctls: sysctl::Allowed::default(),
+            app_armor: false,
+            devices: Pools::default(),
+        }
+    }
+}
+
+/// The node's flags, as they were given.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "each is a flag; cli::flags::FLAGS documents it")]
+pub struct Options {
+    pub kube_reserved: Allocatable,
+    pub system_reserved: Allocatable,
+    pub max_pods: i64,
+    pub pod_max_pids: i64,
+    pub cgroups_per_qos: bool,
+    pub cgroup_root: String,
+    pub allowed_unsafe_sysctls: Vec<String>,
+    pub devices: Pools,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            kube_reserved: Allocatable::default(),
+            system_reserved: Allocatable::default(),
+            max_pods: MAX_PODS,
+            pod_max_pids: -1,
+            cgroups_per_qos: true,
+            cgroup_root: String::new(),
+            allowed_unsafe_sysctls: Vec::new(),
+            devices: Pools::default(),
+        }
+    }
+}
+
+/// What the machine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Machine {
+    /// What it has.
+    pub capacity: Allocatable,
+    /// See [`Node::huge_pages`].
+    pub huge_pages: BTreeMap<String, i64>,
+    /// See [`Node::app_armor`].
+    pub app_armor: bool,
+    /// Release of the kernel.
+    pub kernel: String,
+}
+
+impl Node {
+    /// Of this machine, with these flags.
+    ///
+    /// # Errors
+    /// More is reserved than there is, in the kubelet's words.
+    pub fn new(options: &Options, machine: Machine) -> Result<Node, String> {
+        let Machine { capacity, huge_pages, app_armor, kernel } = machine;
+        let (kube, system) = (options.kube_reserved, options.system_reserved);
+        let left = |name: &str, capacity: i64, kube: i64, system: i64| {
+            let reserved = kube.saturating_add(system);
+            if reserved > capacity {
+                return Err(format!(
+                    "invalid Node Allocatable configuration. Resource {name:?} has a reservation of {reserved} but \
+                     capacity of {capacity}. Expected capacity >= reservation."
+                ));
+            }
+            Ok(capacity - reserved)
+        };
+        let pages = huge_pages.values().copied().fold(0, i64::saturating_add);
+        let memory = left("memory", capacity.memory, kube.memory, system.memory)?;
+        let disk = (kube.ephemeral_storage, system.ephemeral_storage);
+        let allocatable = Allocatable {
+            milli_cpu: left("cpu", capacity.milli_cpu, kube.milli_cpu, system.milli_cpu)?,
+            memory: memory.saturating_sub(pages).max(0),
+            ephemeral_storage: left("ephemeral-storage", capacity.ephemeral_storage, disk.0, disk.1)?,
+        };
+        Ok(Node {
+            capacity,
+            allocatable,
+            huge_pages,
+            max_pods: options.max_pods,
+            max_pids: Some(options.pod_max_pids).filter(|pids| *pids > 0),
+            memory_reserved: memory < capacity.memory,
+            cgroups_per_qos: options.cgroups_per_qos,
+            cgroup_root: options.cgroup_root.clone(),
+            sysctls: sysctl::Allowed::new(options.allowed_unsafe_sysctls.clone(), &kernel),
+            app_armor,
+            devices: options.devices.clone(),
+        })
+    }
+}
+
+/// `cpu=500m,memory=256Mi,ephemeral-storage=1Gi`, as `--kube-reserved` has it.
+///
+/// # Errors
+/// The kubelet's words about the first that is not understood.
+pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
+    let mut reserved = Allocatable::default();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (name, amount) = part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=QUANTITY"))?;
+        let value = if name == "cpu" { quantity::milli(amount) } else { quantity::value(amount) };
+        let value =
+            value.map_err(|e| format!("failed to parse quantity {amount:?} for {name:?} resource: {e}"))?;
+        if value < 0 {
+            return Err(format!("resource quantity for {name:?} cannot be negative: {amount}"));
+        }
+        match name {
+            "cpu" => reserved.milli_cpu = value,
+            "memory" => reserved.memory = value,
+            "ephemeral-storage" => reserved.ephemeral_storage = value,
+            // Nothing counts processes of the whole node.
+            other => return Err(format!("cannot reserve {other:?} resource")),
+        }
+    }
+    Ok(reserved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations() {
+        let check =
+            |text: &str, expected: Result<(i64, i64, i64), &str>| match (parse_reserved(text), expected) {
+                (Ok(r), Ok(expected)) => {
+                    assert_eq!((r.milli_cpu, r.memory, r.ephemeral_storage), expected, "{text}")
+                }
+                (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+                (got, _) => panic!("{text}: {got:?}"),
+            };
+        check("", Ok((0, 0, 0)));
+        check("cpu=500m,memory=256Mi,ephemeral-storage=1Gi", Ok((500, 256 << 20, 1 << 30)));
+        check("cpu", Err("\"cpu\" is not NAME=QUANTITY"));
+        check("cpu=x", Err("failed to parse quantity \"x\" for \"cpu\" resource"));
+        check("memory=-1", Err("resource quantity for \"memory\" cannot be negative: -1"));
+        check("pods=3", Err("cannot reserve \"pods\" resource"));
+    }
+
+    #[test]
+    fn what_is_left() {
+        let machine = || Machine {
+            capacity: Allocatable { milli_cpu: 2000, memory: 1000, ephemeral_storage: 500 },
+            huge_pages: [("hugepages-2Mi".to_owned(), 100)].into(),
+            app_armor: false,
+            kernel: "6.1".to_owned(),
+        };
+        let node = Node::new(&Options::default(), machine()).unwrap();
+        assert_eq!(node.allocatable, Allocatable { memory: 900, ..machine().capacity });
+        assert_eq!((node.memory_reserved, node.max_pids, node.max_pods), (false, None, 110));
+        let options = Options {
+            kube_reserved: parse_reserved("cpu=500m,memory=200").unwrap(),
+            system_reserved: parse_reserved("cpu=1,ephemeral-storage=100").unwrap(),
+            pod_max_pids: 64,
+            ..Options::default()
+        };
+        let node = Node::new(&options, machine()).unwrap();
+        assert_eq!(node.allocatable, Allocatable { milli_cpu: 500, memory: 700, ephemeral_storage: 400 });
+        assert_eq!((node.memory_reserved, node.max_pids), (true, Some(64)));
+        let options = Options { kube_reserved: parse_reserved("cpu=3").unwrap(), ..Options::default() };
+        let why = Node::new(&options, machine()).unwrap_err();
+        assert!(why.contains("Resource \"cpu\" has a reservation of 3000 but capacity of 2000"), "{why}");
+    }
+}

@@ -1,0 +1,179 @@
+//! What is asked of the kernel about this process and machine, in safe words.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rustix::thread::CapabilitySet;
+
+use crate::base::order;
+use crate::node::Machine;
+use crate::pod::allocatable::Allocatable;
+use crate::pod::requests::HUGE_PAGES;
+
+/// This process's own `oom_score_adj` (`pkg/kubelet/qos/policy.go`).
+const OOM_OWN: i32 = -999;
+
+/// Lowest `oom_score_adj` a process may ever have.
+const OOM_LOWEST: i32 = -1000;
+
+/// The lowest `oom_score_adj` that may be asked for: -1000 with `CAP_SYS_RESOURCE`, else this process's
+/// own value. Asking for less makes a container's start fail (spec/10 section 10).
+#[must_use]
+pub fn oom_floor() -> i32 {
+    let may =
+        rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_RESOURCE));
+    // In a user namespace of its own the capability counts for nothing outside.
+    let may = may && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_whole_id_map(&map));
+    let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    if may { OOM_LOWEST } else { own().unwrap_or(0) }
+}
+
+/// All ids stand for themselves: the initial user namespace.
+fn is_whole_id_map(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The node's name as the kernel has it (`uname -n`), unchanged.
+#[must_use]
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Lifts this process's soft limit of open files to the hard one: each pod has a mailbox and connections.
+pub fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let lifted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, lifted)
+    {
+        log::warn!("the limit of open files stays at {:?}: {error}", limit.current);
+    }
+}
+
+/// Memory of the machine in bytes; at least 1.
+#[must_use]
+pub fn total_memory() -> i64 {
+    let info = rustix::system::sysinfo();
+    let bytes = u128::from(info.totalram).saturating_mul(u128::from(info.mem_unit));
+    i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
+}
+
+/// What the machine says of itself; `root_dir` is on the file system that pods share.
+#[must_use]
+pub fn machine(root_dir: &Path) -> Machine {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let milli_cpu = i64::try_from(online_cpus().unwrap_or(cpus)).unwrap_or(i64::MAX).saturating_mul(1000);
+    let app_armor = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled");
+    Machine {
+        capacity: Allocatable {
+            milli_cpu,
+            memory: total_memory(),
+            ephemeral_storage: file_system_size(root_dir).unwrap_or(0),
+        },
+        huge_pages: huge_pages(Path::new("/sys/kernel/mm/hugepages")),
+        app_armor: app_armor.is_ok_and(|text| text.starts_with('Y')),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+    }
+}
+
+/// CPUs of the machine, also those that this process may not use.
+fn online_cpus() -> Option<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    let mut count = 0_usize;
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
+    }
+    Some(count)
+}
+
+/// Bytes of the file system of this directory, or of the nearest one above that is there.
+fn file_system_size(directory: &Path) -> Option<i64> {
+    let found = directory.ancestors().find_map(|path| rustix::fs::statvfs(path).ok())?;
+    i64::try_from(u128::from(found.f_blocks).saturating_mul(u128::from(found.f_frsize))).ok()
+}
+
+/// Bytes of huge pages by resource name; sizes of which there are none count 0.
+fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
+    let sizes = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    order::map(sizes.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let pages: i64 =
+            std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
+        let size = match kib {
+            kib if kib % (1 << 20) == 0 => format!("{}Gi", kib >> 20),
+            kib if kib % (1 << 10) == 0 => format!("{}Mi", kib >> 10),
+            kib => format!("{kib}Ki"),
+        };
+        Some((format!("{HUGE_PAGES}{size}"), pages.checked_mul(kib)?.checked_mul(1024)?))
+    }))
+}
+
+/// Lets the kernel kill this process last of all. Its children would inherit that: Docker's are not.
+///
+/// # Errors
+/// It may not (no `CAP_SYS_RESOURCE`).
+pub fn live_long() -> std::io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", OOM_OWN.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_namespace_is_told_by_its_map() {
+        assert!(is_whole_id_map("         0          0 4294967295\n"));
+        assert!(!is_whole_id_map("         0     100000      65536\n"));
+        assert!(!is_whole_id_map(""));
+    }
+
+    #[test]
+    fn floor_follows_the_capability() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+        let own = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+        // CAP_SYS_RESOURCE is bit 24.
+        assert_eq!(oom_floor(), if mask >> 24 & 1 == 1 { -1000 } else { own });
+    }
+
+    #[test]
+    fn memory_is_what_proc_says() {
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let kib: i64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        assert_eq!(total_memory(), kib * 1024);
+    }
+
+    #[test]
+    fn the_machine_in_figures() {
+        let machine = machine(Path::new("/var/lib/podkeeper-none/below"));
+        let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let cpus = cpus.lines().filter(|line| line.starts_with("processor")).count();
+        assert_eq!(machine.capacity.milli_cpu, i64::try_from(cpus).unwrap() * 1000);
+        assert_eq!(machine.capacity.memory, total_memory());
+        assert!(machine.capacity.ephemeral_storage > 0);
+        assert!(!machine.kernel.is_empty());
+        let dir = std::env::temp_dir().join(format!("podkeeper-hugepages-{}", std::process::id()));
+        for (name, pages) in
+            [("hugepages-2048kB", "3\n"), ("hugepages-1048576kB", "0\n"), ("hugepages-64kB", "1\n")]
+        {
+            std::fs::create_dir_all(dir.join(name)).unwrap();
+            std::fs::write(dir.join(name).join("nr_hugepages"), pages).unwrap();
+        }
+        let expected = [("hugepages-1Gi", 0), ("hugepages-2Mi", 6 << 20), ("hugepages-64Ki", 64 << 10)];
+        assert_eq!(huge_pages(&dir), expected.map(|(name, bytes)| (name.to_owned(), bytes)).into());
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(huge_pages(&dir).is_empty());
+    }
+
+    #[test]
+    fn the_name_is_the_kernels() {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(hostname(), name.trim_end());
+    }
+}

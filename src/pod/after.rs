@@ -1,0 +1,248 @@
+//! Which pods a pod waits for before it starts: annotations `podkeeper.dev/after` and
+//! `podkeeper.dev/after-timeout` (docker/compose#10859: an order that holds at boot too). Pure.
+//!
+//! Never here: stopping anything. What runs already is never stopped because of what it would wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use crate::base::clock::Mono;
+use crate::base::duration::duration;
+use crate::base::limits;
+use crate::pod::{DesiredPod, PodKey};
+
+/// Annotation: `podA,other/podB=ready,job=succeeded`.
+pub const AFTER: &str = "podkeeper.dev/after";
+/// Annotation: how long is waited, as a Go duration.
+pub const TIMEOUT: &str = "podkeeper.dev/after-timeout";
+
+/// What a pod waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// All of these.
+    pub on: Vec<Dependency>,
+    /// And no longer than this.
+    pub timeout: Duration,
+}
+
+/// One pod that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name in the manifest (the full one is understood too).
+    pub name: String,
+    /// How far it must be.
+    pub need: Need,
+}
+
+/// How far a pod must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It runs, or has run: all its init containers are done and a container has been started.
+    Started,
+    /// Its condition `Ready` is true.
+    Ready,
+    /// It has ended, and well.
+    Succeeded,
+}
+
+/// An annotation that is not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAfter {
+    /// Which annotation.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Reads the annotations of a pod in this namespace.
+///
+/// # Errors
+/// Unknown syntax.
+pub fn parse(
+    namespace: &str,
+    annotations: Option<&BTreeMap<String, String>>,
+) -> Result<Option<After>, BadAfter> {
+    let get = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+    let bad = |key, value: &str, why: String| BadAfter { key, value: value.to_owned(), why };
+    let timeout = match get(TIMEOUT) {
+        None => limits::AFTER_TIMEOUT,
+        Some(text) => {
+            let read = duration(text.trim()).map_err(|why| bad(TIMEOUT, text, why))?;
+            if read.is_zero() {
+                return Err(bad(TIMEOUT, text, "must be greater than 0".to_owned()));
+            }
+            read
+        }
+    };
+    let Some(text) = get(AFTER) else { return Ok(None) };
+    let mut on = Vec::new();
+    for word in text.split(',') {
+        let one = dependency(word.trim(), namespace).map_err(|why| bad(AFTER, text, why))?;
+        if !on.contains(&one) {
+            on.push(one);
+        }
+    }
+    if on.len() > limits::AFTER_PODS {
+        return Err(bad(AFTER, text, format!("must not name more than {} pods", limits::AFTER_PODS)));
+    }
+    Ok(Some(After { on, timeout }))
+}
+
+/// The same of a pod that passed validation.
+#[must_use]
+pub fn of(pod: &DesiredPod) -> Option<After> {
+    parse(&pod.key.namespace, pod.metadata.annotations.as_ref()).ok().flatten()
+}
+
+fn dependency(word: &str, own: &str) -> Result<Dependency, String> {
+    let (place, need) = match word.split_once('=') {
+        None => (word, Need::Started),
+        Some((place, "ready")) => (place, Need::Ready),
+        Some((place, "succeeded")) => (place, Need::Succeeded),
+        Some((_, other)) => return Err(format!("{other:?} must be ready or succeeded")),
+    };
+    let (namespace, name) = place.split_once('/').unwrap_or((own, place));
+    if !(is_name(namespace) && is_name(name)) {
+        return Err(format!("{place:?} must be the name of a pod, or NAMESPACE/NAME"));
+    }
+    Ok(Dependency { namespace: namespace.to_owned(), name: name.to_owned(), need })
+}
+
+fn is_name(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
+    let outer = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    text.len() <= 253
+        && text.bytes().all(inner)
+        && outer(text.bytes().next())
+        && outer(text.bytes().next_back())
+}
+
+impl Dependency {
+    /// Identities that the name may mean, the likelier one first: static pods carry the node's name.
+    #[must_use]
+    pub fn keys(&self, node: &str) -> [PodKey; 2] {
+        let key = |name: String| PodKey { namespace: self.namespace.clone(), name };
+        [key(format!("{}-{}", self.name, node.to_lowercase())), key(self.name.clone())]
+    }
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let need = match self.need {
+            Need::Started => "run",
+            Need::Ready => "be ready",
+            Need::Succeeded => "succeed",
+        };
+        write!(f, "pod {}/{} to {need}", self.namespace, self.name)
+    }
+}
+
+/// The way from a pod over what it waits for back to itself, if there is one: `start`, …, `start`.
+#[must_use]
+pub fn cycle(start: &PodKey, next: impl Fn(&PodKey) -> Vec<PodKey>) -> Option<Vec<PodKey>> {
+    let mut came_from: BTreeMap<PodKey, PodKey> = BTreeMap::new();
+    let mut open = vec![start.clone()];
+    let mut seen: BTreeSet<PodKey> = BTreeSet::new();
+    while let Some(key) = open.pop() {
+        if !seen.insert(key.clone()) {
+            continue;
+        }
+        for child in next(&key) {
+            if child == *start {
+                let mut way = vec![start.clone()];
+                let mut at = Some(&key);
+                while let Some(key) = at.filter(|key| *key != start) {
+                    way.push(key.clone());
+                    at = came_from.get(key);
+                }
+                way.push(start.clone());
+                way.reverse();
+                return Some(way);
+            }
+            if !seen.contains(&child) {
+                came_from.insert(child.clone(), key.clone());
+                open.push(child);
+            }
+        }
+    }
+    None
+}
+
+/// `default/a -> default/b -> default/a`.
+#[must_use]
+pub fn way(keys: &[PodKey]) -> String {
+    keys.iter().map(PodKey::to_string).collect::<Vec<_>>().join(" -> ")
+}
+
+/// How a pod that is waited for is doing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Standing<'a> {
+    /// Nobody wants such a pod here.
+    Absent,
+    /// Nothing is known of it: it was not started, or is being stopped.
+    Unknown,
+    /// Its status.
+    Status(&'a PodStatus),
+}
+
+impl Standing<'_> {
+    fn fulfils(&self, need: Need) -> bool {
+        let Standing::Status(status) = self else { return false };
+        let phase = status.phase.as_deref().unwrap_or_default();
+        match need {
+            Need::Started => matches!(phase, "Running" | "Succeeded" | "Failed"),
+            Need::Succeeded => phase == "Succeeded",
+            Need::Ready => {
+                let mut conditions = status.conditions.iter().flatten();
+                conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+            }
+        }
+    }
+}
+
+/// Whether a pod may start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All that it waits for is there.
+    Start,
+    /// It has waited long enough; what is missing.
+    StartAnyway(String),
+    /// Not yet.
+    Wait {
+        /// What is missing.
+        message: String,
+        /// When it starts anyway.
+        until: Mono,
+    },
+}
+
+/// Decides about a pod that has waited since `since`.
+#[must_use]
+pub fn decide<'a>(
+    after: &After,
+    standing: impl Fn(&Dependency) -> Standing<'a>,
+    since: Mono,
+    now: Mono,
+) -> Verdict {
+    let missing = after.on.iter().filter_map(|dependency| {
+        let standing = standing(dependency);
+        let absent = if standing == Standing::Absent { " (there is no such pod)" } else { "" };
+        (!standing.fulfils(dependency.need)).then(|| format!("{dependency}{absent}"))
+    });
+    let missing: Vec<String> = missing.collect();
+    if missing.is_empty() {
+        return Verdict::Start;
+    }
+    let (message, until) = (missing.join(", "), since.after(after.timeout));
+    if now >= until { Verdict::StartAnyway(message) } else { Verdict::Wait { message, until } }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! What a pod is to podkeeper: its identity, where it came from, and its wished-for content.
+//!
+//! Types only: decoding is `manifest/`'s, deciding is `plan/`'s.
+
+pub mod after;
+pub mod allocatable;
+pub mod downward;
+pub mod object;
+pub mod problem;
+pub mod qos;
+pub mod requests;
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Longest host name, bytes.
+const HOSTNAME_BYTES: usize = 63;
+
+/// Identity of a pod on this node: namespace/name. At most one live set of containers exists for it
+/// (invariant 1), whatever its UID.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodKey {
+    /// Never empty; `default` when the manifest gives none.
+    pub namespace: String,
+    /// With the node's suffix for static pods: `web-node1`.
+    pub name: String,
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Two UIDs are one where they become names of directories and cgroups: some file systems do not tell cases
+/// apart, and systemd's slices have `_` for `-`.
+#[must_use]
+pub fn same_uid(a: &str, b: &str) -> bool {
+    let folded = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    a.len() == b.len() && a.bytes().map(folded).eq(b.bytes().map(folded))
+}
+
+/// Which source a pod came from; only that one may remove it (invariant 2). Upstream: `pod_update.go`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A directory or a file of manifests.
+    File,
+    /// A manifest URL.
+    Http,
+    /// A Kubernetes API server.
+    Api,
+}
+
+impl Source {
+    /// Every source there is.
+    pub const ALL: [Source; 3] = [Source::File, Source::Http, Source::Api];
+
+    /// The source of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_word(word: &str) -> Result<Source, String> {
+        let names = || Source::ALL.map(Source::as_str).join(", ");
+        Source::parse(word).ok_or_else(|| format!("source {word:?} must be one of {}", names()))
+    }
+
+    /// The value of annotation `kubernetes.io/config.source`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::File => "file",
+            Source::Http => "http",
+            Source::Api => "api",
+        }
+    }
+    /// The reverse of [`Source::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Source> {
+        Source::ALL.into_iter().find(|source| source.as_str() == text)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The place inside a source that a pod was written in: a file's path or a URL, and which document.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// Absolute file path or URL.
+    pub path: String,
+    /// 0-based index of the document (and of the item in a list, counted on).
+    pub document: u32,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        if self.document > 0 {
+            write!(f, "#{}", self.document)?;
+        }
+        Ok(())
+    }
+}
+
+/// A pod as its source wants it: decoded, defaulted, validated, annotated. Shared, never changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredPod {
+    /// Identity.
+    pub key: PodKey,
+    /// `metadata.uid`: as the manifest gives it, or derived from what the user wrote (spec/01 section 6).
+    pub uid: String,
+    /// Hash of what the user wrote, wherever it is written; `None` when the manifest gives the UID itself.
+    /// A pod that moves to another source and says the same is the same pod.
+    pub written: Option<String>,
+    /// The same without what can be changed while the pod runs: [`crate::manifest::hash::shape`].
+    pub shape: Option<String>,
+    /// Owner.
+    pub source: Source,
+    /// Where in the source.
+    pub origin: Origin,
+    /// Metadata with name, namespace, uid, labels and the agent's annotations filled in.
+    pub metadata: ObjectMeta,
+    /// Spec with the API's defaults.
+    pub spec: PodSpec,
+    /// Status as the source gave it (the API's, or a bare `Pending`).
+    pub status: PodStatus,
+}
+
+/// How a container takes part in its pod's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerKind {
+    /// Runs to its end before the next one.
+    Init,
+    /// Restartable init container: starts in init order, stops after the regular ones.
+    Sidecar,
+    /// `spec.containers`.
+    Regular,
+    /// Added to a running pod by `podkeeper debug`: in no manifest, and never started again.
+    Ephemeral,
+}
+
+/// Pod or container restart policy (`spec.restartPolicy`); unknown values count as `Always`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// Restart whatever the exit code.
+    Always,
+    /// Restart after a non-zero exit.
+    OnFailure,
+    /// Do not restart.
+    Never,
+}
+
+impl RestartPolicy {
+    /// Reads the API's word.
+    #[must_use]
+    pub fn parse(text: Option<&str>) -> RestartPolicy {
+        match text {
+            Some("OnFailure") => RestartPolicy::OnFailure,
+            Some("Never") => RestartPolicy::Never,
+            _ => RestartPolicy::Always,
+        }
+    }
+}
+
+impl DesiredPod {
+    /// `spec.restartPolicy`.
+    #[must_use]
+    pub fn restart_policy(&self) -> RestartPolicy {
+        RestartPolicy::parse(self.spec.restart_policy.as_deref())
+    }
+    /// `spec.hostNetwork`.
+    #[must_use]
+    pub fn host_network(&self) -> bool {
+        self.spec.host_network.unwrap_or(false)
+    }
+    /// `spec.initContainers`, empty when absent.
+    #[must_use]
+    pub fn init_containers(&self) -> &[Container] {
+        self.spec.init_containers.as_deref().unwrap_or_default()
+    }
+    /// Every container with its kind, init containers first, in spec order.
+    pub fn containers(&self) -> impl Iterator<Item = (ContainerKind, &Container)> {
+        let init = self.init_containers().iter().map(|c| (init_kind(c), c));
+        init.chain(self.spec.containers.iter().map(|c| (ContainerKind::Regular, c)))
+    }
+    /// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut to 63
+    /// bytes without a trailing `-` or `.` (upstream `GeneratePodHostNameAndDomain` in
+    /// `pkg/kubelet/kubelet_pods.go`).
+    #[must_use]
+    pub fn hostname(&self) -> String {
+        let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+        if let Some(name) = given(&self.spec.hostname_override) {
+            return name;
+        }
+        let mut name = given(&self.spec.hostname).unwrap_or_else(|| self.key.name.clone());
+        if name.len() > HOSTNAME_BYTES {
+            let end = (0..=HOSTNAME_BYTES).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+            name.truncate(end);
+            name.truncate(name.trim_end_matches(['-', '.']).len());
+        }
+        name
+    }
+    /// The container of that name and its kind.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Option<(ContainerKind, &Container)> {
+        self.containers().find(|(_, c)| c.name == name)
+    }
+}
+
+/// Kind of an entry of `spec.initContainers`: restartPolicy `Always` makes it a sidecar.
+#[must_use]
+pub fn init_kind(container: &Container) -> ContainerKind {
+    match container.restart_policy.as_deref() {
+        Some("Always") => ContainerKind::Sidecar,
+        _ => ContainerKind::Init,
+    }
+}

@@ -1,0 +1,225 @@
+//! Local objects: ConfigMaps, Secrets and claims that stand beside pods in the same sources. Types only:
+//! decoding is `manifest/`'s, choosing between two of one name in one source is `merge/`'s, which of them a pod sees `turn/`'s, using them
+//! `mapping/env`'s.
+//!
+//! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` tells the
+//! length alone.
+
+pub mod refs;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::pod::{Origin, Source};
+
+/// What kind of local object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// `v1` `ConfigMap`.
+    ConfigMap,
+    /// `v1` `Secret`.
+    Secret,
+    /// `v1` `PersistentVolumeClaim`, on this node's own disk.
+    PersistentVolumeClaim,
+}
+
+impl ObjectKind {
+    /// The API's word: `ConfigMap`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ObjectKind::ConfigMap => "ConfigMap",
+            ObjectKind::Secret => "Secret",
+            ObjectKind::PersistentVolumeClaim => "PersistentVolumeClaim",
+        }
+    }
+
+    /// As the kubelet's messages write it: `configmap "x" not found`.
+    #[must_use]
+    pub fn lower(self) -> &'static str {
+        match self {
+            ObjectKind::ConfigMap => "configmap",
+            ObjectKind::Secret => "secret",
+            ObjectKind::PersistentVolumeClaim => "persistentvolumeclaim",
+        }
+    }
+}
+
+/// Identity of a local object within its source: two sources may each have one of this name, and neither sees
+/// the other's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// Kind.
+    pub kind: ObjectKind,
+    /// Never empty; `default` when the manifest gives none.
+    pub namespace: String,
+    /// As written: objects get no suffix.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+    }
+}
+
+/// A value of a Secret.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct SecretBytes(Vec<u8>);
+
+impl SecretBytes {
+    /// Takes the decoded value.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> SecretBytes {
+        SecretBytes(bytes)
+    }
+
+    /// The value itself: only for what goes into a container.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} secret bytes>", self.0.len())
+    }
+}
+
+/// What an object holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Keys are disjoint between the two maps.
+    ConfigMap {
+        /// `data`.
+        data: BTreeMap<String, String>,
+        /// `binaryData`, decoded.
+        binary: BTreeMap<String, Vec<u8>>,
+    },
+    /// `data` (decoded) with `stringData` over it.
+    Secret {
+        /// `type`; `Opaque` when not given.
+        type_: String,
+        /// By key.
+        data: BTreeMap<String, SecretBytes>,
+    },
+    /// A claim on this node's own disk.
+    Claim {
+        /// `spec.accessModes`.
+        access_modes: Vec<String>,
+        /// `spec.resources.requests.storage`, bytes: shown, not enforced.
+        storage: u64,
+    },
+}
+
+/// A local object as its source wants it: decoded and validated. Shared, never changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalObject {
+    /// Identity.
+    pub key: ObjectKey,
+    /// Owner.
+    pub source: Source,
+    /// Where in the source.
+    pub origin: Origin,
+    /// `immutable: true`.
+    pub immutable: bool,
+    /// Data.
+    pub content: Content,
+}
+
+/// All local objects in force, one of each name in each source: an immutable snapshot.
+pub type Scopes = BTreeMap<(Source, ObjectKey), Arc<LocalObject>>;
+
+/// The local objects that one pod sees, one of each name: what workers look things up in.
+pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
+
+impl LocalObject {
+    /// A container's environment finds this key in it: of a ConfigMap in `data` alone, as upstream.
+    #[must_use]
+    pub fn has_key(&self, key: &str) -> bool {
+        match &self.content {
+            Content::ConfigMap { data, .. } => data.contains_key(key),
+            Content::Secret { data, .. } => data.contains_key(key),
+            Content::Claim { .. } => false,
+        }
+    }
+
+    /// Bytes of its keys and values together: what bounds are counted in.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let sum = |sizes: &mut dyn Iterator<Item = (usize, usize)>| {
+            sizes.fold(0_usize, |sum, (key, value)| sum.saturating_add(key).saturating_add(value))
+        };
+        match &self.content {
+            Content::ConfigMap { data, binary } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.len())))
+                .saturating_add(sum(&mut binary.iter().map(|(k, v)| (k.len(), v.len())))),
+            Content::Secret { data, .. } => sum(&mut data.iter().map(|(k, v)| (k.len(), v.expose().len()))),
+            Content::Claim { .. } => 0,
+        }
+    }
+}
+
+/// Objects for tests. Never in the daemon.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::manifest::{self, Context};
+
+    /// What these documents hold, as the file source has it in `path`.
+    pub(crate) fn decoded(path: &str, text: &str) -> Vec<Arc<LocalObject>> {
+        let context = Context { node_name: "node1", source: Source::File, path };
+        let decoded = manifest::decode(text.as_bytes(), &context);
+        assert!(decoded.is_good(), "{:?}", decoded.problems);
+        decoded.objects
+    }
+
+    /// The same, as a snapshot.
+    pub(crate) fn snapshot(text: &str) -> Arc<Objects> {
+        let all = decoded("/m/objects.yaml", text);
+        Arc::new(all.into_iter().map(|object| (object.key.clone(), object)).collect())
+    }
+
+    /// A ConfigMap of these data (YAML in braces).
+    pub(crate) fn config_map(name: &str, data: &str) -> String {
+        format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {data}}}\n")
+    }
+
+    /// A Secret of these stringData (YAML in braces).
+    pub(crate) fn secret(name: &str, data: &str) -> String {
+        format!("---\n{{apiVersion: v1, kind: Secret, metadata: {{name: {name}}}, stringData: {data}}}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k12396_no_debug_output_holds_a_secret() {
+        const CANARY: &str = "canary-0123456789-abcdefghijklmn";
+        let objects = testing::snapshot(&testing::secret("s", &format!("{{password: {CANARY}}}")));
+        let pod = crate::plan::testing::pod(
+            "{containers: [{name: a, command: [sh, $(P)], args: [$(P)], env: [
+              {name: P, valueFrom: {secretKeyRef: {name: s, key: password}}}]}]}",
+        );
+        let expanded =
+            crate::mapping::env::expand(&pod.spec.containers[0], "default", &objects, None).unwrap();
+        assert!(expanded.env.concat().contains(CANARY));
+        let config = crate::mapping::tests::config();
+        let at = crate::plan::StartRef { kind: crate::pod::ContainerKind::Regular, index: 0 };
+        let printed = format!("{objects:?} {expanded:?}");
+        let ready = crate::mapping::Ready { expanded, ips: &[], mounts: Default::default() };
+        let made = crate::mapping::container(&pod, at, 0, "id", ready, &config).unwrap();
+        let (name, body) = (made.name, made.body);
+        let labels = format!("{:?}", body.labels);
+        let call = crate::runtime::Call::Create { name, body };
+        let request = crate::runtime::request::Request::call(&call);
+        let effect = crate::daemon::turn::Effect::Objects(pod.key.clone(), objects);
+        let digits = format!("{:?}", &CANARY.as_bytes()[..8]);
+        for text in [printed, labels, format!("{call:?}"), format!("{request:?}"), format!("{effect:?}")] {
+            assert!(!text.contains(CANARY) && !text.contains(&digits[1..digits.len() - 1]), "{text}");
+        }
+    }
+}
