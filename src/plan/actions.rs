@@ -166,7 +166,6 @@ pub fn made_for<'a>(
     let container = container_of(pod, start)?;
     let newest = observed.newest(&pod.uid, &container.name)?;
     let fits = newest.state == RunState::Created
-        && !newest.start_sent
         && newest.sandbox_id() == Some(sandbox)
         && !changed(container, start.kind, newest);
     fits.then_some(newest)

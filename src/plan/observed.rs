@@ -216,10 +216,12 @@ impl Observed {
     pub fn sandboxes(&self, uid: &str) -> Vec<&Owned> {
         newest_first(self.all.iter().filter(|c| c.uid == uid && c.is_sandbox()))
     }
-    /// Instances of one container made for this UID, newest attempt first.
+    /// Instances of one container made for this UID, newest attempt first. One whose start may be on its way
+    /// ([`Owned::start_sent`]) tells nothing and is left out.
     #[must_use]
     pub fn instances(&self, uid: &str, name: &str) -> Vec<&Owned> {
-        newest_first(self.all.iter().filter(|c| c.uid == uid && c.container_name() == Some(name)))
+        let of_name = |c: &&Owned| c.uid == uid && c.container_name() == Some(name) && !c.start_sent;
+        newest_first(self.all.iter().filter(of_name))
     }
     /// The newest instance of one container made for this UID.
     #[must_use]

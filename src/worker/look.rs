@@ -243,6 +243,10 @@ impl Machine {
             self.volumes.may_have(&new.uid);
         }
         let known = self.all_seen().find(|c| c.id == new.id);
+        if new.state == RunState::Removing && known.is_some_and(|c| c.start_sent) {
+            // It has not run, and will not: until it is gone it is no instance that ended.
+            new.state = RunState::Created;
+        }
         // What an earlier daemon made it may have started too. What comes later was made by a call whose answer
         // nobody has read, so nobody knew what to start: it is of use unless that call was an earlier daemon's, and
         // the pod has gone on without it. Debug containers are started by the command line.

@@ -251,6 +251,26 @@ fn what_an_earlier_daemon_made_beside_one_that_runs_is_removed() {
     assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
 }
 
+/// As above, but Docker cannot remove it: the one that runs stays all the same.
+#[test]
+fn what_an_earlier_daemon_made_and_cannot_be_removed_stops_nothing() {
+    let pod = app();
+    let mut rig = Rig::up(&pod);
+    let labels = rig.engine.get(&rig.id("app#0")).unwrap().body.labels.clone();
+    let mut labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    labels.retain(|(key, _)| *key != crate::runtime::labels::RESTART_COUNT);
+    labels.push((crate::runtime::labels::RESTART_COUNT, "1"));
+    let now = rig.now();
+    rig.engine.plant("k8s_app_web-node_default_uid-1_1", &labels, false, now);
+    let mut rig = rig.reborn();
+    rig.hurt("remove app#1", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&pod);
+    rig.pass(s(300));
+    let acts: std::collections::BTreeSet<String> = rig.take_acts().into_iter().collect();
+    assert_eq!(acts, ["remove app#1".to_owned()].into());
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
+}
+
 /// Without any event: what the machine does itself is enough for it to go on.
 #[test]
 fn a_deaf_machine_starts_and_stops_all_the_same() {
