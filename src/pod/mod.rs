@@ -112,7 +112,8 @@ impl fmt::Display for Origin {
 pub struct DesiredPod {
     /// Identity.
     pub key: PodKey,
-    /// `metadata.uid`: as the manifest gives it, or derived from what the user wrote (spec/01 section 6).
+    /// `metadata.uid`: as the manifest gives it, or derived from what the user wrote (upstream
+    /// `pkg/kubelet/config/common.go`).
     pub uid: String,
     /// Hash of what the user wrote, wherever it is written; `None` when the manifest gives the UID itself.
     /// A pod that moves to another source and says the same is the same pod.

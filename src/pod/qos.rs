@@ -1,5 +1,5 @@
-//! Quality-of-service class of a pod, and the requests and limits it follows from (spec/04 section 5,
-//! upstream `pkg/apis/core/v1/helper/qos/qos.go`). Pure. A quantity that does not parse counts as absent:
+//! Quality-of-service class of a pod, and the requests and limits it follows from (upstream
+//! `pkg/apis/core/v1/helper/qos/qos.go`). Pure. A quantity that does not parse counts as absent:
 //! validation refused it long before.
 
 use std::collections::BTreeMap;

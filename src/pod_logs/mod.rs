@@ -1,6 +1,6 @@
 //! Where log collectors look for the output of containers: links in `/var/log/pods` and
-//! `/var/log/containers`, named as the kubelet names them (spec/10 section 13), to the files that Docker
-//! keeps.
+//! `/var/log/containers`, named as the kubelet names them (upstream `pkg/kubelet/kuberuntime/helpers.go`,
+//! `legacy.go`), to the files that Docker keeps.
 //!
 //! Never here: reading or rotating a log (Docker does, by what the container was made with), and touching
 //! what another root directory made.

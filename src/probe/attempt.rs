@@ -438,7 +438,7 @@ impl Http {
     }
 }
 
-/// A body that cannot be read is an error of the probe, not a failure (spec/05 section 5).
+/// A body that cannot be read is an error of the probe, not a failure (upstream `pkg/probe/http/http.go`).
 fn body_error(why: &str) -> Outcome {
     Outcome::Errored { state: "failure", why: why.to_owned() }
 }

@@ -1,5 +1,5 @@
 //! One unary call of the standard gRPC health service over plaintext HTTP/2, as bytes in and bytes out
-//! (RFC 9113; grpc.io "gRPC over HTTP2"; spec/05 section 5). Pure: no socket, no clock.
+//! (RFC 9113; grpc.io "gRPC over HTTP2"; upstream `pkg/probe/grpc/grpc.go`). Pure: no socket, no clock.
 //!
 //! One stream, one small request, one small answer: no flow control is needed, and what a server may send
 //! besides is answered (settings, ping) or passed over.

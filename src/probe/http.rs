@@ -1,4 +1,5 @@
-//! The request of an httpGet, where a redirect leads, and what an answer means (spec/05 section 5). Pure.
+//! The request of an httpGet, where a redirect leads, and what an answer means (upstream
+//! `pkg/probe/http/http.go`, `pkg/probe/http/request.go`). Pure.
 
 use std::net::IpAddr;
 

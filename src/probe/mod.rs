@@ -1,4 +1,5 @@
-//! Probes and hooks: what is asked of a running container from outside (spec/05; spec/03 section 7).
+//! Probes and hooks: what is asked of a running container from outside (upstream
+//! `pkg/kubelet/prober/`, `pkg/kubelet/lifecycle/handlers.go`).
 //!
 //! Pure: [`spec`] (what a manifest asks for), [`state`] (one probe's counting), [`schedule`] (all of them,
 //! and when which is due), [`outcome`] (results and their words), [`http`], [`grpc`] and [`hpack`] (bytes).

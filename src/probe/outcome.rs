@@ -1,4 +1,5 @@
-//! What an attempt brought, and the kubelet's words for it (spec/05 sections 5 and 6). Pure.
+//! What an attempt brought, and the kubelet's words for it (upstream `pkg/kubelet/prober/prober.go`,
+//! `pkg/probe/http/http.go`, `pkg/probe/grpc/grpc.go`). Pure.
 
 use std::time::Duration;
 

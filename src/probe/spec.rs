@@ -1,5 +1,5 @@
 //! What a manifest asks of a container: probes and hooks as closed types, ports and references resolved
-//! (spec/05 sections 1 and 5). Pure.
+//! (upstream `pkg/apis/core/v1/defaults.go`, `pkg/probe/http/request.go`). Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ impl Kind {
     /// All of them, startup first.
     pub const ALL: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 
-    /// The kubelet's word (spec/05 section 2).
+    /// The kubelet's word in its texts.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ impl Probing {
     }
 }
 
-/// What a hook does (spec/03 section 7).
+/// What a hook does (upstream `pkg/kubelet/lifecycle/handlers.go`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
     /// Runs or asks; of an HTTP answer the status does not matter.
@@ -176,8 +176,9 @@ impl HookAction {
     }
 }
 
-/// `$(NAME)` is replaced from the values that stand in `env` itself (spec/05 section 5). One that comes from
-/// a local object may be secret: it stays as written, so that no probe holds, compares or prints it.
+/// `$(NAME)` is replaced from the values that stand in `env` itself (upstream
+/// `pkg/kubelet/prober/prober.go`). One that comes from a local object may be secret: it stays as written,
+/// so that no probe holds, compares or prints it.
 fn command(words: &[String], container: &Container) -> Vec<String> {
     let mut elsewhere = BTreeSet::new();
     for var in container.env.iter().flatten() {
@@ -235,8 +236,7 @@ pub struct Target {
     pub container: String,
     /// When it started, or was first seen running.
     pub started: Mono,
-    /// It ran before the daemon began: what it was then is unknown, and it is taken to be well
-    /// (spec/05 section 7).
+    /// It ran before the daemon began: what it was then is unknown, and it is taken to be well.
     pub adopted: bool,
     /// The pod's address; `None` while it is unknown.
     pub address: Option<IpAddr>,

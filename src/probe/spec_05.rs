@@ -1,5 +1,5 @@
-//! One test for each outcome of the tables of spec/05, under the row's own words: what an attempt's result
-//! does to the stored one, and what the kubelet says of it.
+//! One test for each outcome of a probe: what an attempt's result does to the stored one (upstream
+//! `pkg/kubelet/prober/worker.go`), and what the kubelet says of it.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The counting of one probe of one container instance (spec/05 section 2, steps 10 to 14). Pure; a new
-//! container id is a new [`Tracker`], so nothing survives a restart (upstream lets the last run of results
-//! survive, by which a new instance could fail below its threshold).
+//! The counting of one probe of one container instance (upstream `pkg/kubelet/prober/worker.go`). Pure; a
+//! new container id is a new [`Tracker`], so nothing survives a restart (upstream lets the last run of
+//! results survive, by which a new instance could fail below its threshold).
 
 use super::outcome::Outcome;
 use super::spec::{Kind, Timing};
@@ -31,8 +31,8 @@ pub enum Follow {
 }
 
 impl Tracker {
-    /// The initial results of spec/05 section 2. A container that ran before the daemon began counts as
-    /// ready (section 7).
+    /// The initial results (upstream `pkg/kubelet/prober/worker.go`). A container that ran before the daemon
+    /// began counts as ready.
     #[must_use]
     pub fn new(kind: Kind, adopted: bool) -> Tracker {
         let stored = match kind {

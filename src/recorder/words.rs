@@ -1,4 +1,4 @@
-//! The kubelet's reasons and texts, one function for each event (spec/03 to spec/05; upstream
+//! The kubelet's reasons and texts, one function for each event (upstream
 //! `pkg/kubelet/events/event.go`, `kuberuntime_container.go`, `image_manager.go`, `prober.go`). Pure.
 //!
 //! Texts hold no ids and no times to come: the same thing happening again has the same text, and is counted.

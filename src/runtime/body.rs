@@ -1,4 +1,4 @@
-//! Bodies that podkeeper sends to Docker: exactly the fields it sets, under Docker's own names (spec/10).
+//! Bodies that podkeeper sends to Docker: exactly the fields it sets, under Docker's own names.
 //!
 //! Plain data: who fills them in is `map`'s and `resources`' work.
 
@@ -25,7 +25,7 @@ pub struct ExecBody {
     pub cmd: Vec<String>,
 }
 
-/// Body of a container create: exactly the fields podkeeper sets (spec/10). Absent means Docker's default.
+/// Body of a container create: exactly the fields podkeeper sets. Absent means Docker's default.
 ///
 /// `Debug` leaves out environment, command and arguments: they may hold secrets.
 #[derive(Clone, PartialEq, Default, Serialize)]

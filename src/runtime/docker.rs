@@ -17,7 +17,7 @@ use crate::base::clock::System;
 use crate::base::limits;
 use crate::runtime::progress::Message;
 
-/// Since this API version recursive read-only mounts can be asked for (spec/10).
+/// Since this API version recursive read-only mounts can be asked for.
 pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);
 
 /// Where Docker is.

@@ -1,5 +1,5 @@
 //! Docker's framing of container output: 8 bytes of header before each piece, or raw bytes with a tty
-//! (spec/10 section 15). Pure; a frame may be split over any number of reads and is never held back.
+//! (Docker Engine API). Pure; a frame may be split over any number of reads and is never held back.
 
 use super::http1::Malformed;
 

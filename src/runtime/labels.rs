@@ -1,8 +1,9 @@
 //! The labels podkeeper writes on every container, and how they are read back. What runs is judged by
 //! these alone (invariant 4); a label outside this room is a mistake.
 //!
-//! The `io.kubernetes.*` ones are the kubelet's and cri-dockerd's (spec/10 section 3), so that cAdvisor
-//! and log shippers recognise the containers. The `podkeeper.dev/*` ones are ours.
+//! The `io.kubernetes.*` ones are the kubelet's (upstream `pkg/kubelet/kuberuntime/labels.go`) and
+//! cri-dockerd's (`core/docker_service.go`), so that cAdvisor and log shippers recognise the containers. The
+//! `podkeeper.dev/*` ones are ours.
 
 /// `podsandbox` or `container`.
 pub const TYPE: &str = "io.kubernetes.docker.type";

@@ -1,5 +1,6 @@
-//! Docker names of our containers (spec/10 section 1): `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`,
-//! `POD` for the sandbox, and one more part `_<8 hex>` after a name conflict. Pure.
+//! Docker names of our containers (cri-dockerd `core/naming.go`):
+//! `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, `POD` for the sandbox, and one more part `_<8 hex>`
+//! after a name conflict. Pure.
 //!
 //! The name carries the attempt, so that making one attempt twice is refused by Docker itself.
 

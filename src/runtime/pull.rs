@@ -1,6 +1,5 @@
 //! Images on their way in: pulled by Docker from a registry, or loaded from an archive that podkeeper
-//! sends. Both answer with a stream of JSON messages, and may fail inside an answer that began with 200
-//! (spec/10 section 15).
+//! sends. Both answer with a stream of JSON messages, and may fail inside an answer that began with 200.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};

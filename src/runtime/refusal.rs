@@ -1,5 +1,5 @@
 //! What Docker's no means. Docker tells its kinds of conflict apart only in English, so this room reads
-//! its texts: those of Docker 18.09 to 29 and Podman's (spec/10 sections 14 and 16). Pure.
+//! its texts: those of Docker 18.09 to 29 and Podman's. Pure.
 //!
 //! The texts are matched without regard to case, and a text that is not known falls back to what the
 //! status says: nothing here may guess that a call succeeded.

@@ -247,8 +247,8 @@ impl Request {
     }
 }
 
-/// Name, and tag or digest, of a reference; the tag is `latest` when it has neither (spec/10 section
-/// 15). With both, the digest counts.
+/// Name, and tag or digest, of a reference; the tag is `latest` when it has neither (upstream
+/// `pkg/util/parsers`). With both, the digest counts.
 #[must_use]
 pub fn split_image(image: &str) -> (&str, &str) {
     let (named, digest) = match image.split_once('@') {

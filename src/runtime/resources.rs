@@ -1,6 +1,6 @@
-//! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (spec/10
-//! section 10). Pure. Those of the pod as a whole are its cgroup's (`cgroup::values`); here they count only
-//! for what a container is worth to the OOM killer.
+//! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (upstream
+//! `pkg/kubelet/cm/helpers_linux.go`, `pkg/kubelet/qos/policy.go`). Pure. Those of the pod as a whole are its
+//! cgroup's (`cgroup::values`); here they count only for what a container is worth to the OOM killer.
 
 use k8s_openapi::api::core::v1::Container;
 

@@ -196,7 +196,8 @@ impl Refusal {
     }
 }
 
-/// Docker's no, with the meanings that podkeeper acts upon (spec/10 section 14, lessons 14 and 15).
+/// Docker's no, with the meanings that podkeeper acts upon (kubernetes/kubernetes#40443,
+/// moby/moby#22312).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// What it means.
@@ -280,13 +281,13 @@ pub enum DockerState {
     Running,
     /// Has run and ended.
     Exited,
-    /// `dead` or `removing`: stopped, and stuck on the way out (lesson 15).
+    /// `dead` or `removing`: stopped, and stuck on the way out (moby/moby#22312).
     Removing,
 }
 
 impl DockerState {
-    /// Docker's word, or libpod's (spec/10 section 16). Unknown words count as exited: nothing that a
-    /// newer engine invents may look alive.
+    /// Docker's word, or libpod's. Unknown words count as exited: nothing that a newer engine invents may
+    /// look alive.
     #[must_use]
     pub fn parse(word: &str) -> DockerState {
         match word {

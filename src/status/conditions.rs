@@ -1,4 +1,4 @@
-//! Pod conditions (spec/04 section 4, upstream `pkg/kubelet/status/generate.go`).
+//! Pod conditions (upstream `pkg/kubelet/status/generate.go`).
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 

@@ -1,4 +1,4 @@
-//! Container statuses (spec/04 section 3, upstream `convertToAPIContainerStatuses`).
+//! Container statuses (upstream `pkg/kubelet/kubelet_pods.go`, `convertToAPIContainerStatuses`).
 //!
 //! Instances are ordered by attempt alone; times are only copied.
 
@@ -82,7 +82,7 @@ fn status(
             ..ContainerStateTerminated::default()
         }));
     }
-    // Once set they belong to the container (spec/04 section 3).
+    // Once set they belong to the container.
     let told = old.and_then(|o| o.volume_mounts.clone());
     status.volume_mounts = told.or_else(|| mounts(container, input.recursive_mounts));
     let runs = newest.is_some_and(|c| c.state.is_running());
@@ -295,7 +295,8 @@ fn vanished(message: &str) -> ContainerState {
     })
 }
 
-/// Reasons of spec/03 section 9. A container that never ran started and ended when it was made.
+/// The reasons of cri-dockerd (`core/container_status.go`). A container that never ran started and ended when
+/// it was made.
 fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
     let reason = match exit {
         _ if exit.cannot_run => "ContainerCannotRun",

@@ -1,5 +1,6 @@
-//! What podkeeper says about its pods: PodStatus as the kubelet computes it (spec/04) [pure], the status
-//! snapshot and the file it is written to. Never decides anything.
+//! What podkeeper says about its pods: PodStatus as the kubelet computes it (upstream
+//! `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`) [pure], the status snapshot and the file it is
+//! written to. Never decides anything.
 
 mod conditions;
 mod containers;
@@ -33,7 +34,7 @@ pub type Waiting = Table<String, WaitingReason>;
 /// `CrashLoopBackOff`, `ErrImagePull` … with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingReason {
-    /// Kubelet's reason (spec/03 section 9).
+    /// Kubelet's reason.
     pub reason: String,
     /// Kubelet's message.
     pub message: String,
@@ -68,7 +69,7 @@ pub struct Input<'a> {
     pub messages: &'a BTreeMap<String, String>,
     /// The last computed status.
     pub old: Option<&'a PodStatus>,
-    /// The pod is being finalised: its containers are dead for good (spec/04 section 2, rule 6a).
+    /// The pod is being finalised: its containers are dead for good (upstream `getPhase`).
     pub terminal: bool,
     /// It has failed for good: activeDeadlineSeconds passed, and its containers are stopped.
     pub past_deadline: bool,
@@ -89,11 +90,12 @@ impl Input<'_> {
     }
 }
 
-/// Computes the status (spec/04 sections 1-5). Keeps `old`'s transition times and start time; a terminal
-/// phase stays what it is. hostIP is left unset: it takes an API server to know the node's addresses.
+/// Computes the status (upstream `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`). Keeps `old`'s
+/// transition times and start time; a terminal phase stays what it is. hostIP is left unset: it takes an API
+/// server to know the node's addresses.
 ///
 /// An observation in which a container that ended for good is not ended any more is not believed: the
-/// answer then is `old` (spec/04 section 6, step 2).
+/// answer then is `old` (upstream `pkg/kubelet/status/status_manager.go`, `updateStatusInternal`).
 #[must_use]
 pub fn compute(input: &Input<'_>) -> PodStatus {
     let pod = input.pod;
@@ -146,7 +148,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
 /// What the message of a pod that was refused begins with.
 pub const REJECTED: &str = "Pod was rejected: ";
 
-/// Status of a pod that admission refused (spec/02 section 4, rejectPod): no containers, no conditions.
+/// Status of a pod that admission refused (upstream `rejectPod`): no containers, no conditions.
 /// `message` is the bare one, as in the event.
 #[must_use]
 pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> PodStatus {

@@ -1,4 +1,4 @@
-//! The pod's phase from its container statuses (spec/04 section 2, upstream `getPhase`).
+//! The pod's phase from its container statuses (upstream `pkg/kubelet/kubelet_pods.go`, `getPhase`).
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus};
 

@@ -1,4 +1,4 @@
-//! Every row of spec/04 sections 1-5, by name.
+//! Every rule of a pod's status, by name (upstream `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`).
 
 mod conditions;
 mod containers;

@@ -1,5 +1,6 @@
-//! Termination messages (spec/04 section 3): where a container's last words are read from, and how much of
-//! them is kept. Pure but for [`files`], which alone touches the disk.
+//! Termination messages (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): where a container's
+//! last words are read from, and how much of them is kept. Pure but for [`files`], which alone touches the
+//! disk.
 //!
 //! Each instance of a container has a file of its own, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted
 //! at its `terminationMessagePath`. The eight digits are the attempt, so that labels alone lead to the file

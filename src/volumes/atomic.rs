@@ -1,6 +1,6 @@
-//! Files that change together (spec/11 section 5): each version in a directory of its own, `..data` a link to
-//! the one in force, every visible name a link through it. Exchanging that one link is the change; a reader sees
-//! the old files or the new ones, whenever this process dies.
+//! Files that change together (upstream `pkg/volume/util/atomic_writer.go`): each version in a directory of its
+//! own, `..data` a link to the one in force, every visible name a link through it. Exchanging that one link is
+//! the change; a reader sees the old files or the new ones, whenever this process dies.
 
 use std::collections::BTreeSet;
 use std::fs::File;

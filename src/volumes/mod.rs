@@ -1,4 +1,4 @@
-//! What pods see of the host's disk, of objects and of fields (spec/11). [`layout`] and [`payload`] are pure;
+//! What pods see of the host's disk, of objects and of fields. [`layout`] and [`payload`] are pure;
 //! the rest is the rim: a [`manager::Hand`] of each worker sets volumes up before the first container of a pod
 //! and takes them down after the last, on a thread of its own that ends when it is done.
 //!

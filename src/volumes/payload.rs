@@ -1,5 +1,5 @@
-//! The files of configMap, secret, downwardAPI and projected volumes (spec/11 section 4). Pure: what is
-//! written, not where.
+//! The files of configMap, secret, downwardAPI and projected volumes (upstream
+//! `pkg/volume/{configmap,secret,downwardapi,projected}/`). Pure: what is written, not where.
 //!
 //! Contents may be secret: nothing here prints them.
 

@@ -1,7 +1,8 @@
-//! Parts of volumes (spec/11 section 7). A container may write to its volume while this works, and puts links
-//! there that lead anywhere: so every part of the path is opened by itself, a link is read and walked like a
-//! path, and nothing ever leaves the volume (kubernetes/kubernetes#56625, CVE-2017-1002101, CVE-2021-25741).
-//! What was found is bound by its descriptor, so that exchanging it afterwards changes nothing.
+//! Parts of volumes (upstream `pkg/volume/util/subpath/subpath_linux.go`). A container may write to its volume
+//! while this works, and puts links there that lead anywhere: so every part of the path is opened by itself, a
+//! link is read and walked like a path, and nothing ever leaves the volume (kubernetes/kubernetes#56625,
+//! CVE-2017-1002101, CVE-2021-25741). What was found is bound by its descriptor, so that exchanging it
+//! afterwards changes nothing.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

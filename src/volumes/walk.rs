@@ -164,7 +164,7 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     Remover.left(parent, &name)
 }
 
-/// To whom a volume is given (spec/11 section 10).
+/// To whom a volume is given (upstream `pkg/volume/volume_linux.go`).
 pub(super) struct Ownership<'a> {
     /// `fsGroup`.
     pub group: u32,

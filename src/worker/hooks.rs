@@ -1,5 +1,5 @@
-//! Hooks of a pod's containers (spec/03 section 7): what runs after a start, while nothing further of the
-//! pod is started; and what runs before the stop signal, within the grace.
+//! Hooks of a pod's containers (upstream `pkg/kubelet/lifecycle/handlers.go`): what runs after a start, while
+//! nothing further of the pod is started; and what runs before the stop signal, within the grace.
 //!
 //! A hook is told once: that it ran is not written anywhere. So a daemon that dies in between does not run
 //! a postStart again, for the container is found running, and does run a preStop again.
@@ -159,8 +159,9 @@ impl Machine {
             Run::Settled => return false,
             Run::Asked(_) | Run::Sleeps(_) | Run::GivenUp | Run::Over => {}
         }
-        // What it took is taken off, but for a little (spec/03 section 6): it counts from the signal, whose
-        // turn may come later.
+        // What it took is taken off, but for a little (upstream
+        // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): it counts from the signal, whose turn may come
+        // later.
         if let Some(stop) = self.stops.get_mut(id) {
             *run = Run::Settled;
             stop.asked = now.mono;

@@ -13,7 +13,7 @@ use crate::recorder::words;
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use k8s_openapi::api::core::v1::Container;
 
-/// Waiting reason: Docker cannot tell of an image (spec/03 section 8).
+/// Waiting reason: Docker cannot tell of an image (upstream `pkg/kubelet/images/types.go`).
 pub(super) const INSPECT_ERROR: &str = "ImageInspectError";
 
 /// What Docker said of a container's image.

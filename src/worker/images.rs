@@ -24,7 +24,7 @@ use crate::recorder::words;
 use crate::runtime::labels;
 use crate::status::WaitingReason;
 
-/// Waiting reason (spec/03 section 8): nobody may pull what is not there.
+/// Waiting reason (upstream `pkg/kubelet/images/types.go`): nobody may pull what is not there.
 pub(super) const NEVER_PULL: &str = "ErrImageNeverPull";
 
 impl Machine {

@@ -129,7 +129,7 @@ pub(super) struct Stop {
 
 impl Stop {
     /// A grace of the pod, or a shorter one later: whoever's turn comes late has at least
-    /// [`limits::GRACE_MIN`] (spec/03 section 6).
+    /// [`limits::GRACE_MIN`] (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
     pub fn allow(&mut self, grace: Duration) {
         let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
         self.deadline = self.deadline.min(self.began.after(grace).max(least));

@@ -1,6 +1,6 @@
 //! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
-//! (spec/02 section 5; kubernetes/kubernetes#107733). Bounded whatever is sent. The thread-safe box
-//! around it is in `thread`.
+//! (upstream `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Bounded whatever is sent. The
+//! thread-safe box around it is in `thread`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

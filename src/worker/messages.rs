@@ -1,5 +1,6 @@
-//! The last words of containers (spec/04 section 3): asked for once an end has been looked at, first of the
-//! container's file and then, where its policy says so, of its log. Nothing waits for them but the status.
+//! The last words of containers (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): asked for once
+//! an end has been looked at, first of the container's file and then, where its policy says so, of its log.
+//! Nothing waits for them but the status.
 
 use std::collections::BTreeMap;
 

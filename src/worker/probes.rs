@@ -1,5 +1,6 @@
 //! What a pod machine has asked of its containers: which probes are to be made, and what is known of them
-//! (spec/05). The set is told whole and only when it changes; results come through the mailbox.
+//! (upstream `pkg/kubelet/prober/prober_manager.go`). The set is told whole and only when it changes; results
+//! come through the mailbox.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -103,7 +104,7 @@ impl Machine {
     }
 
     /// What is known of this pod's probes. A container that ran before the daemon began has started and is
-    /// ready until a probe says otherwise (spec/05 section 7).
+    /// ready until a probe says otherwise.
     pub(super) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = self.asked.results.clone();
         let hooked = self.seen.all.iter().filter(|c| self.unready_by_hook(&c.id));
@@ -176,7 +177,8 @@ impl Machine {
     }
 }
 
-/// The grace of a kill that has one of its own (spec/03 section 6): its probe's, or that of a pod which starts over.
+/// The grace of a kill that has one of its own (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`):
+/// its probe's, or that of a pod which starts over.
 pub(super) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
     let (_, container) = pod.container(&kill.name)?;
     let probe = match kill.reason {

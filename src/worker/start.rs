@@ -27,7 +27,7 @@ use crate::recorder::words;
 use crate::runtime::{Call, labels, names};
 use crate::status;
 
-/// Waiting reason (spec/03 section 9): a container cannot be made of what is known now.
+/// Waiting reason: a container cannot be made of what is known now.
 pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 impl Machine {

@@ -1,5 +1,6 @@
-//! The three states of a pod worker as one total table (spec/02 section 5, with "terminating, and wanted
-//! again" as a state of its own: kubernetes/kubernetes#104648). The man page prints this table.
+//! The three states of a pod worker as one total table (upstream `pkg/kubelet/pod_workers.go`, with
+//! "terminating, and wanted again" as a state of its own: kubernetes/kubernetes#104648). The man page prints
+//! this table.
 
 use std::sync::Arc;
 

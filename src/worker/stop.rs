@@ -37,7 +37,8 @@ impl Machine {
         }
         let mut ids: Vec<String> =
             plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
-        // Whose grace ran out while it waited for its turn waits no longer (spec/03 section 6).
+        // Whose grace ran out while it waited for its turn waits no longer (upstream
+        // `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`).
         let waits =
             self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
         let spent = |c: &Owned| began.after(Duration::from_secs(u64::from(seconds_of(c, grace, spec))));
@@ -53,7 +54,7 @@ impl Machine {
         for id in ids {
             self.stop_one(&id, grace, spec, None, now);
         }
-        // Those whose turn comes later: their preStop runs already (spec/03 section 6).
+        // Those whose turn comes later: their preStop runs already.
         let later = self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
         let later = later.filter(|c| !self.stops.contains_key(&c.id));
         let later: Vec<(String, Option<Duration>)> =
@@ -270,7 +271,8 @@ impl Machine {
 }
 
 /// The grace of one container: the order's, the pod's own deletion grace, the spec's, what is written on
-/// the container, 30 s; never less than 2 s (spec/03 section 6). A sandbox has nothing to finish.
+/// the container, 30 s; never less than 2 s (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
+/// A sandbox has nothing to finish.
 fn grace_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Duration {
     if container.is_sandbox() {
         return limits::SANDBOX_GRACE;
@@ -284,7 +286,7 @@ fn seconds_of(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> 
     order.or(of_spec).or(container.grace).unwrap_or(limits::GRACE_DEFAULT)
 }
 
-/// How long a preStop hook may take; `None`: it is not run (spec/03 section 7).
+/// How long a preStop hook may take; `None`: it is not run, as with a grace of 0.
 fn hook_grace(container: &Owned, order: Option<u32>, spec: Option<&PodSpec>) -> Option<Duration> {
     let seconds = seconds_of(container, order, spec);
     (seconds > 0 && !container.is_sandbox()).then(|| Duration::from_secs(u64::from(seconds)))

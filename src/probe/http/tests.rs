@@ -1,4 +1,4 @@
-//! Requests, redirects and verdicts of spec/05 section 5, row by row.
+//! Requests, redirects and verdicts of an httpGet, rule by rule (upstream `pkg/probe/http/http.go`).
 
 use super::*;
 

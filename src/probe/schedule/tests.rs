@@ -1,4 +1,4 @@
-//! When which probe is due (spec/05 sections 2, 7 and 8).
+//! When which probe is due (upstream `pkg/kubelet/prober/worker.go`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is read from a manifest (spec/05 section 1 and the resolution rules of section 5).
+//! What is read from a manifest: defaults (upstream `pkg/apis/core/v1/defaults.go`), ports and references.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The step rules of spec/05 section 2, one by one, and that no result is told before its threshold.
+//! The step rules of upstream's `pkg/kubelet/prober/worker.go`, one by one, and that no result is told before
+//! its threshold.
 
 use proptest::prelude::*;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Which URLs may be polled, and how they are shown. Pure.
 //!
-//! Whoever answers is root on this node (lesson 40): plain `http` is for loopback, unless the operator
+//! Whoever answers is root on this node: plain `http` is for loopback, unless the operator
 //! insists. A query may hold a secret, so nothing ever shows it.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Conditions (spec/04 section 4).
+//! Conditions (upstream `pkg/kubelet/status/generate.go`).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Container statuses (spec/04 section 3).
+//! Container statuses (upstream `convertToAPIContainerStatuses`).
 
 use super::*;
 

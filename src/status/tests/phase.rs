@@ -1,4 +1,4 @@
-//! Phase (spec/04 section 2).
+//! Phase (upstream `getPhase`).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One test for each row of the tables of spec/04 sections 2 to 4, under the row's own words.
+//! One test for each rule of phase, container statuses and conditions, named by what it says.
 
 use super::*;
 
@@ -10,7 +10,7 @@ const INIT_NEVER: &str = "{restartPolicy: Never, initContainers: [{name: i}], co
 const SIDECAR: &str =
     "{initContainers: [{name: s, restartPolicy: Always, startupProbe: {}}], containers: [{name: a}]}";
 
-/// Section 2.
+/// Phase (upstream `getPhase`).
 mod phase {
     use super::*;
 
@@ -81,7 +81,7 @@ mod phase {
     }
 }
 
-/// Section 3, state.terminated.
+/// Container statuses (upstream `convertToAPIContainerStatuses`): state.terminated.
 mod terminated {
     use super::*;
 
@@ -151,7 +151,7 @@ mod terminated {
     }
 }
 
-/// Section 4.
+/// Conditions (upstream `pkg/kubelet/status/generate.go`).
 mod conditions {
     use super::*;
 

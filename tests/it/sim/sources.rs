@@ -478,7 +478,8 @@ impl World {
     }
 }
 
-/// Lessons 2 to 9: whatever two sources say, do not say, or say badly, and whoever dies meanwhile.
+/// Whatever two sources say, do not say, or say badly, and whoever dies meanwhile (kubernetes/kubernetes#59275,
+/// #3355, #15122, #116880, #104648, #97722, #136962, #40123; kontena/pharos-cluster#252).
 #[test]
 fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
     seeds(1000, |w| {
