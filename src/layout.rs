@@ -1,6 +1,6 @@
-//! Which volumes a pod has, what they are made of and where they lie: the kubelet's layout (spec/11 section 1).
-//! Pure. Every path is made of parts that are one name each, so that nothing a manifest says leads anywhere
-//! else.
+//! Which volumes a pod has, what they are made of and where they lie: the kubelet's layout
+//! (`pkg/kubelet/kubelet_getters.go`, `pkg/volume/util/util.go`). Pure. Every path is made of parts that are
+//! one name each, so that nothing a manifest says leads anywhere else.
 
 use std::path::{Path, PathBuf};
 

@@ -266,7 +266,7 @@ pub const CALL_RETRY_MAX: Duration = Duration::from_secs(30);
 pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);
 /// Longest wait before a leftover container's removal is tried again.
 pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
-/// Shortest grace any container gets (spec/03 section 6), seconds.
+/// Shortest grace any container gets, seconds (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
 pub const GRACE_MIN: u32 = 2;
 /// Grace of a container whose pod says nothing, seconds.
 pub const GRACE_DEFAULT: u32 = 30;
@@ -280,8 +280,8 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 
 // --- Volumes -------------------------------------------------------------------------------------
 
-/// First wait after volumes could not be set up or taken down; doubles to [`VOLUME_RETRY_MAX`] (spec/11
-/// section 11).
+/// First wait after volumes could not be set up or taken down; doubles to [`VOLUME_RETRY_MAX`] (upstream
+/// `pkg/util/goroutinemap/exponentialbackoff`).
 pub const VOLUME_RETRY_MIN: Duration = Duration::from_millis(500);
 /// Longest wait.
 pub const VOLUME_RETRY_MAX: Duration = Duration::from_secs(122);
@@ -311,7 +311,7 @@ pub const HELPER_LOOK_MAX: Duration = Duration::from_millis(250);
 /// Bytes of what they say that are kept.
 pub const HELPER_WORDS: u64 = 1024;
 
-// --- Termination messages (spec/04 section 3) -----------------------------------------------------
+// --- Termination messages (upstream `pkg/kubelet/container/runtime.go`) ---------------------------
 
 /// Bytes of a container's termination file that are read: the last ones.
 pub const TERMINATION_FILE: usize = 4096;
@@ -331,7 +331,7 @@ pub const NODE_FILE: usize = 1024 * 1024;
 
 // --- Back-off ------------------------------------------------------------------------------------
 
-/// Crash-loop and image-pull back-off: first delay (spec/03 section 5).
+/// Crash-loop and image-pull back-off: first delay (upstream `pkg/kubelet/kubelet.go`).
 pub const BACKOFF_MIN: Duration = Duration::from_secs(10);
 /// Longest delay.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
@@ -388,7 +388,8 @@ pub const PRELOAD_NICE: i32 = 10;
 
 // --- Probes and hooks ----------------------------------------------------------------------------
 
-/// Bytes kept of an exec's output and of an HTTP body (spec/05 section 5).
+/// Bytes kept of an exec's output and of an HTTP body (upstream `pkg/probe/exec/exec.go`,
+/// `pkg/probe/http/http.go`).
 pub const PROBE_OUTPUT: usize = 10 * 1024;
 /// Times a probe that cannot be made is tried in a row.
 pub const PROBE_TRIES: u32 = 3;

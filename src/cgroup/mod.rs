@@ -1,4 +1,4 @@
-//! Cgroups of pods (spec/10 section 10, spec/13 section 7): `kubepods`, below it the classes of service,
+//! Cgroups of pods (upstream `pkg/kubelet/cm`): `kubepods`, below it the classes of service,
 //! below those one cgroup for each pod, in which Docker makes those of the containers.
 //!
 //! [`names`] and [`values`] are pure; [`tree`] writes to one mounted hierarchy, [`slices`] tells systemd;

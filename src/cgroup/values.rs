@@ -179,7 +179,7 @@ pub fn memory_file(version: Version, memory: i64) -> Entry {
     ("memory", file.to_owned(), memory.to_string())
 }
 
-/// Shares of version 1 as a weight of version 2 (spec/10 section 10).
+/// Shares of version 1 as a weight of version 2 (upstream `pkg/kubelet/cm`).
 fn weight(shares: i64) -> i64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }

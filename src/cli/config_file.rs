@@ -1,6 +1,6 @@
 //! The configuration file of `--config`: the flags of `run` as fields, so that nothing can be set here that
 //! the flag table does not know. Pure but for [`read`]. A field that is not known is an error, as in the
-//! kubelet's strict reading (spec/14): a limit that is misspelled must not be a limit that is missing.
+//! kubelet's strict reading: a limit that is misspelled must not be a limit that is missing.
 
 use std::path::Path;
 

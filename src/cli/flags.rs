@@ -360,8 +360,8 @@ pub const FLAGS: &[Flag] = &[
 ];
 
 impl Flag {
-    /// Its field in the configuration file: of `run` alone, and named as `KubeletConfiguration` names it
-    /// (spec/14), else after the flag.
+    /// Its field in the configuration file: of `run` alone, and named as `KubeletConfiguration`
+    /// names it, else after the flag.
     #[must_use]
     pub fn field(&self) -> Option<String> {
         const INITIALS: &[&str] = &["url", "ca", "ip", "dns", "cidr", "qos"];

@@ -11,7 +11,8 @@ use super::value;
 /// Shortest period a user may ask for: below, the daemon would be busy looking.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
-/// The rules over values, worded like the kubelet's (spec/14 section 6). All that is wrong is told at once.
+/// The rules over values, worded like the kubelet's (`pkg/kubelet/apis/config/validation/validation.go`). All
+/// that is wrong is told at once.
 pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
     let mut wrong = Vec::new();
     let periods = [

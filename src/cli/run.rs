@@ -139,7 +139,7 @@ pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
     if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(Some) }
 }
 
-/// One, unless pulls are not serialized; a limit of two or more alone says that they are not (spec/14).
+/// One, unless pulls are not serialized; a limit of two or more alone says that they are not, as upstream.
 fn pulls_at_once(options: &Options) -> usize {
     let most = options.max_parallel_image_pulls;
     match options.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {

@@ -1,5 +1,5 @@
-//! What a failed pull is called, in the kubelet's words (spec/03 section 8), and whether the registry
-//! itself has answered. Pure.
+//! What a failed pull is called, in the kubelet's words (`pkg/kubelet/images/types.go`), and whether the
+//! registry itself has answered. Pure.
 
 use crate::runtime::{DockerError, RefusalKind};
 

@@ -1,5 +1,5 @@
-//! The node's own credentials: Docker's configuration files at the places where the kubelet looks (spec/10
-//! section 15). A file is read again when it changed, and what is wrong with it is told once.
+//! The node's own credentials: Docker's configuration files at the places where the kubelet looks
+//! (`pkg/credentialprovider`). A file is read again when it changed, and what is wrong with it is told once.
 //!
 //! The working directory is no such place, unlike the kubelet's: whose file lies there is an accident.
 

@@ -15,7 +15,7 @@ pub struct PullSecrets {
     pub problems: Vec<String>,
 }
 
-/// Looks a pod's secrets up. One that is missing or damaged stops no pull (spec/03 section 8).
+/// Looks a pod's secrets up. One that is missing or damaged stops no pull, as upstream.
 #[must_use]
 pub fn of_pod(pod: &DesiredPod, objects: &Objects) -> PullSecrets {
     let mut found = PullSecrets::default();

@@ -59,7 +59,7 @@ fn container(container: &mut Container, host_network: bool) {
     container.resources.iter_mut().for_each(requests);
 }
 
-/// spec/03 section 8: `latest`, or neither tag nor digest, is pulled always.
+/// `latest`, or neither tag nor digest, is pulled always.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),

@@ -9,8 +9,8 @@ use crate::pod::qos::Qos;
 
 /// Container hash, serialisation version 1: FNV-1a 32 over the bytes `<name> 0x00 <image>`.
 ///
-/// Exactly name and image as the manifest gives them (spec/03 "Container hash"); a NUL can be in neither,
-/// so no two pairs share a serialisation.
+/// Exactly name and image as the manifest gives them (upstream `pkg/kubelet/container/helpers.go` takes the
+/// same two); a NUL can be in neither, so no two pairs share a serialisation.
 #[must_use]
 pub fn container_hash(name: &str, image: &str) -> u32 {
     let bytes = name.bytes().chain([0]).chain(image.bytes());
@@ -27,9 +27,10 @@ pub fn fnv1a_128_hex(parts: &[&str]) -> String {
     format!("{hash:032x}")
 }
 
-/// UID of a static pod that does not bring its own, serialisation version 1 (spec/01 section 6): FNV-1a
-/// 128 over the pod as the user wrote it (canonical JSON, without podkeeper's defaults), then
-/// `host:<node>` when a node is given (file sources only), then `place`: `file:<path>` or `url:<url>`.
+/// UID of a static pod that does not bring its own (upstream `pkg/kubelet/config/common.go`, which hashes
+/// another text and so gives other UIDs), serialisation version 1: FNV-1a 128 over the pod as the user wrote
+/// it (canonical JSON, without podkeeper's defaults), then `host:<node>` when a node is given (file sources
+/// only), then `place`: `file:<path>` or `url:<url>`.
 #[must_use]
 pub fn pod_uid(canonical_json: &str, node: Option<&str>, place: &str) -> String {
     match node {

@@ -1,7 +1,7 @@
 //! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, nothing is looked up.
 //!
-//! [`decode`] is the only door to the daemon: syntax, types, defaults, validation, static-pod rules (spec/01
-//! section 6). [`inspect`] goes the same way for somebody who only looks.
+//! [`decode`] is the only door to the daemon: syntax, types, defaults, validation, static-pod rules
+//! (upstream `pkg/kubelet/config/common.go`). [`inspect`] goes the same way for somebody who only looks.
 //! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
 //! file must never count as the wish for nothing.
 

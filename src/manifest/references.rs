@@ -1,5 +1,5 @@
-//! What a static pod may not refer to, because it lives in an API server (spec/01 section 6 step 11;
-//! upstream `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
+//! What a static pod may not refer to, because it lives in an API server (upstream
+//! `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
 //! pods here, and claims on this node's own disk: a container's environment, `imagePullSecrets` and volumes
 //! may refer to them.
 

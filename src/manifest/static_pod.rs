@@ -1,5 +1,5 @@
 //! What makes a decoded pod a static pod of this node: UID, name suffix, namespace, node, annotations,
-//! toleration, phase (spec/01 section 6, steps 2 to 9).
+//! toleration, phase (upstream `pkg/kubelet/config/common.go`).
 
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

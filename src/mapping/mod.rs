@@ -1,6 +1,7 @@
-//! A wished-for pod -> the bodies of Docker's create calls (spec/10 sections 3-6, 8, 10, 12). Pure: no
-//! image is looked up, nothing is created, nothing fails. What cannot be mapped was refused or reported
-//! by `manifest/`; a field that is not named here is not set, and Docker's default holds.
+//! A wished-for pod -> the bodies of Docker's create calls (cri-dockerd's `core/sandbox_run.go`,
+//! `core/container_create.go`). Pure: no image is looked up, nothing is created, nothing fails. What cannot be
+//! mapped was refused or reported by `manifest/`; a field that is not named here is not set, and Docker's
+//! default holds.
 //!
 //! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
 //! make the create fail.

@@ -1,4 +1,5 @@
-//! What a container sees of its pod's volumes (spec/11 sections 7 and 8). Pure.
+//! What a container sees of its pod's volumes (upstream `pkg/kubelet/kubelet_pods.go`,
+//! `pkg/volume/util/subpath/subpath_linux.go`). Pure.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Names, ports and the Docker network of a pod (spec/10 sections 6 and 8). Pure.
+//! Names, ports and the Docker network of a pod (cri-dockerd's `core/helpers.go`, upstream
+//! `pkg/kubelet/container/helpers.go`, `pkg/kubelet/kubelet_pods.go`). Pure.
 
 use std::collections::BTreeMap;
 

@@ -78,8 +78,8 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     })
 }
 
-/// The table of spec/10 section 14. A start that failed leaves `created` with an exit code: it must look
-/// ended, else it would be waited for.
+/// What an inspect says of the state (cri-dockerd's `core/container_status.go`). A start that failed leaves
+/// `created` with an exit code: it must look ended, else it would be waited for.
 fn detail_state(detail: &ContainerDetail) -> RunState {
     let ended = |cannot_run: bool| {
         RunState::Exited(Exit {

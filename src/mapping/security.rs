@@ -1,4 +1,4 @@
-//! securityContext -> Docker's fields (spec/10 section 11). Pure: a seccomp profile of the node is only
+//! securityContext -> Docker's fields. Pure: a seccomp profile of the node is only
 //! named, and whoever sends the create reads it.
 //!
 //! Upstream: `pkg/securitycontext/util.go`, `pkg/kubelet/kuberuntime/security_context.go`, cri-dockerd's

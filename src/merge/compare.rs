@@ -1,5 +1,5 @@
-//! What makes two versions of one pod different (spec/01 section 7, checkAndUpdatePod), and the
-//! annotations that the merge itself writes. Pure; knows one pod at a time.
+//! What makes two versions of one pod different (upstream `pkg/kubelet/config/config.go`,
+//! `checkAndUpdatePod`), and the annotations that the merge itself writes. Pure; knows one pod at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub fn annotate(
     let kept = |key: &str| old.and_then(|o| o.metadata.annotations.as_ref()?.get(key).cloned());
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(CONFIG_SOURCE.into(), source.as_str().into());
-    // Upstream's layout has nine fractional digits always (spec/01 section 6).
+    // Upstream's layout has nine fractional digits always.
     let first_seen = kept(CONFIG_SEEN).unwrap_or_else(|| format!("{seen:.9}"));
     annotations.insert(CONFIG_SEEN.into(), first_seen);
     if let Some(mirror) = kept(CONFIG_MIRROR) {

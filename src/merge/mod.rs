@@ -1,4 +1,4 @@
-//! Sets per source -> one desired map and typed changes (spec/01 sections 7-9). Pure.
+//! Sets per source -> one desired map and typed changes (upstream `pkg/kubelet/config/config.go`). Pure.
 //!
 //! Identity is namespace/name across all sources: of several pods that claim one name, one holds it and
 //! the others wait, remembered from their source's last set. Only a source's own full set takes its pods
@@ -30,7 +30,7 @@ use crate::source::PodSet;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 
-/// What happened to one pod in the merge (spec/01 section 8).
+/// What happened to one pod in the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// A UID not known before.
@@ -63,8 +63,8 @@ pub struct Running {
     pub seen: Option<Timestamp>,
 }
 
-/// One message of the merge: pods of one kind of change, never empty except where spec/01 section 7
-/// wants an empty `Add` to mark a source seen.
+/// One message of the merge: pods of one kind of change, never empty except where an empty `Add` marks a
+/// source seen, as upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Kind.

@@ -72,8 +72,8 @@ fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>
 
 impl Running {
     /// The claim is what runs, word for word, now from another source, or still where it moved to before
-    /// the daemon began. A manifest that only changed its path within one source is a new pod (spec/01
-    /// section 6).
+    /// the daemon began. A manifest that only changed its path within one source is a new pod, as
+    /// upstream (`pkg/kubelet/config/common.go`).
     fn is(&self, claim: Claim<'_>) -> bool {
         let here =
             |(source, path): &(Source, String)| *source != claim.source || *path == claim.pod.origin.path;
@@ -194,7 +194,7 @@ pub fn problem(severity: Severity, pod: &DesiredPod, message: String) -> Problem
     }
 }
 
-/// `namespace/name` without the node's suffix that static pods get (spec/01 section 6).
+/// `namespace/name` without the node's suffix that static pods get.
 fn as_written(pod: &DesiredPod) -> String {
     let node = pod.spec.node_name.as_deref().unwrap_or_default().to_lowercase();
     let name = pod.key.name.as_str();

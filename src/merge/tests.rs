@@ -1,4 +1,4 @@
-//! The decision table of spec/01 section 7, names across sources, and the bounds.
+//! The decisions of upstream's `checkAndUpdatePod`, names across sources, and the bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The text of a pod's `/etc/hosts` (spec/10 section 9; upstream `pkg/kubelet/kubelet_pods.go`,
+//! The text of a pod's `/etc/hosts` (upstream `pkg/kubelet/kubelet_pods.go`,
 //! `managedHostsFileContent`, `nodeHostsFileContent`, `hostsEntriesFromHostAliases`). Pure.
 
 use k8s_openapi::api::core::v1::{Container, HostAlias};

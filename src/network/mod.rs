@@ -1,5 +1,5 @@
-//! What a pod finds on the network: resolver settings, `/etc/hosts`, names and addresses (spec/10 sections
-//! 7-9). `resolver` and `hosts` are pure; `address` and `files` read and write what is on the node.
+//! What a pod finds on the network: resolver settings, `/etc/hosts`, names and addresses. `resolver`
+//! and `hosts` are pure; `address` and `files` read and write what is on the node.
 //!
 //! Never here: Docker. How names and ports are told to it is `mapping/network.rs`.
 

@@ -1,5 +1,4 @@
-//! A pod's resolver settings by the kubelet's rules (spec/10 section 7; upstream
-//! `pkg/kubelet/network/dns/dns.go`). Pure.
+//! A pod's resolver settings by the kubelet's rules (`pkg/kubelet/network/dns/dns.go`). Pure.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! What this node has, and what it gives to pods (spec/13 section 8). Plain data, made by `cli/` from flags
-//! and from what the machine says of itself.
+//! What this node has, and what it gives to pods (upstream `pkg/kubelet/cm/node_container_manager_linux.go`).
+//! Plain data, made by `cli/` from flags and from what the machine says of itself.
 
 pub mod devices;
 pub mod sys;

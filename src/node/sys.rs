@@ -17,7 +17,7 @@ const OOM_OWN: i32 = -999;
 const OOM_LOWEST: i32 = -1000;
 
 /// The lowest `oom_score_adj` that may be asked for: -1000 with `CAP_SYS_RESOURCE`, else this process's
-/// own value. Asking for less makes a container's start fail (spec/10 section 10).
+/// own value. Asking for less makes a container's start fail (seen with Docker 20.10.24).
 #[must_use]
 pub fn oom_floor() -> i32 {
     let may =

@@ -1,4 +1,4 @@
-//! Sysctls of pods: how their names are written, and which a pod may set (spec/10 section 11; upstream
+//! Sysctls of pods: how their names are written, and which a pod may set (upstream
 //! `pkg/kubelet/sysctl`, `component-helpers/node/util/sysctl`). Pure.
 
 use crate::pod::DesiredPod;

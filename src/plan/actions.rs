@@ -1,4 +1,5 @@
-//! computePodActions (spec/03 sections 1-3): what should change for one pod, before any order of calls.
+//! What should change for one pod, before any order of calls (upstream
+//! `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodActions`).
 //!
 //! Never here: delays (back-off is asked by who carries the actions out), order by wall-clock time.
 
@@ -131,9 +132,10 @@ pub struct PodActions {
 /// counts for init purposes only when it joined the current sandbox. A sandbox in state created counts
 /// as the current one (it is adopted and started, not replaced: invariant 5).
 ///
-/// What spec/03 says of one pass is said here of what is observed now, since the plan is made again after
-/// each step. Where the kubelet would run a container once more only because it still holds the verdict of
-/// the pass before (container-level policy `Never` in a sandbox that is replaced), never means never.
+/// What upstream decides once for a whole pass is decided here by what is observed now, since the plan is
+/// made again after each step. Where the kubelet would run a container once more only because it still holds
+/// the verdict of the pass before (container-level policy `Never` in a sandbox that is replaced), never means
+/// never.
 /// Ephemeral containers are not the plan's: they live as long as the sandbox that they joined. In-place resize
 /// does not exist here.
 #[must_use]
@@ -171,9 +173,10 @@ pub fn made_for<'a>(
     fits.then_some(newest)
 }
 
-/// Spec/03 section 2 A, but that each container is asked for itself (as in kubernetes/kubernetes#141948): with
-/// policy Never the kubelet makes no sandbox again once any container ran, so that a pod whose image was not
-/// there yet when the power was cut, or one of whose containers always restarts, never goes on.
+/// Upstream's `computePodActions` where a new sandbox is needed, but that each container is asked for itself (as in
+/// kubernetes/kubernetes#141948): with policy Never the kubelet makes no sandbox again once any container ran, so
+/// that a pod whose image was not there yet when the power was cut, or one of whose containers always restarts,
+/// never goes on.
 fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
     let finish = PodActions {
         sandbox: SandboxAction::Finish,
@@ -181,7 +184,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
         kill: Vec::new(),
         remove: Vec::new(),
     };
-    // The phase is Failed (spec/04 section 2, rule 1): a new sandbox would only run it once more.
+    // The phase is Failed (upstream `getPhase`): a new sandbox would only run it once more.
     let init_failed = pod.init_containers().iter().any(|c| {
         let newest = judged_by(pod, observed, ContainerKind::Init, c);
         let failure = newest.and_then(|instance| init_failure(&instance.state));
@@ -220,7 +223,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     }
 }
 
-/// Spec/03 section 2 B.
+/// Upstream's `computePodActions` where the sandbox serves.
 fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &Owned) -> PodActions {
     let keep = SandboxAction::Keep { id: current.id.clone(), running: current.state.is_running() };
     let deleted = pod.metadata.deletion_timestamp.is_some();
@@ -297,7 +300,7 @@ enum Regular {
     Kill(Kill, bool),
 }
 
-/// The table of spec/03 section 2 B.
+/// What becomes of one regular container in a sandbox that serves (upstream `computePodActions`).
 fn regular_action(
     pod: &DesiredPod,
     observed: &Observed,

@@ -1,4 +1,5 @@
-//! Back-off of crash loops and of image pulls (spec/03 sections 5 and 8), in memory only.
+//! Back-off of crash loops and of image pulls (upstream `client-go/util/flowcontrol/backoff.go`,
+//! `pkg/kubelet/images/image_manager.go`), in memory only.
 //!
 //! Monotonic time alone (invariant 3): a crash is measured from the moment its exit was seen.
 

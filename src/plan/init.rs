@@ -1,4 +1,5 @@
-//! Init containers and sidecars (spec/03 section 3, upstream `computeInitContainerActions`).
+//! Init containers and sidecars (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`,
+//! `computeInitContainerActions`).
 //!
 //! Only what happened in the current sandbox is evidence here: a new sandbox starts the pod over. With policy
 //! Never, though, an init container that ended well is done for good (kubernetes/kubernetes#141948).
@@ -29,7 +30,7 @@ pub(super) enum InitPlan {
 /// how far the pod has come, since traces of earlier ones may have been removed.
 pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandbox: &str) -> InitPlan {
     let all = pod.init_containers();
-    // Created or running proves it; exited does not (spec/03 section 11).
+    // Created or running proves it; exited does not, as upstream.
     let started = pod.spec.containers.iter().any(|c| {
         trace(pod, observed, sandbox, ContainerKind::Regular, c).is_some_and(|i| !i.state.is_dead())
     });

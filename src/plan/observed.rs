@@ -137,7 +137,7 @@ pub enum RunState {
     },
     /// Ended, or could not start.
     Exited(Exit),
-    /// `dead` or `removing`: stopped, stuck on the way out (lesson 15). Never a reason to wait.
+    /// `dead` or `removing`: stopped, stuck on the way out (moby/moby#22312). Never a reason to wait.
     Removing,
 }
 

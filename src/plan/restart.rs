@@ -1,4 +1,4 @@
-//! Whether one container runs again after it ended: restart policies and rules (spec/03 section 2).
+//! Whether one container runs again after it ended: restart policies and rules.
 //!
 //! Never here: delays (that is [`crate::plan::backoff`]), and wall-clock times.
 

@@ -1,4 +1,4 @@
-//! Whether the pod's sandbox still serves (spec/03 section 1, upstream `kuberuntime/util/util.go`).
+//! Whether the pod's sandbox still serves (upstream `pkg/kubelet/kuberuntime/util/util.go`).
 //!
 //! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
 

@@ -1,4 +1,5 @@
-//! In which order a pod's containers stop (spec/03 section 6). Needs no spec: kind and index are read from
+//! In which order a pod's containers stop (upstream
+//! `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`). Needs no spec: kind and index are read from
 //! what was written on the containers, so a pod whose manifest is gone stops in order too.
 
 use std::cmp::Reverse;

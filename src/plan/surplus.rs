@@ -1,5 +1,6 @@
-//! Which dead containers nobody needs any more (spec/03 section 10, kubernetes/kubernetes#23881): a crash
-//! loop must not fill the disk, and the newest dead instance is kept for its logs.
+//! Which dead containers nobody needs any more (upstream `pkg/kubelet/kuberuntime/kuberuntime_gc.go`,
+//! kubernetes/kubernetes#23881): a crash loop must not fill the disk, and the newest dead instance is kept for
+//! its logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Every row of spec/03 sections 1-3, by name.
+//! The cases of upstream's `computePodActions`, by name.
 
 mod all;
 mod init;

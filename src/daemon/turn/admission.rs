@@ -1,5 +1,5 @@
-//! Admission of one pod beside the active ones (spec/02 section 4). Pure. The first failure in the
-//! table's order is the reason.
+//! Admission of one pod beside the active ones (upstream `pkg/kubelet/allocation/allocation_manager.go`,
+//! `pkg/kubelet/lifecycle/predicate.go`). Pure. The first failure is the reason.
 
 pub mod fits;
 
@@ -127,7 +127,7 @@ fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
         && (ip_a == ip_b || ip_a == "0.0.0.0" || ip_b == "0.0.0.0")
 }
 
-/// Per-source permissions (spec/02 section 4, the old canRunPod).
+/// Per-source permissions (the old kubelet's canRunPod).
 fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
     let policy = config.policy.of(pod.source);
     if pod.host_network() && !policy.host_network {

@@ -1,6 +1,6 @@
 //! A drained node: pods are stopped group by group, the lowest priority first, each group once the one
-//! before it is down (the kubelet's graceful node shutdown, spec/13 section 11); then none is started until
-//! the node is resumed. Pods that have ended for good are left as they are.
+//! before it is down (the kubelet's graceful node shutdown, `pkg/kubelet/nodeshutdown`); then none is started
+//! until the node is resumed. Pods that have ended for good are left as they are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

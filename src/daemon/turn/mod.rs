@@ -1,5 +1,5 @@
-//! The sync loop's body as a pure function: one event in, effects out (spec/02 sections 2-4, 8). It knows
-//! what every source wants, what Docker was seen to hold, and what every worker was told.
+//! The sync loop's body as a pure function: one event in, effects out (upstream `pkg/kubelet/kubelet.go`,
+//! `syncLoop`). It knows what every source wants, what Docker was seen to hold, and what every worker was told.
 //!
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
@@ -94,7 +94,8 @@ impl From<FromPod> for Event {
     }
 }
 
-/// What the event stream says (lessons 13: subscribe, then list; a list after each reconnect).
+/// What the event stream says: subscribe, then list; a list after each reconnect
+/// (docker-archive/classicswarm#2309).
 #[derive(Debug, Clone, PartialEq)]
 pub enum RuntimeEvent {
     /// The complete list of our containers: after each (re)connect, and now and then as a safety net.

@@ -1,6 +1,6 @@
-//! Housekeeping of orphans (spec/02 section 8): containers of ours that no manifest names. They are
-//! stopped once the source that made them has reported and every other one was heard, and left alone while
-//! it cannot be read.
+//! Housekeeping of orphans (upstream `pkg/kubelet/kubelet_pods.go`, `HandlePodCleanups`): containers of ours
+//! that no manifest names. They are stopped once the source that made them has reported and every other one
+//! was heard, and left alone while it cannot be read.
 
 use super::{Effect, InUse, Turn};
 use crate::base::clock::Now;

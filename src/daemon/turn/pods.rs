@@ -1,4 +1,5 @@
-//! Handlers of typed changes and of workers' reports (spec/02 section 3).
+//! Handlers of typed changes (upstream `HandlePodAdditions`, `HandlePodUpdates`, `HandlePodRemoves`) and of
+//! workers' reports.
 
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use super::super::path::{Path, Report, duplicate, forbidden, invalid, required, too_many, unsupported};
 use super::{chosen, env, lifecycle, names, needed, one_of, ports, probes, resources, security, volumes};
 
-/// Most restart rules of a container, and most exit codes of a rule (spec/03 section 2).
+/// Most restart rules of a container, and most exit codes of a rule (upstream
+/// `pkg/apis/core/validation/validation.go`).
 const RULES: usize = 20;
 const EXIT_CODES: usize = 255;
 

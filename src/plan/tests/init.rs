@@ -1,4 +1,4 @@
-//! Init containers and sidecars (spec/03 section 3).
+//! Init containers and sidecars.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Stop order and surplus containers (spec/03 sections 6 and 10).
+//! Stop order and surplus containers.
 
 use super::*;
 

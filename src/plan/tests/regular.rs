@@ -1,4 +1,4 @@
-//! Regular containers in a sandbox that serves (spec/03 section 2 B).
+//! Regular containers in a sandbox that serves.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Sandbox changes and what starts in a new one (spec/03 sections 1 and 2 A).
+//! Sandbox changes and what starts in a new one.
 
 use super::*;
 

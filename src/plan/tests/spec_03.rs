@@ -1,4 +1,4 @@
-//! One test for each row of the tables of spec/03, under the row's own words.
+//! The decisions of upstream's `computePodActions` as tables: one test for each row, named after it.
 
 use super::*;
 
@@ -29,7 +29,7 @@ const CHANGED: &str =
 const LIVENESS: &str = "keep sandbox-0 | start app | kill app-0 (LivenessProbe: Container app failed liveness probe, will be restarted)";
 const STARTUP: &str = "keep sandbox-0 | start app | kill app-0 (StartupProbe: Container app failed startup probe, will be restarted)";
 
-/// Section 1: is a new sandbox needed?
+/// Is a new sandbox needed?
 mod sandbox_change {
     use super::*;
     rows! {
@@ -41,7 +41,7 @@ mod sandbox_change {
     }
 }
 
-/// Section 2 A: what starts in a new one.
+/// What starts in a new one.
 mod new_sandbox {
     use super::*;
     rows! {
@@ -56,7 +56,7 @@ mod new_sandbox {
     }
 }
 
-/// Section 2: restart policy x exit code x state.
+/// Restart policy x exit code x state.
 mod restart_decision {
     use super::*;
     rows! {
@@ -110,7 +110,7 @@ mod restart_decision {
     }
 }
 
-/// Section 3: init containers.
+/// Init containers.
 mod init_containers {
     use super::*;
     rows! {

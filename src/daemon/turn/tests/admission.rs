@@ -1,4 +1,4 @@
-//! Each reason for which a pod is refused (spec/02 section 4), and that the first one counts.
+//! Each reason for which a pod is refused, and that the first one counts.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn reasons() {
         "{initContainers: [{name: i, securityContext: {privileged: true}}], containers: [{name: app}]}",
         "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged)",
     );
-    // Two reasons: the first of the table.
+    // Two reasons: the first that is looked for.
     check(
         &format!("{{{app}, nodeName: n2, nodeSelector: {{disk: ssd}}, os: {{name: windows}}}}"),
         "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS",
