@@ -91,8 +91,8 @@ impl Input<'_> {
 }
 
 /// Computes the status (upstream `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`). Keeps `old`'s
-/// transition times and start time; a terminal phase stays what it is. hostIP is left unset: it takes an API
-/// server to know the node's addresses.
+/// transition times and start time; a terminal phase stays what it is. hostIP is not set here: the
+/// writer knows the node's addresses.
 ///
 /// An observation in which a container that ended for good is not ended any more is not believed: the
 /// answer then is `old` (upstream `pkg/kubelet/status/status_manager.go`, `updateStatusInternal`).
