@@ -65,16 +65,23 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         Some(0) => Link::Cut,
         Some(_) => Link::Bare,
     };
+    // It is being removed, and has not run: it is no instance that ended, and nothing starts it.
+    let never_ran = detail.state == DockerState::Removing
+        && detail.started_at.is_none()
+        && detail.finished_at.is_none()
+        && detail.exit_code == 0;
+    let state = if never_ran { RunState::Created } else { detail_state(detail) };
     Some(Owned {
         id: detail.id.clone(),
         docker_name: detail.name.clone(),
         image: detail.image.clone(),
         image_id: detail.image_id.clone(),
+        start_sent: never_ran,
         stop_signal: detail.stop_signal.clone().filter(|signal| !signal.is_empty()),
         created: detail.created,
         log_path: detail.log_path.clone(),
         resources: detail.resources,
-        ..ours.owned(detail_state(detail), host_network, ips, link)
+        ..ours.owned(state, host_network, ips, link)
     })
 }
 

@@ -254,7 +254,8 @@ impl Machine {
         let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
         let is_past = || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, &self.seen, &new));
         let is_lost = new.state == RunState::Created && (foreign || is_past());
-        new.start_sent = new.state == RunState::Created && known.map_or(is_lost, |c| c.start_sent);
+        new.start_sent |= known.map_or(is_lost, |c| c.start_sent);
+        new.start_sent &= new.state == RunState::Created;
         match new.start_sent {
             true if known.is_none() => self.start_may_come(&new.id, now),
             true => {}

@@ -14,6 +14,7 @@ mod images;
 mod mailbox;
 mod messages;
 mod network;
+mod never_ran;
 mod objects;
 mod probes;
 mod races;
