@@ -175,8 +175,8 @@ fn device(text: &str) -> Result<String, String> {
     is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
 }
 
-/// By whole names and the kernel's numbers behind them: `/dev/ttyS` is `/dev/ttyS0` too, and `/dev/s` is not
-/// `/dev/sda`.
+/// By whole names and the kernel's numbers behind them: `/dev/ttyS` is `/dev/ttyS0` too, `/dev/s` is not `/dev/sda`,
+/// and `/dev/video1`, which has its number, is not `/dev/video10`.
 fn names_device(allowed: &str, path: &str) -> bool {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
         return false;
@@ -186,7 +186,8 @@ fn names_device(allowed: &str, path: &str) -> bool {
         Some(begin) => rest(begin).is_some_and(|rest| !rest.contains(&b'/')),
         None => {
             Path::new(path).starts_with(allowed)
-                || rest(allowed).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit))
+                || !allowed.ends_with(|last: char| last.is_ascii_digit())
+                    && rest(allowed).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit))
         }
     }
 }

@@ -114,6 +114,7 @@ fn devices_are_allowed_by_whole_names_and_their_numbers() {
     check("/dev/sda", "/dev/sdaa", false);
     check("/dev/ttyUSB", "/dev/ttyUSB0", true);
     check("/dev/ttyUSB", "/dev/ttyUSB0x", false);
+    check("/dev/video1", "/dev/video10", false);
     check("/dev/snd", "/dev/snd/pcmC0D0p", true);
     check("/dev/snd/", "/dev/snd/seq", true);
     check("/dev/snd", "/dev/sndx", false);
