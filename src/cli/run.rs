@@ -17,7 +17,7 @@ use super::parse::{Options, UsageError};
 use super::{fail, say, value};
 use crate::base::{durable, limits, logging, regular};
 use crate::daemon::config::Config;
-use crate::daemon::sync;
+use crate::daemon::main_loop;
 use crate::manifest::edition::Edition;
 use crate::mapping::LogLimits;
 use crate::network::{DockerNetwork, NetworkConfig};
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Exit {
         config.run_dir.display()
     );
     let restore = restore(config.run_dir.clone());
-    match sync::run(Arc::new(config), restore) {
+    match main_loop::run(Arc::new(config), restore) {
         Ok(()) => Exit::Ok,
         Err(error) => fail(&error.to_string()),
     }

@@ -1,0 +1,208 @@
+//! The main thread: [`MainLoop::next`] selects one message, [`MainLoop::handle`] matches it, and the [`Turn`] decides.
+//! It waits on channels alone, and blocks on nobody: mailboxes and slots take what it has to say.
+//!
+//! Never here: a decision. How the actors are started is in `wiring`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use std::{fmt, io, thread};
+
+use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
+
+use crate::base::clock::Clock;
+use crate::base::limits;
+use crate::daemon::config::Config;
+use crate::daemon::drain;
+use crate::daemon::signals::{self, Signal};
+use crate::daemon::turn::{Effect, Event, InUse, Turn};
+use crate::daemon::wiring::{self, Actors};
+use crate::node::sys;
+use crate::pod::PodKey;
+use crate::recorder::object;
+use crate::status::writer::Restore;
+use crate::worker::mailbox::Slot;
+use crate::worker::thread::Worker;
+
+/// Why the daemon could not begin. Once it runs, nothing stops it but a signal.
+#[derive(Debug)]
+pub struct RunError(String);
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Makes an error of the system one of the daemon's: `what` says what is not possible.
+pub(super) fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
+    move |error| RunError(format!("{what}: {error}"))
+}
+
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory anew,
+/// with its lock, when somebody has removed it.
+///
+/// # Errors
+/// A thread could not be started at the very beginning.
+pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
+    let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
+    sys::raise_open_files();
+    if let Err(error) = sys::live_long() {
+        log::debug!("this process's oom_score_adj stays as it is: {error}");
+    }
+    let (events_in, events) = bounded(limits::EVENT_QUEUE);
+    let actors = wiring::start(&config, events_in, restore)?;
+    let mut turn = Turn::new(Arc::clone(&config));
+    match object::restore(&config.run_dir) {
+        Ok(earlier) => turn.restore_events(earlier),
+        Err(why) => log::warn!("earlier events are not shown: {why}"),
+    }
+    actors.writer.found_events(turn.events());
+    let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, failed: Vec::new(), signals, events };
+    main.tell(Event::Drain(drain::read(&config.root_dir)));
+    main.run();
+    Ok(())
+}
+
+/// What the main thread waits for.
+enum Message {
+    Event(Event),
+    Signal(Signal),
+    /// The time of the next thing that is due.
+    Due,
+    /// Its channels have no sender left.
+    End,
+}
+
+struct MainLoop {
+    turn: Turn,
+    workers: BTreeMap<PodKey, Worker>,
+    /// Workers whose thread could not be started in this round.
+    failed: Vec<(PodKey, String)>,
+    signals: Receiver<Signal>,
+    // Before the actors: an actor that waits to be heard must not hold up the end.
+    events: Receiver<Event>,
+    actors: Actors,
+}
+
+/// Whether the loop goes on.
+enum Next {
+    Go,
+    End,
+}
+
+impl MainLoop {
+    fn run(&mut self) {
+        loop {
+            // A burst becomes one published state.
+            if self.events.is_empty() {
+                self.publish();
+            }
+            if let Next::End = self.handle(self.next()) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for one message. Signals come first.
+    fn next(&self) -> Message {
+        let due = self.due();
+        select_biased! {
+            recv(self.signals) -> signal => signal.map_or(Message::End, Message::Signal),
+            recv(self.events) -> event => event.map_or(Message::End, Message::Event),
+            recv(due) -> _ => Message::Due,
+        }
+    }
+
+    fn due(&self) -> Receiver<Instant> {
+        match self.turn.next_due() {
+            None => never(),
+            Some(at) => after(at.since(self.actors.tools.clock.now().mono)),
+        }
+    }
+
+    fn handle(&mut self, message: Message) -> Next {
+        match message {
+            Message::Event(event) => self.tell(event),
+            Message::Due => self.tell(Event::Tick),
+            Message::Signal(Signal::Rescan(drain)) => {
+                self.tell(Event::Drain(drain));
+                self.tell(Event::Rescan);
+            }
+            Message::Signal(Signal::Ask) => self.actors.writer.answer(),
+            Message::Signal(Signal::End(number)) => {
+                log::info!("signal {number}: podkeeper ends now; the pods go on running");
+                return Next::End;
+            }
+            Message::End => return Next::End,
+        }
+        Next::Go
+    }
+
+    /// Lets the turn decide, and carries out what it wants.
+    fn tell(&mut self, event: Event) {
+        let now = self.actors.tools.clock.now();
+        for effect in self.turn.handle(event, &now) {
+            self.carry_out(effect);
+        }
+        for (key, why) in std::mem::take(&mut self.failed) {
+            for effect in self.turn.handle(Event::SpawnFailed { key, why }, &now) {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Spawn { key, known_empty } => {
+                match Worker::spawn(&key, known_empty, self.actors.tools.clone()) {
+                    Ok(worker) => _ = self.workers.insert(key, worker),
+                    Err(error) => self.failed.push((key, error.to_string())),
+                }
+            }
+            Effect::Wish(key, wish) => self.put(&key, |slot| slot.wish(wish)),
+            Effect::Objects(key, objects) => self.put(&key, |slot| slot.objects(objects)),
+            Effect::Hint(key, hint) => self.put(&key, |slot| slot.hint(hint)),
+            Effect::Retire(key) => _ = self.workers.remove(&key),
+            Effect::Sweep(keep) => self.sweep(keep),
+            Effect::Rescan => self.actors.rescan(),
+            Effect::Log(level, line) => log::log!(level, "{line}"),
+        }
+    }
+
+    fn put(&self, key: &PodKey, what: impl FnOnce(&mut Slot)) {
+        if let Some(worker) = self.workers.get(key) {
+            worker.mailbox().put(what);
+        }
+    }
+
+    /// Removes what earlier pods left on the disk, in a thread of its own.
+    fn sweep(&self, keep: InUse) {
+        let tools = &self.actors.tools;
+        let (files, logs) = (tools.termination.clone(), Arc::clone(&tools.logs));
+        let (cgroups, volumes) = (tools.cgroups.clone(), tools.volumes.clone());
+        let sweep = move || {
+            cgroups.sweep(&keep.pods);
+            volumes.sweep(&keep.pods);
+            files.sweep(&keep.pods);
+            logs.sweep(&keep.containers);
+        };
+        let named = thread::Builder::new().name("pk-sweep".to_owned());
+        // What is left is left to the next start.
+        if let Err(error) = named.stack_size(limits::WORKER_STACK).spawn(sweep) {
+            log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
+        }
+    }
+
+    fn publish(&mut self) {
+        if let Some((change, events)) = self.turn.take_events() {
+            self.actors.writer.publish_events(change, events);
+        }
+        if self.turn.take_changed() {
+            let now = self.actors.tools.clock.now();
+            self.actors.writer.publish(self.turn.snapshot(&now));
+        }
+    }
+}

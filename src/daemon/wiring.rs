@@ -1,0 +1,316 @@
+//! How the daemon's actors are made and started, one function each, and what they share.
+//!
+//! Never here: a decision, and a wait. The main loop is in `main_loop`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::Sender;
+
+use crate::base::clock::System;
+use crate::cgroup::{self, Cgroups};
+use crate::daemon::config::Config;
+use crate::daemon::events::Events;
+use crate::daemon::main_loop::{RunError, cannot};
+use crate::daemon::turn::Event;
+use crate::image::grants::Grants;
+use crate::image::node_keys::NodeKeys;
+use crate::image::preload::Preload;
+use crate::mapping::MapConfig;
+use crate::network::docker::PodNetwork;
+use crate::network::files::NodeFiles;
+use crate::node::sys;
+use crate::pod::Source;
+use crate::pod_logs::PodLogs;
+use crate::probe::Prober;
+use crate::runtime::docker::Endpoint;
+use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
+use crate::runtime::sandbox_image;
+use crate::runtime::{Call, Reply};
+use crate::source::accept::Acceptor;
+use crate::source::file::{FileSource, Sink};
+use crate::source::http::{self, HttpSource};
+use crate::source::last_good::{Board, LastGood};
+use crate::status::file;
+use crate::status::writer::{Restore, Writer};
+use crate::termination::files::Files;
+use crate::volumes::claim_move::Claims;
+use crate::volumes::manager::{self, Volumes};
+use crate::worker::gate::Gate;
+use crate::worker::output::Settings;
+use crate::worker::pulls::Pulls;
+use crate::worker::thread::{Tell, Tools};
+
+/// Everything that runs beside the main thread, workers of pods excepted. Dropping it ends it, in this order.
+pub(super) struct Actors {
+    _event_stream: Events,
+    sources: Sources,
+    preload: Option<Preload>,
+    pub(super) writer: Writer,
+    /// What each worker of a pod is given.
+    pub(super) tools: Tools,
+}
+
+struct Sources {
+    file: Option<FileSource>,
+    http: Option<HttpSource>,
+}
+
+/// What most actors are made of.
+struct Parts<'a> {
+    config: &'a Arc<Config>,
+    root_dir: String,
+    clock: System,
+    docker: Docker,
+    /// Into the main loop.
+    events: Sender<Event>,
+}
+
+/// Starts all actors.
+///
+/// # Errors
+/// A thread could not be started.
+pub(super) fn start(
+    config: &Arc<Config>,
+    events: Sender<Event>,
+    restore: Restore,
+) -> Result<Actors, RunError> {
+    let clock = System::start();
+    let docker = Docker::connect(&config.docker, clock);
+    let root_dir = config.root_dir.to_string_lossy().into_owned();
+    let parts = Parts { config, root_dir, clock, docker, events };
+
+    let preload = parts.preload()?;
+    let grants = Arc::new(Grants::open(&config.root_dir));
+    let pulls = parts.pulls(preload.clone(), Arc::clone(&grants));
+    let cgroups = parts.cgroups();
+    let settings = Arc::new(parts.settings(&cgroups, grants));
+    let network = parts.network();
+    let writer = parts.writer(restore)?;
+    let connected = parts.connected(&settings, &network, &cgroups, &pulls, preload.clone(), &writer);
+    let stream = parts.event_stream(connected)?;
+    let volumes = parts.volumes()?;
+    let sources = parts.sources()?;
+    let prober = parts.prober()?;
+    let termination = Files::new(config.root_dir.clone());
+    let tools = Tools {
+        settings,
+        clock,
+        pulls,
+        prober,
+        files: NodeFiles::new(config.root_dir.clone(), config.network.clone(), termination.clone()),
+        termination,
+        volumes,
+        network,
+        gate: Gate::default(),
+        logs: Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir)),
+        cgroups,
+        tell: parts.tell(),
+        docker: parts.docker,
+    };
+    Ok(Actors { _event_stream: stream, sources, preload, writer, tools })
+}
+
+impl Actors {
+    /// Everybody who looks at something of the operator's looks again.
+    pub(super) fn rescan(&self) {
+        // First: a worker that is told to try again must find it so.
+        self.tools.pulls.ask_all_again();
+        if let Some(file) = &self.sources.file {
+            file.rescan();
+        }
+        if let Some(http) = &self.sources.http {
+            http.rescan();
+        }
+        if let Some(preload) = &self.preload {
+            preload.rescan();
+        }
+    }
+}
+
+impl Parts<'_> {
+    fn preload(&self) -> Result<Option<Preload>, RunError> {
+        let config = self.config;
+        let Some(dir) = config.image_preload_dir.clone() else { return Ok(None) };
+        let out = self.events.clone();
+        let came = Box::new(move |names| out.send(Event::ImagesCame(names)).is_ok());
+        let docker = self.docker.clone();
+        Preload::start(dir, &config.root_dir, config.file_check_frequency, docker, came)
+            .map(Some)
+            .map_err(cannot("the preload thread could not be started"))
+    }
+
+    fn pulls(&self, preload: Option<Preload>, grants: Arc<Grants>) -> Pulls {
+        let on_missing = Box::new(move |image: &str| {
+            if let Some(preload) = &preload {
+                preload.missing(image);
+            }
+        });
+        let keys = NodeKeys::of_process(&self.config.root_dir);
+        Pulls::new(self.docker.clone(), self.clock, self.config.pull_pace, keys, grants, on_missing)
+    }
+
+    fn cgroups(&self) -> Cgroups {
+        let node = &self.config.node;
+        let settings = cgroup::node::Settings {
+            // A Docker in memory has no processes.
+            per_qos: node.cgroups_per_qos && self.config.docker != Endpoint::Fake,
+            root: node.cgroup_root.clone(),
+            milli_cpu: node.allocatable.milli_cpu,
+            memory: Some(node.allocatable.memory).filter(|_| node.memory_reserved),
+        };
+        Cgroups::new(settings, cgroup::node::MOUNT.into(), self.root_dir.clone())
+    }
+
+    fn settings(&self, cgroups: &Cgroups, grants: Arc<Grants>) -> Settings {
+        let config = self.config;
+        let oom_floor = sys::oom_floor();
+        if oom_floor > -1000 {
+            log::info!("this process may not lower oom_score_adj: containers get at least {oom_floor}");
+        }
+        Settings {
+            map: MapConfig {
+                root_dir: self.root_dir.clone(),
+                oom_floor,
+                infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
+                node_memory: sys::total_memory(),
+                logs: config.log_limits,
+                node_name: config.node_name.clone(),
+                network: config.network.clone(),
+                policies: Arc::clone(&config.policy),
+            },
+            allocatable: config.node.allocatable,
+            boot: self.clock.boot(),
+            builtin_sandbox: config.infra_image.is_none(),
+            cgroups: cgroups.parents.clone(),
+            recursive_mounts: Arc::default(),
+            grants,
+            pod_pids: config.node.max_pids,
+        }
+    }
+
+    fn network(&self) -> Arc<PodNetwork> {
+        let wanted = self.config.network.docker_network.clone();
+        Arc::new(PodNetwork::new(self.docker.clone(), wanted, self.root_dir.clone()))
+    }
+
+    fn writer(&self, restore: Restore) -> Result<Writer, RunError> {
+        let config = self.config;
+        Writer::start(&config.run_dir, &config.node_name, &config.network.node_ips, restore)
+            .map_err(cannot("the status thread could not be started"))
+    }
+
+    /// What is done in the thread of the event stream each time that Docker has answered a list.
+    fn connected(
+        &self,
+        settings: &Settings,
+        network: &Arc<PodNetwork>,
+        cgroups: &Cgroups,
+        pulls: &Pulls,
+        preload: Option<Preload>,
+        writer: &Writer,
+    ) -> impl Fn() + Send + 'static {
+        let (docker, network, cgroups, pulls) =
+            (self.docker.clone(), Arc::clone(network), cgroups.clone(), pulls.clone());
+        let recursive = settings.recursive_mounts.clone();
+        let builtin = settings.builtin_sandbox;
+        let run_dir = writer.eye(&self.config.run_dir, file::LOCK);
+        move || {
+            run_dir.look();
+            recursive.store(docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
+            PodNetwork::connected(&network);
+            if !cgroups.is_decided()
+                && let Ok(Reply::Info(info)) = docker.call(&Call::Info)
+            {
+                cgroups.decide(&info.cgroup_driver);
+            }
+            if builtin {
+                pulls.prepare_sandbox_image();
+            }
+            if let Some(preload) = &preload {
+                preload.connected();
+            }
+        }
+    }
+
+    fn event_stream(&self, connected: impl Fn() + Send + 'static) -> Result<Events, RunError> {
+        let (docker, root_dir) = (self.docker.clone(), self.root_dir.clone());
+        Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), connected)
+            .map_err(cannot("the event thread could not be started"))
+    }
+
+    fn volumes(&self) -> Result<Volumes, RunError> {
+        let config = self.config;
+        let out = self.events.clone();
+        // Without a main loop nobody needs to know.
+        let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
+        let claims = Arc::new(Claims::new(config.root_dir.clone(), config.sources(), tell));
+        Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
+        let settings = manager::Settings {
+            root: config.root_dir.clone(),
+            name: config.node_name.clone(),
+            allocatable: config.node.allocatable,
+            docker: match &config.docker {
+                Endpoint::Unix(path) => Some(path.clone()),
+                Endpoint::Fake => None,
+            },
+            policies: Arc::clone(&config.policy),
+            claims,
+        };
+        Ok(Volumes::new(settings, self.clock))
+    }
+
+    fn sources(&self) -> Result<Sources, RunError> {
+        let config = self.config;
+        let key_file = config.last_good_key_file.as_deref();
+        if !config.sources().is_empty()
+            && let Err(why) = LastGood::prepare(&config.root_dir, key_file)
+        {
+            log::debug!("what sources say cannot be remembered yet: {why}");
+        }
+        let board = Board::default();
+        let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
+        // Both stores before one of the sources begins: each judges by what the other has seen.
+        let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
+        let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
+        Ok(Sources {
+            file: file.map(|(path, store)| self.file_source(path, store)).transpose()?,
+            http: http.map(|(settings, store)| self.http_source(settings, store)).transpose()?,
+        })
+    }
+
+    fn file_source(&self, path: PathBuf, store: LastGood) -> Result<FileSource, RunError> {
+        let every = self.config.file_check_frequency;
+        FileSource::start(path, every, self.acceptor(Source::File), store, self.sink())
+            .map_err(cannot("the file source could not be started"))
+    }
+
+    fn http_source(&self, settings: http::Settings, store: LastGood) -> Result<HttpSource, RunError> {
+        let acceptor = Acceptor { max_bytes: settings.max_bytes, ..self.acceptor(Source::Http) };
+        HttpSource::start(settings, acceptor, store, self.sink())
+            .map_err(cannot("the URL source could not be started"))
+    }
+
+    fn sink(&self) -> Sink {
+        let out = self.events.clone();
+        Box::new(move |update| out.send(Event::Source(update)).is_ok())
+    }
+
+    /// What this node believes of a source.
+    fn acceptor(&self, source: Source) -> Acceptor {
+        let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
+        acceptor.verifier.clone_from(&self.config.verifier);
+        acceptor.policy = Arc::clone(&self.config.policy);
+        acceptor
+    }
+
+    fn prober(&self) -> Result<Prober, RunError> {
+        Prober::new(self.docker.clone(), self.clock).map_err(cannot("probes are not possible"))
+    }
+
+    fn tell(&self) -> Tell {
+        let out = self.events.clone();
+        Tell(Arc::new(move |told| out.send(Event::from(told)).is_ok()))
+    }
+}
