@@ -2,6 +2,14 @@
 //! and `hosts` are pure; `address` and `files` read and write what is on the node.
 //!
 //! Never here: Docker. How names and ports are told to it is `mapping/network.rs`.
+//!
+//! The resolver settings are read before a container is created. Docker is told of them on the sandbox, and a file of
+//! podkeeper's own is written where Docker could not say the same: no name server at all, or no options where the node has
+//! some. The hosts file is written at each create and once more before the start, which waits for the sandbox's address;
+//! an inspection that fails, or tells none, holds nothing up. A network of `--docker-network` is made by the first worker
+//! or at the next connect, again when a sandbox finds it missing, and removed by the last worker that ends, if its label
+//! says that podkeeper made it and Docker says that no container is in it. One thread at a time asks, because Docker makes
+//! two networks of one name.
 
 pub mod address;
 pub mod docker;

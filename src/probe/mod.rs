@@ -8,6 +8,13 @@
 //!
 //! Never here: deciding what a result means for the pod. A result goes to the pod's worker and is one more
 //! input of its machine. Nothing outside of [`tls`] leaves a certificate unchecked.
+//!
+//! A machine tells the *whole set* of what is to be asked of its pod (targets with their probes, and hooks under way)
+//! whenever that set changes; what is no longer in it is given up. Results come back through the pod's mailbox, where the
+//! latest of each wins. One thread has all attempts in one `poll` and none of them blocks, so a server that hangs costs a
+//! descriptor and delays no other probe. Each probe keeps to its own grid of periods, with a random beginning; readiness
+//! alone is asked at once. At most eight commands are being started at a time, and their output is read to the end, a part
+//! in each turn of the loop.
 
 pub mod attempt;
 pub mod grpc;

@@ -4,6 +4,12 @@
 //!
 //! (Not Docker's event stream: that is `events.rs`.) Never here: deciding anything, or keeping without a
 //! bound. A message never holds a Secret's value: who makes it calls [`mask`].
+//!
+//! An event is the only line in the log about what happened. The same again is counted, and moves to the end. Past ten
+//! texts of one container and reason all further ones are one event, so that a probe that prints the time pushes no other
+//! event out. What was started or made by a call whose answer was lost is told when a look finds it; what an earlier daemon
+//! made is not told again. Events have a file of their own because the status file holds every pod and is written when a
+//! status changes, and counts change without that. A damaged file costs the past events and nothing else.
 
 pub mod object;
 pub mod ring;

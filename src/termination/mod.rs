@@ -5,6 +5,10 @@
 //! Each instance of a container has a file of its own, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted
 //! at its `terminationMessagePath`. The eight digits are the attempt, so that labels alone lead to the file
 //! and nothing has to be remembered.
+//!
+//! The worker's thread makes the file just before the create is sent (a disk that refuses makes the container wait, as
+//! `CreateContainerConfigError`), reads it when an end has been inspected, and removes it with the container. Only the
+//! status waits for it, so that no end is shown without its message.
 
 pub mod files;
 

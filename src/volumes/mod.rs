@@ -5,6 +5,23 @@
 //! What is true is asked of the kernel's mount table and of the directories themselves, never of a state file.
 //! Never here: deciding when; a recursive delete that crosses a mount or follows a link; a Secret's value on
 //! a disk.
+//!
+//! A worker orders *set up* before a sandbox is made, after objects changed, and once in each daemon; and *tear down* when
+//! nothing of a UID runs and it is not the wanted one, or its pod has ended. Both find out what is there, so they may be
+//! ordered at any time, again, and after any death. The layout is the kubelet's, below `ROOT/pods/<uid>`:
+//!
+//! - What is mounted stands in the kernel's table. Everything below the pod's directory is unmounted, the last first; only
+//!   then [`walk`] removes the tree. It enters directories with `openat2(RESOLVE_NO_XDEV)` and leaves them by `..`, so
+//!   neither a mount nor a link leads it out, and depth costs no descriptors.
+//! - An emptyDir or a claim is complete when `plugins/<plugin>/<name>/ready` is there. Its fsGroup is not applied again in
+//!   a pod's life.
+//! - A claim in use is a link `volumes/kubernetes.io~local-volume/<claim>` that says `<source>:<namespace>/<claim>` and is
+//!   never followed. The data lie in `ROOT/local-storage`, apart for each source. Docker is given that directory itself, so
+//!   there is no mount to lose, and `ReadWriteOncePod` is a look into the other pods' directories.
+//! - The files of an object that are in force are those of the link `..data`.
+//!
+//! A create whose mounts have a `subPath` is held back in the worker's thread until [`sub_path`] has bound the place. The
+//! place is compared with what is mounted there by device and inode, so that a container that is restarted sees new files.
 
 mod atomic;
 pub mod claim_move;

@@ -1,4 +1,10 @@
 //! What a pod is given of the node's: units of devices, and room for other sizes of what runs.
+//!
+//! An edit of sizes keeps the UID: `manifest::hash::shape` is what was written without them, and `merge::names` gives a
+//! claim of the same shape at the same place the UID of the pod that holds the name, or of what runs. The class of
+//! service, and which limits there are, belong to the shape. The old version runs on while there is no room; the pod's
+//! cgroup has the larger limits of both meanwhile. Units of devices are written into the pod's annotation, thus onto its
+//! sandbox, where the next daemon finds them.
 
 use std::sync::Arc;
 
