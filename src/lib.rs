@@ -13,6 +13,7 @@ pub mod image;
 #[cfg(test)]
 mod layers;
 pub mod layout;
+pub mod machine;
 pub mod manifest;
 pub mod mapping;
 pub mod merge;

@@ -9,12 +9,12 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::base::limits;
 use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::machine::Hint;
 use crate::pod::PodKey;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
 use crate::runtime::{Call, DockerError, Reply, labels};
-use crate::worker::Hint;
 
 /// Handle of the event thread.
 #[derive(Debug)]

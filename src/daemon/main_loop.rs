@@ -17,11 +17,11 @@ use crate::daemon::drain;
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, InUse, Turn};
 use crate::daemon::wiring::{self, Actors};
+use crate::machine::Slot;
 use crate::node::sys;
 use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::status::writer::Restore;
-use crate::worker::mailbox::Slot;
 use crate::worker::thread::Worker;
 
 /// Why the daemon could not begin. Once it runs, nothing stops it but a signal.

@@ -1,7 +1,7 @@
 //! The daemon: its settings, its main loop, the body of that loop as a pure function ([`turn`]), and the one place
 //! where everything is wired (`wiring`).
 //!
-//! Never here: how one pod is kept running; that is `worker/`.
+//! Never here: how one pod is kept running; that is `machine/`.
 
 pub mod config;
 pub mod drain;

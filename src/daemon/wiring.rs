@@ -17,6 +17,7 @@ use crate::daemon::turn::Event;
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
+use crate::machine::Settings;
 use crate::mapping::MapConfig;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
@@ -38,7 +39,6 @@ use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
-use crate::worker::output::Settings;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
 

@@ -14,6 +14,8 @@ use crate::base::clock::{Mono, Now, System, Timestamp};
 use crate::daemon::drain::Drain;
 use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::layout;
+use crate::machine::Wish;
+use crate::machine::tests::story::story;
 use crate::manifest::{self, Context};
 use crate::pod::allocatable::Allocatable;
 use crate::pod::object::Objects;
@@ -24,8 +26,6 @@ use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{Hand, Settings, Volumes};
 use crate::volumes::{Order, Report, SetUp, helper, mounts};
-use crate::worker::Wish;
-use crate::worker::tests::story::story;
 
 /// The node of all this.
 const NODE: &str = "node";

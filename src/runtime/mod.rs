@@ -4,7 +4,7 @@
 //! back ([`refusal`] when it is a no), [`http1`] and [`frames`] are the parsers on bytes: these are pure.
 //! [`docker`] is what everybody calls; [`client`] owns the sockets behind it, [`stream`] and
 //! [`event_stream`] are its long answers, and [`fake`] is the in-memory Docker with the same interface.
-//! Deciding what to call is `plan/`'s and `worker/`'s work.
+//! Deciding what to call is `plan/`'s and `machine/`'s work.
 
 pub mod body;
 pub mod client;

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::thread::Mailbox;
+use super::mailbox::Mailbox;
 use crate::base::limits;
 
 /// The gate. Clones are the same one.

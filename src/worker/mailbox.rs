@@ -1,225 +1,74 @@
-//! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
-//! (upstream `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Bounded whatever is sent. The
-//! thread-safe box around it is in `thread`.
+//! The mailbox of a worker between threads: whoever has something to say puts it and wakes the worker, and never
+//! waits for it. What is kept of it, and what replaces what, is [`Slot`]'s.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::base::limits;
-use crate::cgroup;
-use crate::pod::DesiredPod;
-use crate::pod::object::Objects;
-use crate::probe::prober::News;
-use crate::volumes;
+use rustix::event::{EventfdFlags, eventfd};
 
-/// How a pod is to be stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StopOrder {
-    /// Seconds of grace instead of the pod's own. Of several orders the shortest counts.
-    pub grace: Option<u32>,
-    /// Why, for the log.
-    pub why: &'static str,
+use crate::machine::{Inbox, Slot};
+use crate::probe::prober::{Hear, News};
+
+/// A mailbox: putting never blocks on the worker.
+#[derive(Debug)]
+pub struct Mailbox {
+    slot: Mutex<Slot>,
+    /// Turns at the gate that came and were not taken yet.
+    grants: AtomicUsize,
+    wake: OwnedFd,
 }
 
-/// What the sync loop wants of one pod.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Wish {
-    /// Keep this running.
-    Run(Arc<DesiredPod>),
-    /// Stop whatever runs under this identity, and forget it.
-    Stop(StopOrder),
-}
-
-/// Something may have changed in Docker: look.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hint {
-    /// At everything.
-    All,
-    /// At this container, which started.
-    Started(String),
-    /// At this container, which died or changed otherwise.
-    Changed(String),
-    /// At this container: the kernel killed a process of it for want of memory.
-    OutOfMemory(String),
-    /// This container was removed.
-    Removed(String),
-    /// These images, named in full, have come without a pull.
-    Images(Vec<String>),
-    /// Somebody asks for images to be tried again at once, whatever failed before.
-    Retry,
-}
-
-/// The pull thread's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulled {
-    /// As requested.
-    pub image: String,
-    /// What happened.
-    pub outcome: PullOutcome,
-    /// How long the pull itself took.
-    pub took: Duration,
-    /// Bytes of the image, when Docker says so.
-    pub size: Option<u64>,
-}
-
-/// How a pull ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PullOutcome {
-    /// The image is there, freshly pulled (or loaded).
-    Done,
-    /// The registry could not be reached, and an older copy is there: that one is used.
-    LocalCopy(String),
-    /// It is not there.
-    Failed(String),
-}
-
-/// Unread messages. Pure; see the module.
-#[derive(Debug, Default)]
-pub struct Slot {
-    unread: Inbox,
-}
-
-/// What a worker reads at once: the kill comes before the run.
-#[derive(Debug, Default, PartialEq)]
-pub struct Inbox {
-    /// Stop first.
-    pub stop: Option<StopOrder>,
-    /// Then run this.
-    pub run: Option<Arc<DesiredPod>>,
-    /// Local objects, all that the wanted pod refers to: they are known before it runs.
-    pub objects: Option<Arc<Objects>>,
-    /// Look at everything.
-    pub look_all: bool,
-    /// Look at these, which started.
-    pub started: BTreeSet<String>,
-    /// Look at these.
-    pub changed: BTreeSet<String>,
-    /// In these a process was killed for want of memory.
-    pub out_of_memory: BTreeSet<String>,
-    /// These are gone.
-    pub removed: BTreeSet<String>,
-    /// Pulls that ended.
-    pub pulled: Vec<Pulled>,
-    /// Pulls that go on: image as requested, and how far it is.
-    pub pulling: BTreeMap<String, String>,
-    /// Images, named in full, that came without a pull.
-    pub images: BTreeSet<String>,
-    /// Images are to be tried again.
-    pub retry: bool,
-    /// Probe results that changed, and hooks that ended: of each the latest.
-    pub news: Vec<News>,
-    /// What became of orders about volumes: one of each order.
-    pub volumes: Vec<volumes::Report>,
-    /// Whether the parts of volumes are bound that a create waits for.
-    pub bound: Vec<(u64, Result<(), String>)>,
-    /// Wishes put into this slot since it was made, read or overwritten.
-    pub wishes: u64,
-    /// What became of orders about cgroups: one of each order.
-    pub cgroups: Vec<cgroup::Report>,
-    /// The worker is to end.
-    pub closed: bool,
-}
-
-impl Inbox {
-    /// Containers to look at, counted once for each reason.
-    fn hints(&self) -> usize {
-        self.started.len() + self.changed.len() + self.out_of_memory.len() + self.removed.len()
-    }
-}
-
-impl Slot {
-    /// Adds a wish.
-    pub fn wish(&mut self, wish: Wish) {
-        self.unread.wishes += 1;
-        match wish {
-            Wish::Run(pod) => self.unread.run = Some(pod),
-            Wish::Stop(order) => {
-                self.unread.run = None;
-                let grace = match (&self.unread.stop, order.grace) {
-                    (Some(StopOrder { grace: Some(old), .. }), Some(new)) => Some(new.min(*old)),
-                    (Some(StopOrder { grace: Some(old), .. }), None) => Some(*old),
-                    (_, new) => new,
-                };
-                self.unread.stop = Some(StopOrder { grace, why: order.why });
-            }
-        }
+impl Mailbox {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn new() -> io::Result<Mailbox> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Mailbox { slot: Mutex::new(Slot::default()), grants: AtomicUsize::new(0), wake })
     }
 
-    /// Hands over local objects: the latest snapshot counts.
-    pub fn objects(&mut self, objects: Arc<Objects>) {
-        self.unread.objects = Some(objects);
+    /// Changes what is unread, and wakes the worker.
+    pub fn put(&self, change: impl FnOnce(&mut Slot)) {
+        change(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake();
     }
 
-    /// Adds a hint. Past [`limits::MAILBOX_HINTS`] single ones it becomes "look at everything".
-    pub fn hint(&mut self, hint: Hint) {
-        match hint {
-            Hint::All => self.unread.look_all = true,
-            Hint::Started(id) => _ = self.unread.started.insert(id),
-            Hint::Changed(id) => _ = self.unread.changed.insert(id),
-            Hint::OutOfMemory(id) => _ = self.unread.out_of_memory.insert(id),
-            Hint::Removed(id) => _ = self.unread.removed.insert(id),
-            // As many as the preload directory can bring.
-            Hint::Images(names) => self.unread.images.extend(names),
-            Hint::Retry => self.unread.retry = true,
-        }
-        let unread = &mut self.unread;
-        if unread.hints() > limits::MAILBOX_HINTS {
-            unread.look_all = true;
-        }
-        if unread.look_all {
-            unread.started.clear();
-            unread.changed.clear();
-            unread.out_of_memory.clear();
-            unread.removed.clear();
-        }
+    /// It is this worker's turn at the gate.
+    pub(super) fn grant(&self) {
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        self.wake();
     }
 
-    /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
-    pub fn pulled(&mut self, pulled: Pulled) {
-        self.unread.pulled.retain(|p| p.image != pulled.image);
-        self.unread.pulling.remove(&pulled.image);
-        self.unread.pulled.push(pulled);
+    /// Turns that came since this was last asked.
+    pub(super) fn take_grants(&self) -> usize {
+        self.grants.swap(0, Ordering::SeqCst)
     }
 
-    /// Notes how far a pull is; bounded like [`Slot::pulled`].
-    pub fn pulling(&mut self, image: String, words: String) {
-        self.unread.pulling.insert(image, words);
-    }
-
-    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
-    /// first goes: so many are not asked at a time.
-    pub fn news(&mut self, news: News) {
-        self.unread.news.retain(|old| !old.is_about(&news));
-        if self.unread.news.len() >= limits::MAILBOX_NEWS {
-            self.unread.news.remove(0);
-        }
-        self.unread.news.push(news);
-    }
-
-    /// Adds what became of an order about volumes; bounded by the orders.
-    pub fn volumes(&mut self, report: volumes::Report) {
-        self.unread.volumes.push(report);
-    }
-
-    /// Adds what became of an order about a cgroup; bounded by the orders.
-    pub fn cgroup(&mut self, report: cgroup::Report) {
-        self.unread.cgroups.push(report);
-    }
-
-    /// Adds the end of what the create of this number waited for.
-    pub fn bound(&mut self, token: u64, result: Result<(), String>) {
-        self.unread.bound.push((token, result));
-    }
-
-    /// Tells the worker to end.
-    pub fn close(&mut self) {
-        self.unread.closed = true;
+    fn wake(&self) {
+        // Full means that a wake-up waits already.
+        _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
     /// Takes everything unread.
-    pub fn take(&mut self) -> Inbox {
-        let wishes = self.unread.wishes;
-        std::mem::replace(&mut self.unread, Inbox { wishes, ..Inbox::default() })
+    pub(super) fn take(&self) -> Inbox {
+        let mut count = [0u8; 8];
+        _ = rustix::io::read(&self.wake, &mut count);
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl AsFd for Mailbox {
+    /// Readable while something is unread.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Hear for Mailbox {
+    fn hear(&self, news: News) {
+        self.put(|slot| slot.news(news));
     }
 }

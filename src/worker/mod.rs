@@ -1,43 +1,11 @@
-//! Pod workers: one thread per pod identity. The [`machine`] decides (pure: wishes, Docker's replies and
-//! the time go in, calls and reports come out); [`thread`] carries out. [`pulls`] pulls images.
+//! The hands of a pod worker: one thread per pod identity carries out what its [`crate::machine::Machine`] decides,
+//! and hands in what came of it. [`pulls`] pulls images, [`gate`] says who may start a container, [`needs`] makes
+//! ready what a create needs on the node.
 //!
-//! Never here: another pod's business, sources, blocking on Docker for a grace period (invariant 10).
+//! Never here: a decision about a pod; blocking on Docker.
 
-mod cgroups;
-mod conflicts;
-mod deadline;
 pub mod gate;
-mod hooks;
-mod identity;
-mod job;
-mod life;
-mod logs;
-pub mod machine;
 pub mod mailbox;
 pub mod needs;
-pub mod output;
 pub mod pulls;
-pub mod state;
 pub mod thread;
-
-mod images;
-mod look;
-mod made;
-mod messages;
-mod network;
-mod probes;
-mod publish;
-mod replies;
-mod resize;
-mod sandbox;
-mod start;
-mod stop;
-mod tell;
-#[cfg(test)]
-pub(crate) mod tests;
-mod volumes;
-
-pub use machine::Machine;
-pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
-pub use output::{FromPod, Output, PullRequest, Report, Settings, Step, Token};
-pub use state::{State, Trigger};

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::mailbox::{PullOutcome, Pulled};
-use super::output::PullRequest;
-use super::thread::Mailbox;
+use super::mailbox::Mailbox;
 use crate::base::clock::{Clock, System};
 use crate::base::limits;
 use crate::image::credentials::{Credential, lookup};
@@ -21,6 +19,7 @@ use crate::image::grants::{Grants, With};
 use crate::image::node_keys::NodeKeys;
 use crate::image::rate::Bucket;
 use crate::image::reference;
+use crate::machine::{PullOutcome, PullRequest, Pulled};
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::Progress;

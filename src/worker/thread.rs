@@ -1,31 +1,28 @@
-//! The rim of a pod worker: a named thread that carries out what its [`Machine`] decides. It waits in one
+//! The thread of a pod worker, which carries out what its [`Machine`] decides. It waits in one
 //! place, on its mailbox and on the replies of all calls in flight at once; no call blocks it.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io, thread};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{PollFd, PollFlags};
 
 use super::gate::{Gate, Permit};
-use super::machine::Machine;
-use super::mailbox::{Inbox, Slot};
+use super::mailbox::Mailbox;
 use super::needs;
-use super::output::{FromPod, Output, Settings, Token};
 use super::pulls::Pulls;
 use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
+use crate::machine::{FromPod, Machine, Output, Settings, Slot, Token};
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
-use crate::probe::prober::{Hear, News};
 use crate::probe::{Prober, Watch};
 use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
@@ -33,61 +30,6 @@ use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, Reply, labels};
 use crate::termination::files::Files;
 use crate::volumes::manager::{Hand, Volumes};
-
-/// The thread-safe mailbox of a worker: putting never blocks on the worker.
-#[derive(Debug)]
-pub struct Mailbox {
-    slot: Mutex<Slot>,
-    /// Turns at the gate that came and were not taken yet.
-    grants: AtomicUsize,
-    wake: OwnedFd,
-}
-
-impl Mailbox {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// No file descriptor is left.
-    pub fn new() -> io::Result<Mailbox> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { slot: Mutex::new(Slot::default()), grants: AtomicUsize::new(0), wake })
-    }
-
-    /// Changes what is unread, and wakes the worker.
-    pub fn put(&self, change: impl FnOnce(&mut Slot)) {
-        change(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
-        self.wake();
-    }
-
-    /// It is this worker's turn at the gate.
-    pub(super) fn grant(&self) {
-        self.grants.fetch_add(1, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// Turns that came since this was last asked.
-    pub(super) fn take_grants(&self) -> usize {
-        self.grants.swap(0, Ordering::SeqCst)
-    }
-
-    fn wake(&self) {
-        // Full means that a wake-up waits already.
-        _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-
-    /// Takes everything unread.
-    pub(super) fn take(&self) -> Inbox {
-        let mut count = [0u8; 8];
-        _ = rustix::io::read(&self.wake, &mut count);
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Hear for Mailbox {
-    fn hear(&self, news: News) {
-        self.put(|slot| slot.news(news));
-    }
-}
 
 /// How a worker's thread reaches the main loop.
 #[derive(Clone)]
@@ -437,7 +379,7 @@ impl Body {
         let wake = wake.map(|at| self.tools.clock.instant(at));
         let until = deadlines.chain(wake).min();
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + self.calls.len());
-        fds.push(PollFd::from_borrowed_fd(self.mailbox.wake.as_fd(), PollFlags::IN));
+        fds.push(PollFd::from_borrowed_fd(self.mailbox.as_fd(), PollFlags::IN));
         fds.extend(self.calls.iter().filter_map(|c| {
             let fd: BorrowedFd<'_> = c.pending.fd()?;
             let flags = if c.pending.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

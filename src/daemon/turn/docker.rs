@@ -7,12 +7,12 @@ use super::{Effect, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
 use crate::base::table::Table;
+use crate::machine::Hint;
 use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
 use crate::runtime::{ContainerSummary, DockerState};
-use crate::worker::Hint;
 
 impl Turn {
     pub(super) fn runtime(&mut self, event: RuntimeEvent, now: &Now) {

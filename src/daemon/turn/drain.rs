@@ -11,9 +11,9 @@ use crate::base::duration;
 use crate::base::limits;
 use crate::base::order;
 use crate::daemon::drain::Drain;
+use crate::machine::{StopOrder, Wish};
 use crate::pod::{DesiredPod, PodKey};
 use crate::status::snapshot::DrainView;
-use crate::worker::{StopOrder, Wish};
 
 /// Priorities of the two classes that every cluster has (`pkg/apis/scheduling/types.go`).
 const SYSTEM_CLASSES: &[(&str, i32)] =

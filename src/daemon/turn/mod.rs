@@ -30,6 +30,7 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
+use crate::machine::{FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
 use crate::plan::Owned;
 use crate::pod::object::Objects;
@@ -41,7 +42,6 @@ use crate::recorder::{PodEvent, Ring};
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::source::FromSource;
 use crate::status::snapshot::DockerView;
-use crate::worker::{FromPod, Hint, Report, Wish};
 
 use drain::Draining;
 use due::{Due, DueHeap};

@@ -5,10 +5,10 @@
 use super::{Effect, InUse, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::machine::{StopOrder, Wish};
 use crate::plan::Owned;
 use crate::pod::PodKey;
 use crate::pod::problem::Severity;
-use crate::worker::{StopOrder, Wish};
 
 /// What to do about found containers that no manifest names.
 pub(super) enum Verdict {

@@ -11,11 +11,11 @@ use super::uids::Told;
 use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::machine::{Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{PodEvent, words};
 use crate::status;
-use crate::worker::{Report, StopOrder, Wish};
 
 /// What a refused pod's containers are told.
 pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };

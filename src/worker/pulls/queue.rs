@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::base::limits;
 use crate::image::credentials::DockerConfig;
 use crate::image::reference;
-use crate::worker::output::PullRequest;
+use crate::machine::PullRequest;
 
 /// What makes two requests one pull.
 #[derive(Debug, Clone, PartialEq, Eq)]

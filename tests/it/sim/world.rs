@@ -13,6 +13,7 @@ use podkeeper::cgroup::{self, Driver, Naming, Parents};
 use podkeeper::daemon::config::Config;
 use podkeeper::daemon::drain::Drain;
 use podkeeper::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
+use podkeeper::machine::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 use podkeeper::manifest::{self, Context};
 use podkeeper::mapping::MapConfig;
 use podkeeper::mapping::needs::Create;
@@ -25,7 +26,6 @@ use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
 use podkeeper::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
 use podkeeper::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::volumes::{Failure, Order, Report as VolumeReport};
-use podkeeper::worker::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
 
 use super::probes::Answers;
 use super::sources::{self, Hub};

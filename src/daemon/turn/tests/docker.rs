@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use super::rig::{Rig, acts, container, key, pod};
 use crate::daemon::turn::{Event, RuntimeEvent};
-use crate::worker::{Hint, Report};
+use crate::machine::{Hint, Report};
 
 const SEEN: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, acts, pod, with_port};
-use crate::worker::Report;
+use crate::machine::Report;
 
 #[test]
 fn the_second_one_waits_until_the_first_is_dead() {

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::daemon::config::Config;
 use crate::daemon::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
+use crate::machine::{Report, StopOrder, Wish};
 use crate::plan::testing;
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
@@ -18,7 +19,6 @@ use crate::runtime::docker::Endpoint;
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::snapshot::Snapshot;
-use crate::worker::{Report, StopOrder, Wish};
 
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
 

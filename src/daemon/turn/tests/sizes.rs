@@ -6,13 +6,13 @@ use super::rig::{Rig, acts, config, container, pod_of};
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::admit;
 use crate::daemon::turn::{Effect, Event, RuntimeEvent};
+use crate::machine::Wish;
 use crate::node::Node;
 use crate::node::devices::{ASSIGNED, DEVICE, Pools};
 use crate::pod::DesiredPod;
 use crate::pod::allocatable::Allocatable;
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::labels;
-use crate::worker::Wish;
 
 fn small() -> Config {
     let mut devices = Pools::default();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rig::{Rig, acts, key, pod};
 use crate::daemon::turn::Event;
-use crate::worker::Report;
+use crate::machine::Report;
 
 #[test]
 fn a_worker_is_retired_only_without_a_newer_wish() {

@@ -1,0 +1,187 @@
+//! When a pod's cgroup is made, changed and removed: before anything is made in it, when the pod asks for
+//! other limits, and when no container of it is left. The machine orders and goes on when it hears what became
+//! of it; without its cgroup a pod runs all the same, with the limits of its containers alone, and says so.
+
+use super::Machine;
+use super::job::{Job, Retry};
+use super::output::Output;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::cgroup::{Driver, PodCgroup, Report};
+use crate::pod::DesiredPod;
+use crate::pod::qos;
+use crate::recorder::words;
+use crate::runtime::CreateBody;
+
+/// What is known of the cgroup of one UID.
+#[derive(Debug, PartialEq)]
+pub(super) enum Known {
+    /// Containers were found; an earlier daemon made it, if anybody did.
+    Found,
+    /// It was asked for.
+    As(Box<Asked>),
+    /// Its removal was ordered, and is not known to be done.
+    Leaving,
+    /// It was removed.
+    Dropped,
+}
+
+/// A cgroup that was asked for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Asked {
+    pod: PodCgroup,
+    answer: Answer,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Answer {
+    /// Not known yet: containers wait.
+    Awaited,
+    Good,
+    /// It could not be made so, and is asked for again.
+    Bad(Retry),
+    /// Asked for again; nothing waits.
+    AwaitedAgain(Retry),
+}
+
+impl Machine {
+    /// Tells what the pod's cgroup must be like. `changing`: containers of it are being changed, and the
+    /// cgroup holds the limits of before and after.
+    pub(super) fn tend_cgroup(&mut self, pod: &DesiredPod, changing: bool, now: &Now) {
+        if self.settings.cgroups.get().is_none() {
+            return;
+        }
+        let mut wanted = PodCgroup::of(pod, self.settings.pod_pids);
+        let mut answer = Answer::Awaited;
+        if let Some(Known::As(told)) = self.cgroups.get(&pod.uid) {
+            if changing {
+                wanted = wanted.with_room_for(&told.pod);
+            }
+            if told.pod == wanted {
+                let Answer::Bad(retry) = told.answer else { return };
+                if now.mono < retry.until {
+                    return self.wake_at(retry.until);
+                }
+                answer = Answer::AwaitedAgain(retry);
+            }
+        }
+        let asked = Asked { pod: wanted.clone(), answer };
+        self.cgroups.insert(pod.uid.clone(), Known::As(Box::new(asked)));
+        self.out.push(Output::Cgroup(Box::new(wanted)));
+    }
+
+    /// Containers of the pod may be made, as far as its cgroup is concerned: it is there, or cannot be had.
+    pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
+        !matches!(self.cgroups.get(&pod.uid), Some(Known::As(asked)) if asked.answer == Answer::Awaited)
+    }
+
+    /// The cgroup of some UID is being removed.
+    pub(super) fn cgroups_leave(&self) -> bool {
+        self.cgroups.values().any(|known| *known == Known::Leaving)
+    }
+
+    /// Takes what became of an order. Follow with [`Machine::step`].
+    pub fn cgroup_told(&mut self, report: Report, now: &Now) {
+        match report {
+            Report::Ensured { pod, moved, result } => {
+                if let Some(why) = moved {
+                    self.tell(None, words::cgroup_failed(&why));
+                }
+                let Some(Known::As(asked)) = self.cgroups.get_mut(&pod.uid) else { return };
+                if asked.pod != *pod {
+                    // Another one has been asked for since.
+                    return;
+                }
+                let Err(why) = result else {
+                    asked.answer = Answer::Good;
+                    return;
+                };
+                let mut retry = match asked.answer {
+                    Answer::Bad(retry) | Answer::AwaitedAgain(retry) => retry,
+                    Answer::Awaited | Answer::Good => Retry::default(),
+                };
+                let first = retry.tries == 0;
+                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                asked.answer = Answer::Bad(retry);
+                if first {
+                    let why =
+                        format!("{why}; the containers run with their own limits, and it is tried again");
+                    self.tell(None, words::cgroup_failed(&why));
+                }
+            }
+            Report::Removed { uid, result } => {
+                if let Err(why) = result {
+                    self.tell_of_uid(&uid, words::cgroup_stays(&why));
+                }
+                // Unless it is wanted again.
+                if self.cgroups.get(&uid) == Some(&Known::Leaving) {
+                    self.cgroups.insert(uid, Known::Dropped);
+                }
+            }
+        }
+    }
+
+    /// Removes cgroups without containers, but that of the pod that is wanted, unless it has ended.
+    pub(super) fn drop_cgroups(&mut self) {
+        if self.settings.cgroups.get().is_none() {
+            return;
+        }
+        let found = self.seen.all.iter().chain(&self.old.all).map(|c| &c.uid);
+        for uid in found {
+            if !self.cgroups.contains_key(uid) {
+                self.cgroups.insert(uid.clone(), Known::Found);
+            }
+        }
+        let making = |j: &Job| {
+            matches!(j, Job::Create { .. } | Job::CreateSandbox { .. } | Job::Conflict { .. } | Job::List)
+        };
+        if self.cgroups.is_empty() || self.list_needed || self.any_in_flight(making) {
+            return;
+        }
+        let ended =
+            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        let wanted = match &self.state {
+            State::Syncing(pod) if !ended => Some(pod.uid.clone()),
+            _ => None,
+        };
+        let (seen, old, out) = (&self.seen, &self.old, &mut self.out);
+        self.cgroups.retain(|uid, known| {
+            let mut of_it = seen.all.iter().chain(&old.all).filter(|c| c.uid == *uid).peekable();
+            let gone = of_it.peek().is_none();
+            // The dead that are kept for their logs are in no cgroup.
+            if wanted.as_ref() == Some(uid) || !of_it.all(|c| c.state.is_dead()) {
+                return true;
+            }
+            if !matches!(known, Known::Leaving | Known::Dropped) && (gone || ended) {
+                *known = Known::Leaving;
+                out.push(Output::DropCgroup(uid.clone()));
+            }
+            !gone || *known == Known::Leaving
+        });
+    }
+
+    /// Puts a container into its pod's cgroup.
+    pub(super) fn place(&self, body: &mut CreateBody, pod: &DesiredPod) {
+        match self.settings.cgroups.get() {
+            Some(naming) => body.host_config.cgroup_parent = naming.parent(qos::class(&pod.spec), &pod.uid),
+            // Then each container has what the pod should have.
+            None => body.host_config.pids_limit = self.settings.pod_pids,
+        }
+    }
+
+    /// systemd has made the slice with the sandbox; what it knows nothing of is written now.
+    pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
+        if self.settings.cgroups.get().is_some_and(|naming| naming.driver == Driver::Systemd) {
+            self.cgroups.insert(uid.to_owned(), Known::Found);
+        }
+    }
+
+    /// A sandbox has ended, and another one comes: somebody may have taken the cgroup away from under it.
+    pub(super) fn doubt_cgroup(&mut self, uid: &str) {
+        if let Some(known @ Known::As(_)) = self.cgroups.get_mut(uid) {
+            *known = Known::Found;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Names that Docker says are taken: by whom, and what is made of it (kubernetes/kubernetes#40443,
+//! moby/moby#22312). Never here: removing what podkeeper did not make.
+
+use super::Machine;
+use super::job::{Job, Place};
+use super::look::short;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::mapping::observe;
+use crate::plan::Owned;
+use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names};
+
+impl Machine {
+    pub(super) fn with_suffix(&self, container: &str, name: String) -> String {
+        match self.suffixed.get(container) {
+            Some(suffix) => names::with_suffix(&name, *suffix),
+            None => name,
+        }
+    }
+
+    /// What to look up when a name is taken.
+    pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
+        self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
+    }
+
+    /// A name was taken: the four cases of kubernetes/kubernetes#40443.
+    pub(super) fn conflict_seen(
+        &mut self,
+        name: &str,
+        place: Place,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
+        let what = place.container.clone().unwrap_or_else(|| labels::SANDBOX_NAME.to_owned());
+        let detail = match answer {
+            Ok(Reply::Container(detail)) => detail,
+            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
+                if self.suffixed.insert(what.clone(), suffix_of(name, now)).is_some() {
+                    // With another name too: Docker calls every name taken.
+                    self.retry_later(&what, now);
+                }
+                let why = format!(
+                    "the name {name} is taken by a container that Docker cannot find; a suffix is added"
+                );
+                self.create_problem(&what, why);
+                return;
+            }
+            other => return self.odd(other, "inspect", now),
+        };
+        match self.holder(&detail, &place) {
+            Holder::Ours(owned) => self.merge(*owned, now),
+            // It should not live; the plan stops it as a stray.
+            Holder::Stale(owned) if owned.state.is_running() => self.merge(*owned, now),
+            Holder::Stale(owned) => {
+                let why =
+                    format!("the name {name} is held by an older container of this pod, which is removed");
+                self.create_problem(&what, why);
+                // The first time nothing is waited for. One that comes back has been forgotten since, for
+                // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
+                if self.create_retry.contains_key(&what) {
+                    self.suffixed.insert(what.clone(), suffix_of(name, now));
+                }
+                self.retry_soon(&what, now);
+                // As one of the dead of an earlier life it is removed before anything is made; should that
+                // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
+                self.vanished(&owned.id);
+                self.old.all.push(*owned);
+            }
+            Holder::Foreign => {
+                let wait = self.retry_later(&what, now);
+                let message = format!(
+                    "the container name {name} is held by {}, which podkeeper did not make; tried again in {} s",
+                    short(&detail.id),
+                    wait.as_secs()
+                );
+                self.create_problem(&what, message);
+            }
+        }
+    }
+
+    fn holder(&self, detail: &ContainerDetail, place: &Place) -> Holder {
+        let Some(owned) = observe::from_detail(detail, &self.settings.map.root_dir) else {
+            return Holder::Foreign;
+        };
+        let State::Syncing(pod) = &self.state else { return Holder::Stale(Box::new(owned)) };
+        let same = owned.key == self.key
+            && owned.uid == pod.uid
+            && owned.attempt == place.attempt
+            && owned.container_name() == place.container.as_deref()
+            && !owned.state.is_dead();
+        if same { Holder::Ours(Box::new(owned)) } else { Holder::Stale(Box::new(owned)) }
+    }
+}
+
+/// Who holds a name that was to be given.
+enum Holder {
+    /// The very container that was to be made: a create whose reply was lost.
+    Ours(Box<Owned>),
+    /// One of ours that nobody counts on.
+    Stale(Box<Owned>),
+    /// Somebody else's.
+    Foreign,
+}
+
+/// Differs from try to try, so that a second ghost is passed too.
+fn suffix_of(name: &str, now: &Now) -> u32 {
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in name.bytes().chain(now.mono.0.as_nanos().to_le_bytes()) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    hash
+}

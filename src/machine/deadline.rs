@@ -1,0 +1,157 @@
+//! activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`): a pod that has been active for too long
+//! is stopped with its own grace and has failed for good.
+//!
+//! The wall clock has no part in it. While the daemon lives it counts its own time; what a sandbox's label
+//! tells lets the next daemon go on counting, within one start of the machine. What cannot be known (how long
+//! the pod was active before the machine started anew, or under a daemon whose sandbox is gone) does not
+//! count: a pod may live longer than its deadline then, and never shorter.
+//!
+//! That the deadline has passed is written into the sandbox's name before anything is stopped, so that no
+//! daemon after this one takes the stopped containers for some that are to run again.
+
+use std::time::Duration;
+
+use super::Machine;
+use super::job::{Job, Retry};
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::plan::Owned;
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::runtime::{Call, DockerError, Reply, names};
+
+/// What is remembered of the deadline.
+#[derive(Debug, Default)]
+pub(super) struct Deadline {
+    /// Of which UID, and since when it is active, counted from the machine's start.
+    since: Option<(String, Duration)>,
+    /// The UID whose deadline has passed.
+    passed: Option<String>,
+    /// Writing that down was tried.
+    tried: bool,
+    mark: Retry,
+}
+
+/// Whether the pod may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Yes, for now.
+    Active,
+    /// No, and that is being written down.
+    Marking,
+    /// No: it is to be stopped.
+    Passed,
+}
+
+impl Machine {
+    /// Judges the pod that is to run.
+    pub(super) fn deadline(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
+        let up = self.settings.boot.at(now.mono);
+        let since = match &self.deadline.since {
+            Some((uid, since)) if *uid == pod.uid => *since,
+            _ => {
+                let since = self.told_since(&pod.uid).unwrap_or(up);
+                self.deadline = Deadline { since: Some((pod.uid.clone(), since)), ..Deadline::default() };
+                since
+            }
+        };
+        if self.deadline.passed.as_ref() != Some(&pod.uid) {
+            let told = self.seen.sandboxes(&pod.uid).into_iter().any(is_marked);
+            if !told && !self.has_passed(pod, up.saturating_sub(since), now) {
+                return Verdict::Active;
+            }
+            if !told {
+                self.tell(None, words::deadline_exceeded());
+            }
+            self.deadline.passed = Some(pod.uid.clone());
+        }
+        self.mark(pod, now)
+    }
+
+    /// The time is up, and the pod has not ended by itself.
+    fn has_passed(&mut self, pod: &DesiredPod, active: Duration, now: &Now) -> bool {
+        let Some(limit) = pod.spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()) else {
+            return false;
+        };
+        let left = Duration::from_secs(limit).saturating_sub(active);
+        let is_over = |phase: Option<&str>| matches!(phase, Some("Succeeded" | "Failed"));
+        if is_over(self.status.as_ref().and_then(|s| s.phase.as_deref())) {
+            return false;
+        }
+        if !left.is_zero() {
+            self.wake_at(now.mono.after(left));
+            return false;
+        }
+        !is_over(self.computed(pod, false, now).phase.as_deref())
+    }
+
+    /// Writes it into the name of the newest sandbox. A pod without one has nothing to stop.
+    fn mark(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
+        let Some(sandbox) = self.seen.sandboxes(&pod.uid).into_iter().next() else { return Verdict::Passed };
+        if is_marked(sandbox) {
+            return Verdict::Passed;
+        }
+        let (id, name) = (sandbox.id.clone(), names::past_deadline(&self.key, &pod.uid, sandbox.attempt));
+        let verdict = if self.deadline.tried { Verdict::Passed } else { Verdict::Marking };
+        if now.mono < self.deadline.mark.until {
+            self.wake_at(self.deadline.mark.until);
+        } else if !self.busy(&id) && !self.is_full() {
+            self.call(Job::Rename { id: id.clone(), name: name.clone() }, Call::Rename { id, name });
+        }
+        verdict
+    }
+
+    /// It is written down, or could not be.
+    pub(super) fn renamed(&mut self, id: &str, name: String, answer: Result<Reply, DockerError>, now: &Now) {
+        match answer {
+            Ok(_) => {
+                if let Some(sandbox) = self.seen.all.iter_mut().find(|c| c.id == id) {
+                    let since = sandbox.deadline.take().and_then(|told| told.since);
+                    sandbox.deadline = Some(Box::new(crate::plan::Deadline { since, passed: true }));
+                    sandbox.docker_name = name;
+                }
+            }
+            Err(error) => {
+                let first = !self.deadline.tried;
+                self.mark_later(now);
+                self.doubt(id);
+                if first {
+                    let why =
+                        format!("that its deadline has passed cannot be written down: {error}; tried again");
+                    self.tell(None, words::sync_failed(&why));
+                }
+            }
+        }
+    }
+
+    /// Stopping the pod does not wait for a second try.
+    pub(super) fn mark_later(&mut self, now: &Now) {
+        self.deadline.tried = true;
+        self.deadline.mark.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+    }
+
+    /// Its deadline has passed, and none of its containers runs any more: only then it holds nothing that
+    /// others may want.
+    pub(super) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
+        let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
+        self.deadline.passed.as_ref() == Some(&pod.uid) && !self.seen.all.iter().any(runs)
+    }
+
+    /// What the label of a new sandbox tells the next daemon; `None` for a pod without a deadline.
+    pub(super) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
+        pod.spec.active_deadline_seconds?;
+        let boot = &self.settings.boot.id;
+        let (_, since) = self.deadline.since.as_ref().filter(|(uid, _)| *uid == pod.uid)?;
+        (!boot.is_empty()).then(|| format!("{boot}/{}", since.as_millis()))
+    }
+
+    /// Since when the pod is active, by its sandboxes of this start of the machine.
+    fn told_since(&self, uid: &str) -> Option<Duration> {
+        let told = self.seen.sandboxes(uid).into_iter().filter_map(|c| c.deadline.as_ref()?.since.as_ref());
+        told.filter(|(boot, _)| *boot == self.settings.boot.id).map(|(_, since)| *since).min()
+    }
+}
+
+fn is_marked(sandbox: &Owned) -> bool {
+    sandbox.deadline.as_ref().is_some_and(|told| told.passed)
+}

@@ -1,0 +1,106 @@
+//! As whom a container runs, where the image has a word in it: what the manifest leaves open is asked of
+//! Docker once for each attempt, and what the kubelet refuses is refused until the image is another one. What
+//! was looked at is what runs: such a container is made of the image's id, for a tag may move in between.
+
+use super::Machine;
+use super::job::Job;
+use super::start::CONFIG_ERROR;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::mapping::security::{self, User};
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::runtime::{Call, DockerError, RefusalKind, Reply};
+use k8s_openapi::api::core::v1::Container;
+
+/// Waiting reason: Docker cannot tell of an image (upstream `pkg/kubelet/images/types.go`).
+pub(super) const INSPECT_ERROR: &str = "ImageInspectError";
+
+/// What Docker said of a container's image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Looked {
+    attempt: u32,
+    /// `sha256:…`.
+    id: String,
+    user: String,
+}
+
+/// As whom a container is made, and of what.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// Docker's `User`.
+    pub(super) user: Option<String>,
+    /// Id of the image that was looked at; `None`: it did not matter.
+    pub(super) image: Option<String>,
+}
+
+impl Machine {
+    /// For this attempt; `None`: it waits, for the image's user, or for another image or manifest.
+    pub(super) fn identity_of(
+        &mut self,
+        pod: &DesiredPod,
+        container: &Container,
+        attempt: u32,
+        now: &Now,
+    ) -> Option<Identity> {
+        let name = &container.name;
+        let known = self.image_users.get(name).filter(|looked| looked.attempt == attempt);
+        match security::user(pod, container, known.map(|looked| looked.user.as_str())) {
+            User::Is(user) => Some(Identity { user, image: known.map(|looked| looked.id.clone()) }),
+            User::Refused(why) => {
+                if known.is_some() {
+                    // The image may be mended under its name: it is looked at again, and pulled again where
+                    // that is the policy.
+                    self.image_users.remove(name);
+                    self.ensured.remove(name);
+                    self.retry_later(name, now);
+                }
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                None
+            }
+            User::AsksImage => {
+                let asked = self
+                    .any_in_flight(|j| matches!(j, Job::ImageUser { container, .. } if container == name));
+                if !asked && !self.is_full() {
+                    let image = container.image.clone().unwrap_or_default();
+                    let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
+                    self.call(job, Call::ImageInspect { image });
+                }
+                None
+            }
+        }
+    }
+
+    /// The image's user, for this attempt of this container.
+    pub(super) fn image_user(
+        &mut self,
+        name: String,
+        image: &str,
+        attempt: u32,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        // Another image may be wanted by now.
+        let wanted = pod.container(&name).map(|(_, c)| c);
+        let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
+        match answer {
+            Ok(Reply::Image(detail)) => {
+                let looked = Looked { attempt, id: detail.id, user: detail.user };
+                self.image_users.insert(name, looked);
+            }
+            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
+                self.image_missing(container, now);
+            }
+            other => {
+                let why = match other {
+                    Err(error) => error.to_string(),
+                    Ok(_) => "Docker's answer is of another kind".to_owned(),
+                };
+                let message = format!("Failed to inspect image {image:?}: {why}");
+                self.retry_later(&name, now);
+                self.failed(&name, INSPECT_ERROR, &message, [words::error(&message)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Images: which must be there before a container is made, what becomes of a pull, and images that come by
+//! another way. The pulls themselves are `pulls`'s.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::Machine;
+use super::identity::INSPECT_ERROR;
+use super::job::{Ask, Ensured};
+use super::mailbox::{PullOutcome, Pulled};
+use super::output::{Output, PullRequest};
+use super::start::CONFIG_ERROR;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::image::credentials::{DockerConfig, lookup};
+use crate::image::pull_secrets::{self, PullSecrets};
+use crate::image::{failure, reference};
+use crate::plan::backoff::{self, Backoff, Verdict as Wait};
+use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
+use crate::recorder::words;
+use crate::runtime::labels;
+use crate::status::WaitingReason;
+
+/// Waiting reason (upstream `pkg/kubelet/images/types.go`): nobody may pull what is not there.
+pub(super) const NEVER_PULL: &str = "ErrImageNeverPull";
+
+impl Machine {
+    /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
+    /// with the image in place costs no extra call.
+    pub(super) fn image_ready(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        container: &Container,
+        attempt: u32,
+        now: &Now,
+    ) -> bool {
+        let Some(image) = container.image.as_deref() else { return false };
+        if self.pulling.contains_key(image) || self.is_no_image(&container.name, image) {
+            return false;
+        }
+        if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
+            return true;
+        }
+        let anothers = self.is_anothers(pod, image);
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            if anothers {
+                self.never_there(container, now);
+            }
+            // Somebody may bring the image: ask again, ever more rarely.
+            return !anothers;
+        }
+        if self.pull_held_back(pod, Some(&container.name), image, now) {
+            return false;
+        }
+        let always = container.image_pull_policy.as_deref() == Some("Always");
+        if !always && !anothers && !self.missing.contains(&container.name) {
+            return true;
+        }
+        let ask = Ask { container: Some(container.name.clone()), since: now.mono };
+        self.pulling.insert(image.to_owned(), ask);
+        self.waiting.remove(&container.name);
+        let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
+        self.tell(Some(&container.name), words::pulling(&image));
+        let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
+        self.out.push(Output::Pull(request));
+        false
+    }
+
+    /// Within the image back-off; says so on the container.
+    pub(super) fn pull_held_back(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        container: Option<&str>,
+        image: &str,
+        now: &Now,
+    ) -> bool {
+        let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
+        match self.pulls.check_retry(image, now.mono) {
+            Wait::Go => false,
+            Wait::Wait { until, delay } => {
+                // As with the kubelet, the error itself stands first, and then that it waits.
+                let turn = failed.after(delay / 2);
+                let (reason, message, backs_off) = if now.mono < turn {
+                    self.wake_at(turn);
+                    (kind, why, None)
+                } else {
+                    let message = backoff::pull_message(image, Some((kind, &why)));
+                    ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
+                };
+                match container {
+                    Some(name) => {
+                        let told = backs_off.into_iter().chain([words::error(reason)]);
+                        self.wait_for(name, reason, &message, told);
+                    }
+                    None => {
+                        let message = format!("sandbox image {image:?}: {message}");
+                        if self.sandbox_problem(pod, &message) {
+                            self.tell(None, words::sandbox_failed(&message));
+                        }
+                    }
+                }
+                self.wake_at(until);
+                true
+            }
+        }
+    }
+
+    /// The create of this container was refused for want of its image.
+    pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
+        let image = container.image.as_deref().unwrap_or_default();
+        // The one that was looked at is gone, too.
+        self.image_users.remove(&container.name);
+        if self.ensured.remove(&container.name).is_some() {
+            // It was pulled for this very attempt, and Docker still does not find it.
+            self.retry_later(&container.name, now);
+        }
+        if container.image_pull_policy.as_deref() == Some("Never") {
+            self.out.push(Output::Missing(image.to_owned()));
+            self.never_there(container, now);
+            return;
+        }
+        self.missing.insert(container.name.clone());
+    }
+
+    /// The image is not here for this pod, and nobody may pull it.
+    fn never_there(&mut self, container: &Container, now: &Now) {
+        let image = container.image.as_deref().unwrap_or_default();
+        let message = format!("Container image {image:?} is not present with pull policy of Never");
+        let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
+        self.failed(&container.name, NEVER_PULL, &message, told);
+        self.retry_later(&container.name, now);
+    }
+
+    /// Another pod's secret has brought this image, and the registry has not said yet that this pod may have it.
+    fn is_anothers(&self, pod: &DesiredPod, image: &str) -> bool {
+        let grants = &self.settings.grants;
+        if !grants.asks(image) {
+            return false;
+        }
+        let secrets = pull_secrets::of_pod(pod, &self.objects);
+        let shown = lookup(image, secrets.configs.iter().map(|config| &**config));
+        !grants.allows(image, &shown)
+    }
+
+    /// The sandbox image is missing: have it loaded or pulled.
+    pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
+        let image = self.settings.map.infra_image.clone();
+        if !self.pulling.contains_key(&image) {
+            self.pulling.insert(image.clone(), Ask { container: None, since: now.mono });
+            let builtin = self.settings.builtin_sandbox;
+            self.out.push(Output::Pull(PullRequest {
+                image,
+                builtin,
+                local_copy_will_do: false,
+                credentials: Vec::new(),
+            }));
+        }
+    }
+
+    pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
+        let Pulled { image, outcome, took, size } = pulled;
+        let Some(Ask { container, since }) = self.pulling.remove(&image) else { return };
+        let container = container.as_deref();
+        match outcome {
+            PullOutcome::Done | PullOutcome::LocalCopy(_) => {
+                if let Some(name) = container {
+                    let waited = now.mono.since(since);
+                    let told = match &outcome {
+                        PullOutcome::LocalCopy(why) => words::local_copy(&image, why),
+                        _ => words::pulled(&image, took, waited, size),
+                    };
+                    self.tell(Some(name), told);
+                }
+                let told = container.filter(|_| outcome == PullOutcome::Done);
+                self.pull_failures.remove(&image);
+                self.image_arrived(&image, told);
+            }
+            PullOutcome::Failed(why) => {
+                match container {
+                    Some(name) => self.tell(Some(name), words::pull_failed(&image, &why)),
+                    None => {
+                        let why = format!("failed pulling image {image:?}: {why}");
+                        self.tell(None, words::sandbox_failed(&why));
+                    }
+                }
+                // Without a registry somebody may load it by hand: the next create finds out.
+                if let State::Syncing(pod) = &self.state {
+                    let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
+                    for (_, container) in users {
+                        self.missing.remove(&container.name);
+                    }
+                }
+                self.pulls.advance(&image, Some(now.mono), now.mono);
+                let (reason, message) = failure::explain(&image, &why);
+                self.pull_failures.insert(image, (now.mono, reason, message));
+            }
+        }
+    }
+
+    /// Every container of this image may now be made, for its next attempt. It was told for one of them.
+    fn image_arrived(&mut self, image: &str, told: Option<&str>) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        if image == self.settings.map.infra_image {
+            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), Ensured { attempt: 0, told: true });
+        }
+        for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
+            let name = &container.name;
+            let attempt = self.next_attempt(&pod, name);
+            self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
+            self.missing.remove(name);
+            self.waiting.remove(name);
+        }
+    }
+
+    /// A pull is under way: the containers that wait for it say how far it is. Only those that never ran:
+    /// one that ended shows its end until it runs again.
+    pub(super) fn pull_progress(&mut self, image: &str, words: &str) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        if words.is_empty() || !self.pulling.contains_key(image) {
+            return;
+        }
+        let reason = if pod.init_containers().is_empty() { "ContainerCreating" } else { "PodInitializing" };
+        for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
+            if self.seen.newest(&pod.uid, &container.name).is_none() {
+                let message = format!("pulling image {image:?}: {words}");
+                let waiting = WaitingReason { reason: reason.to_owned(), message };
+                self.waiting.insert(container.name.clone(), waiting);
+            }
+        }
+    }
+
+    /// These images (in full) have come without a pull of ours: what waited for them goes on at once, not
+    /// after a back-off.
+    pub(super) fn images_came(&mut self, came: &BTreeSet<String>) {
+        let State::Syncing(pod) = self.state.clone() else { return };
+        let is_here = |image: &str| came.contains(&reference::normal(image));
+        let infra = self.settings.map.infra_image.clone();
+        if is_here(&infra) {
+            self.pulling.remove(&infra);
+            self.forget_pull_failure(&infra);
+            self.create_retry.remove(labels::SANDBOX_NAME);
+        }
+        for (_, container) in pod.containers() {
+            let Some(image) = container.image.as_deref().filter(|image| is_here(image)) else { continue };
+            self.forget_pull_failure(image);
+            self.image_users.remove(&container.name);
+            // Who must have the registry's word waits for it, and may then use what is here.
+            if container.image_pull_policy.as_deref() != Some("Always") {
+                self.pulling.remove(image);
+                self.missing.remove(&container.name);
+            }
+            let of_image = |why: &WaitingReason| why.reason == NEVER_PULL || why.reason == CONFIG_ERROR;
+            if self.waiting.get(&container.name).is_some_and(of_image) {
+                self.create_retry.remove(&container.name);
+            }
+            self.waiting.remove(&container.name);
+        }
+    }
+
+    /// Somebody says that what failed may work now: no back-off of an image is waited for.
+    pub(super) fn try_images_again(&mut self) {
+        self.pulls = Backoff::pulls();
+        self.pull_failures.clear();
+        let of_images = [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR];
+        let waiting = self.waiting.iter().filter(|(_, why)| of_images.contains(&why.reason.as_str()));
+        let waiting: Vec<String> = waiting.map(|(name, _)| name.clone()).collect();
+        for name in waiting.iter().map(String::as_str).chain([labels::SANDBOX_NAME]) {
+            self.create_retry.remove(name);
+        }
+    }
+
+    /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
+    pub(super) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
+        let PullSecrets { configs, problems } = pull_secrets::of_pod(pod, &self.objects);
+        for problem in problems {
+            self.tell(None, words::pull_secrets(&problem));
+        }
+        configs
+    }
+
+    /// Other objects are in force. With other credentials, a pull that failed is tried at once.
+    pub(super) fn take_objects(&mut self, objects: Arc<Objects>) {
+        let before = std::mem::replace(&mut self.objects, objects);
+        let State::Syncing(pod) = &self.state else { return };
+        self.volumes.objects_changed(pod);
+        if pull_secrets::of_pod(pod, &before).configs != pull_secrets::of_pod(pod, &self.objects).configs {
+            self.pulls = Backoff::pulls();
+            self.pull_failures.clear();
+        }
+    }
+
+    fn forget_pull_failure(&mut self, image: &str) {
+        self.pull_failures.remove(image);
+        self.pulls.retain(|other| other != image);
+    }
+
+    /// The image's name is none: nothing but an edit helps. Says so on the container.
+    pub(super) fn is_no_image(&mut self, container: &str, image: &str) -> bool {
+        let Err(why) = reference::Reference::parse(image) else { return false };
+        let message = failure::invalid_name(image, &why);
+        let told = [words::bad_image_name(image, &why), words::error(failure::INVALID_IMAGE_NAME)];
+        self.wait_for(container, failure::INVALID_IMAGE_NAME, &message, told);
+        true
+    }
+}

@@ -1,0 +1,39 @@
+//! Which logs of this pod should be found under their names: of everything that ran, until it is removed.
+
+use super::Machine;
+use super::job::Job;
+use super::output::Output;
+use crate::base::order;
+use crate::plan::{Owned, RunState};
+use crate::pod_logs::{ContainerLog, ContainerLogs};
+
+impl Machine {
+    /// Tells the whole set whenever it changes. Before the first look nothing is known, and nothing told.
+    pub(super) fn tell_logs(&mut self) {
+        if self.list_needed || self.any_in_flight(|j| matches!(j, Job::List)) {
+            return;
+        }
+        let logs: ContainerLogs = order::set(self.all_seen().filter_map(log_of));
+        if logs != self.logs {
+            self.logs.clone_from(&logs);
+            self.out.push(Output::Logs(logs));
+        }
+    }
+}
+
+/// What never ran has no log.
+fn log_of(container: &Owned) -> Option<ContainerLog> {
+    let name = container.container_name()?;
+    match &container.state {
+        RunState::Created => return None,
+        RunState::Exited(exit) if exit.cannot_run => return None,
+        _ => {}
+    }
+    Some(ContainerLog {
+        id: container.id.clone(),
+        uid: container.uid.clone(),
+        container: name.to_owned(),
+        attempt: container.attempt,
+        file: container.log_path.clone(),
+    })
+}

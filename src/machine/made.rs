@@ -1,0 +1,171 @@
+//! What the answer to a create means: a container that is known from now on, or why there is none.
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::Machine;
+use super::job::Place;
+use super::start::CONFIG_ERROR;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::base::json;
+use crate::base::limits;
+use crate::image::failure;
+use crate::plan::Way;
+use crate::plan::backoff;
+use crate::plan::{Owned, PreStop, Role, RunState};
+use crate::recorder::words;
+use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
+
+/// A container that was to be made.
+pub(super) struct Made<'a> {
+    pub(super) name: String,
+    pub(super) container: &'a str,
+    pub(super) attempt: u32,
+    pub(super) role: Role,
+    pub(super) crash_key: String,
+    pub(super) size: Resources,
+}
+
+impl Machine {
+    pub(super) fn container_made(
+        &mut self,
+        made: Made<'_>,
+        sandbox: &str,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
+        let Made { name, container, attempt, role, crash_key, size } = made;
+        let State::Syncing(pod) = self.state.clone() else {
+            self.list_needed = true;
+            return;
+        };
+        match answer {
+            Ok(Reply::Created { id, warnings }) => {
+                self.create_worked(container, &warnings);
+                self.missing.remove(container);
+                self.image_users.remove(container);
+                // A restart counts once its container is made; a create that failed was none.
+                let died = self.seen.newest(&pod.uid, container).and_then(|c| match &c.state {
+                    RunState::Exited(exit) => Some(exit.seen),
+                    _ => None,
+                });
+                if let Some(seen) = died {
+                    self.crashes.advance(&crash_key, seen, now.mono);
+                }
+                let made = self.fresh(id, name, attempt, role);
+                self.tell_created(&made);
+                self.sizes.made(&made.id, size);
+                self.seen.all.push(made);
+            }
+            Ok(_) => self.odd(answer, "create", now),
+            Err(error) => match error.refusal() {
+                Some(RefusalKind::NameInUse(_)) => {
+                    self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });
+                }
+                Some(RefusalKind::NoSuchImage) => {
+                    // Not when another image is wanted by now.
+                    let wanted = pod.container(container).map(|(_, c)| c);
+                    if let Some(spec) = wanted.filter(|c| backoff::crash_key(c) == crash_key) {
+                        self.image_missing(spec, now);
+                    }
+                }
+                // The sandbox vanished under it; unless Docker contradicts itself.
+                Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
+                    self.doubt(sandbox);
+                    self.retry_soon(container, now);
+                }
+                kind => {
+                    let wait = self.retry_later(container, now);
+                    let image = pod.container(container).and_then(|(_, c)| c.image.as_deref());
+                    match image.filter(|_| kind == Some(&RefusalKind::BadImageName)) {
+                        Some(image) => {
+                            let why = error.to_string();
+                            let message = failure::invalid_name(image, &why);
+                            let bad = words::bad_image_name(image, &why);
+                            let told = [bad, words::error(failure::INVALID_IMAGE_NAME)];
+                            self.failed(container, failure::INVALID_IMAGE_NAME, &message, told);
+                        }
+                        None => {
+                            let message = format!("{error}; tried again in {} s", wait.as_secs());
+                            let told = [words::error(&error.to_string())];
+                            let ours = kind == Some(&RefusalKind::NotSent);
+                            let reason = if ours { CONFIG_ERROR } else { "CreateContainerError" };
+                            self.failed(container, reason, &message, told);
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    pub(super) fn fresh(&self, id: String, docker_name: String, attempt: u32, role: Role) -> Owned {
+        let state = RunState::Created;
+        let pod = self.state.pod();
+        let grace = pod.and_then(|p| p.spec.termination_grace_period_seconds);
+        let pre_stop = match &role {
+            Role::Container { name, .. } => pod.and_then(|p| pre_stop_of(p.container(name)?.1)),
+            Role::Sandbox { .. } => None,
+        };
+        let message = match &role {
+            Role::Container { name, .. } => pod.and_then(|p| Some(Way::of_spec(p.container(name)?.1))),
+            Role::Sandbox { .. } => None,
+        };
+        let message = message.unwrap_or_default();
+        Owned {
+            id,
+            docker_name,
+            pod_seen: None,
+            key: self.key.clone(),
+            uid: pod.map(|p| p.uid.clone()).unwrap_or_default(),
+            role,
+            attempt,
+            state,
+            start_sent: false,
+            image: String::new(),
+            image_id: String::new(),
+            grace: grace.and_then(crate::base::duration::grace),
+            source: pod.map(|p| p.source),
+            origin: pod.map(|p| p.origin.path.clone()),
+            written: pod.and_then(|p| p.written.clone()),
+            shape: pod.and_then(|p| p.shape.clone()),
+            pre_stop,
+            deadline: None,
+            message,
+            stop_signal: None,
+            created: None,
+            log_path: String::new(),
+            devices: None,
+            resources: Resources::default(),
+        }
+    }
+
+    /// A container of this pod was made, and its image was there.
+    pub(super) fn tell_created(&mut self, made: &Owned) {
+        let Some(name) = made.container_name() else { return };
+        let pulled = self.ensured.get(name).is_some_and(|e| e.attempt == made.attempt && e.told);
+        let spec = self.state.pod().and_then(|pod| pod.container(name));
+        let image = spec.and_then(|(_, c)| c.image.clone()).filter(|_| !pulled);
+        if let Some(image) = image {
+            self.tell_of(made, words::present(&image));
+        }
+        self.tell_of(made, words::created());
+    }
+
+    /// Docker made what goes by this name: what held it up before counts no more.
+    pub(super) fn create_worked(&mut self, what: &str, warnings: &[String]) {
+        self.create_retry.remove(what);
+        self.suffixed.remove(what);
+        for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
+            let of = Some(what).filter(|what| *what != labels::SANDBOX_NAME);
+            self.tell(of, words::docker_warns(warning));
+        }
+    }
+}
+
+/// Its preStop hook, as the labels of a container that is being made say it.
+pub(super) fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
+    let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
+    let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
+    let ports = ports.map(json::text).unwrap_or_default();
+    Some(Box::new(PreStop { handler, ports, sealed: true }))
+}

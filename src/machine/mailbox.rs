@@ -1,0 +1,225 @@
+//! What is told to a pod worker and not yet read: the latest wish wins, and a kill is never overwritten
+//! (upstream `pkg/kubelet/pod_workers.go`; kubernetes/kubernetes#107733). Bounded whatever is sent. The
+//! thread-safe box around it is in `thread`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::limits;
+use crate::cgroup;
+use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
+use crate::probe::prober::News;
+use crate::volumes;
+
+/// How a pod is to be stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopOrder {
+    /// Seconds of grace instead of the pod's own. Of several orders the shortest counts.
+    pub grace: Option<u32>,
+    /// Why, for the log.
+    pub why: &'static str,
+}
+
+/// What the sync loop wants of one pod.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wish {
+    /// Keep this running.
+    Run(Arc<DesiredPod>),
+    /// Stop whatever runs under this identity, and forget it.
+    Stop(StopOrder),
+}
+
+/// Something may have changed in Docker: look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// At everything.
+    All,
+    /// At this container, which started.
+    Started(String),
+    /// At this container, which died or changed otherwise.
+    Changed(String),
+    /// At this container: the kernel killed a process of it for want of memory.
+    OutOfMemory(String),
+    /// This container was removed.
+    Removed(String),
+    /// These images, named in full, have come without a pull.
+    Images(Vec<String>),
+    /// Somebody asks for images to be tried again at once, whatever failed before.
+    Retry,
+}
+
+/// The pull thread's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulled {
+    /// As requested.
+    pub image: String,
+    /// What happened.
+    pub outcome: PullOutcome,
+    /// How long the pull itself took.
+    pub took: Duration,
+    /// Bytes of the image, when Docker says so.
+    pub size: Option<u64>,
+}
+
+/// How a pull ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PullOutcome {
+    /// The image is there, freshly pulled (or loaded).
+    Done,
+    /// The registry could not be reached, and an older copy is there: that one is used.
+    LocalCopy(String),
+    /// It is not there.
+    Failed(String),
+}
+
+/// Unread messages. Pure; see the module.
+#[derive(Debug, Default)]
+pub struct Slot {
+    unread: Inbox,
+}
+
+/// What a worker reads at once: the kill comes before the run.
+#[derive(Debug, Default, PartialEq)]
+pub struct Inbox {
+    /// Stop first.
+    pub stop: Option<StopOrder>,
+    /// Then run this.
+    pub run: Option<Arc<DesiredPod>>,
+    /// Local objects, all that the wanted pod refers to: they are known before it runs.
+    pub objects: Option<Arc<Objects>>,
+    /// Look at everything.
+    pub look_all: bool,
+    /// Look at these, which started.
+    pub started: BTreeSet<String>,
+    /// Look at these.
+    pub changed: BTreeSet<String>,
+    /// In these a process was killed for want of memory.
+    pub out_of_memory: BTreeSet<String>,
+    /// These are gone.
+    pub removed: BTreeSet<String>,
+    /// Pulls that ended.
+    pub pulled: Vec<Pulled>,
+    /// Pulls that go on: image as requested, and how far it is.
+    pub pulling: BTreeMap<String, String>,
+    /// Images, named in full, that came without a pull.
+    pub images: BTreeSet<String>,
+    /// Images are to be tried again.
+    pub retry: bool,
+    /// Probe results that changed, and hooks that ended: of each the latest.
+    pub news: Vec<News>,
+    /// What became of orders about volumes: one of each order.
+    pub volumes: Vec<volumes::Report>,
+    /// Whether the parts of volumes are bound that a create waits for.
+    pub bound: Vec<(u64, Result<(), String>)>,
+    /// Wishes put into this slot since it was made, read or overwritten.
+    pub wishes: u64,
+    /// What became of orders about cgroups: one of each order.
+    pub cgroups: Vec<cgroup::Report>,
+    /// The worker is to end.
+    pub closed: bool,
+}
+
+impl Inbox {
+    /// Containers to look at, counted once for each reason.
+    fn hints(&self) -> usize {
+        self.started.len() + self.changed.len() + self.out_of_memory.len() + self.removed.len()
+    }
+}
+
+impl Slot {
+    /// Adds a wish.
+    pub fn wish(&mut self, wish: Wish) {
+        self.unread.wishes += 1;
+        match wish {
+            Wish::Run(pod) => self.unread.run = Some(pod),
+            Wish::Stop(order) => {
+                self.unread.run = None;
+                let grace = match (&self.unread.stop, order.grace) {
+                    (Some(StopOrder { grace: Some(old), .. }), Some(new)) => Some(new.min(*old)),
+                    (Some(StopOrder { grace: Some(old), .. }), None) => Some(*old),
+                    (_, new) => new,
+                };
+                self.unread.stop = Some(StopOrder { grace, why: order.why });
+            }
+        }
+    }
+
+    /// Hands over local objects: the latest snapshot counts.
+    pub fn objects(&mut self, objects: Arc<Objects>) {
+        self.unread.objects = Some(objects);
+    }
+
+    /// Adds a hint. Past [`limits::MAILBOX_HINTS`] single ones it becomes "look at everything".
+    pub fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::All => self.unread.look_all = true,
+            Hint::Started(id) => _ = self.unread.started.insert(id),
+            Hint::Changed(id) => _ = self.unread.changed.insert(id),
+            Hint::OutOfMemory(id) => _ = self.unread.out_of_memory.insert(id),
+            Hint::Removed(id) => _ = self.unread.removed.insert(id),
+            // As many as the preload directory can bring.
+            Hint::Images(names) => self.unread.images.extend(names),
+            Hint::Retry => self.unread.retry = true,
+        }
+        let unread = &mut self.unread;
+        if unread.hints() > limits::MAILBOX_HINTS {
+            unread.look_all = true;
+        }
+        if unread.look_all {
+            unread.started.clear();
+            unread.changed.clear();
+            unread.out_of_memory.clear();
+            unread.removed.clear();
+        }
+    }
+
+    /// Adds a pull's end; bounded by the pod's images, of which each has one pull at most.
+    pub fn pulled(&mut self, pulled: Pulled) {
+        self.unread.pulled.retain(|p| p.image != pulled.image);
+        self.unread.pulling.remove(&pulled.image);
+        self.unread.pulled.push(pulled);
+    }
+
+    /// Notes how far a pull is; bounded like [`Slot::pulled`].
+    pub fn pulling(&mut self, image: String, words: String) {
+        self.unread.pulling.insert(image, words);
+    }
+
+    /// Adds what a probe or a hook brought; of each the latest counts. Past [`limits::MAILBOX_NEWS`] the
+    /// first goes: so many are not asked at a time.
+    pub fn news(&mut self, news: News) {
+        self.unread.news.retain(|old| !old.is_about(&news));
+        if self.unread.news.len() >= limits::MAILBOX_NEWS {
+            self.unread.news.remove(0);
+        }
+        self.unread.news.push(news);
+    }
+
+    /// Adds what became of an order about volumes; bounded by the orders.
+    pub fn volumes(&mut self, report: volumes::Report) {
+        self.unread.volumes.push(report);
+    }
+
+    /// Adds what became of an order about a cgroup; bounded by the orders.
+    pub fn cgroup(&mut self, report: cgroup::Report) {
+        self.unread.cgroups.push(report);
+    }
+
+    /// Adds the end of what the create of this number waited for.
+    pub fn bound(&mut self, token: u64, result: Result<(), String>) {
+        self.unread.bound.push((token, result));
+    }
+
+    /// Tells the worker to end.
+    pub fn close(&mut self) {
+        self.unread.closed = true;
+    }
+
+    /// Takes everything unread.
+    pub fn take(&mut self) -> Inbox {
+        let wishes = self.unread.wishes;
+        std::mem::replace(&mut self.unread, Inbox { wishes, ..Inbox::default() })
+    }
+}

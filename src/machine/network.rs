@@ -1,0 +1,159 @@
+//! What containers need of their pod's network: addresses in their environment, and a hosts file that says
+//! them before the first instruction runs. Also: when the files of a pod are of no more use.
+
+use std::collections::BTreeSet;
+
+use super::Machine;
+use super::job::Job;
+use super::output::Output;
+use super::state::State;
+use crate::base::order;
+use crate::mapping;
+use crate::mapping::env::{self, Expanded};
+use crate::network::hosts::{self, HostsFile};
+use crate::plan::Role;
+use crate::pod::DesiredPod;
+use crate::pod::downward::Facts;
+use crate::pod::object::Objects;
+use crate::recorder::words;
+use crate::runtime::{DockerError, RefusalKind};
+use k8s_openapi::api::core::v1::Container;
+
+/// What is remembered of it.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    /// The node's addresses, for the next container that tells them.
+    host_ips: Option<Vec<String>>,
+    asked: bool,
+    /// UIDs of pods that have, or may have, files on the node.
+    files: BTreeSet<String>,
+}
+
+/// What became of an environment.
+pub(super) enum Environment {
+    /// The container can be made with it.
+    Ready(Expanded),
+    /// Addresses are not known yet, and will be.
+    Later,
+    /// It cannot be, and why: the kubelet's words.
+    Wrong(String),
+}
+
+impl Machine {
+    /// Takes what an [`Output::AskAddresses`] brought. Follow with [`Machine::step`].
+    pub fn addresses(&mut self, ips: Vec<String>) {
+        self.network.asked = false;
+        self.network.host_ips = Some(ips);
+    }
+
+    /// Addresses of a sandbox, as far as they are known.
+    pub(super) fn pod_ips(&self, sandbox: &str) -> &[String] {
+        match self.seen.get(sandbox).map(|c| &c.role) {
+            Some(Role::Sandbox { ips, .. }) => ips,
+            _ => &[],
+        }
+    }
+
+    /// A sandbox that runs has told its addresses, or will not tell any: an engine that leaves them out of an
+    /// inspection, or cannot inspect, must not keep a pod from running.
+    pub(super) fn network_is_known(&self, pod: &DesiredPod, sandbox: &str) -> bool {
+        let asking = self.any_in_flight(|j| matches!(j, Job::Inspect { id, .. } if id == sandbox));
+        let coming = asking || self.blind.contains(sandbox) || self.stale.contains(sandbox);
+        pod.host_network()
+            || !self.pod_ips(sandbox).is_empty()
+            || !coming
+            || self.inspect_retry.contains_key(sandbox)
+    }
+
+    /// The environment of a container that is about to be made; `up`: its sandbox runs.
+    pub(super) fn environment(
+        &mut self,
+        pod: &DesiredPod,
+        container: &Container,
+        sandbox: &str,
+        up: bool,
+    ) -> Environment {
+        let (tells_pod, tells_node) = env::tells_addresses(container);
+        let of_node = tells_node || (tells_pod && pod.host_network());
+        if tells_pod && !(up && self.network_is_known(pod, sandbox)) {
+            return Environment::Later;
+        }
+        if of_node && self.network.host_ips.is_none() {
+            if !self.network.asked {
+                self.network.asked = true;
+                self.out.push(Output::AskAddresses);
+            }
+            return Environment::Later;
+        }
+        let host_ips = self.network.host_ips.take().unwrap_or_default();
+        if of_node && host_ips.is_empty() {
+            return Environment::Wrong("host IP unknown; known addresses: []".to_owned());
+        }
+        let facts = Facts {
+            pod,
+            node_name: &self.settings.map.node_name,
+            host_ips: &host_ips,
+            pod_ips: if pod.host_network() { &host_ips } else { self.pod_ips(sandbox) },
+            allocatable: &self.settings.allocatable,
+        };
+        let objects: &Objects = &self.objects;
+        match env::expand(container, &pod.key.namespace, objects, Some(&facts)) {
+            Ok(expanded) => Environment::Ready(expanded),
+            Err(why) => Environment::Wrong(why),
+        }
+    }
+
+    /// The pod's hosts file as it has to be when this container starts; `None` when it has none of ours.
+    pub(super) fn hosts(&self, pod: &DesiredPod, container: &Container, sandbox: &str) -> Option<HostsFile> {
+        let file = || mapping::network::hosts_file(pod, self.pod_ips(sandbox), &self.settings.map.network);
+        hosts::is_managed(container).then(file)
+    }
+
+    /// A pod whose full name does not fit the kernel gets no sandbox. True: this is such a pod.
+    pub(super) fn name_is_too_long(&mut self, pod: &DesiredPod) -> bool {
+        if pod.host_network() {
+            return false;
+        }
+        let Err(why) = mapping::network::kernel_name(pod, &self.settings.map.network) else { return false };
+        if self.sandbox_problem(pod, &format!("failed to create pod sandbox: {why}")) {
+            self.tell(None, words::sandbox_failed(&why));
+        }
+        true
+    }
+
+    /// A sandbox could not start: perhaps for want of its network, which somebody took away.
+    pub(super) fn network_may_be_gone(&mut self, error: &DockerError) {
+        let named = self.settings.map.network.docker_network.is_some();
+        if named && error.refusal() == Some(&RefusalKind::NotFound) {
+            self.out.push(Output::Network);
+        }
+    }
+
+    /// A container of this pod is made, with files.
+    pub(super) fn has_files(&mut self, uid: &str) {
+        if !self.network.files.contains(uid) {
+            self.network.files.insert(uid.to_owned());
+        }
+    }
+
+    /// Lets the files of pods go that are not wanted, and of which no container is left.
+    pub(super) fn tend_files(&mut self) {
+        let seen = order::set(self.all_seen().map(|c| c.uid.clone()));
+        let making = self.any_in_flight(|j| matches!(j, Job::Create { .. } | Job::List));
+        let wanted = match &self.state {
+            State::Syncing(pod) | State::Terminating { then: Some(pod), .. } => Some(pod.uid.clone()),
+            State::Terminating { .. } | State::Terminated => None,
+        };
+        let gone: Vec<String> = self.network.files.difference(&seen).cloned().collect();
+        for uid in gone.into_iter().filter(|uid| !making && wanted.as_ref() != Some(uid)) {
+            self.network.files.remove(&uid);
+            self.out.push(Output::ForgetPod(uid));
+        }
+        self.network.files.extend(seen);
+    }
+
+    #[cfg(test)]
+    pub(super) fn network_size(&self) -> usize {
+        self.network.files.len()
+    }
+}

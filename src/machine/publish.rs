@@ -1,0 +1,75 @@
+//! What a machine tells of its pod: the status, whenever it changed, and what is seen in Docker.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use super::Machine;
+use super::output::{Output, Report};
+use super::state::State;
+use crate::base::clock::Now;
+use crate::base::table::Table;
+use crate::plan::{Owned, RunState};
+use crate::pod::DesiredPod;
+use crate::runtime::DockerState;
+use crate::status;
+
+impl Machine {
+    /// Computes the status and tells it when it changed. While something must be looked at first, the old
+    /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
+    pub(super) fn publish(&mut self, now: &Now) {
+        let seen = Table::from_iter(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
+        if seen != self.reported_seen {
+            self.reported_seen.clone_from(&seen);
+            self.out.push(Output::Report(Report::Seen(seen)));
+        }
+        let Some(pod) = self.state.pod().cloned() else { return };
+        if self.status.is_some() && (self.is_looking() || self.listens()) && !self.in_trouble(now) {
+            return;
+        }
+        let terminating = matches!(self.state, State::Terminating { .. });
+        let past_deadline = self.ended_by_deadline(&pod);
+        let status = self.computed(&pod, past_deadline, now);
+        let same = self.reported.as_ref().is_some_and(|(old, was, of)| {
+            **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
+        });
+        if same {
+            return;
+        }
+        let status = Arc::new(status);
+        self.status = Some(Arc::clone(&status));
+        self.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
+        self.out.push(Output::Report(Report::Status { status, pod, terminating }));
+    }
+
+    /// The pod's status, as what is known now says it.
+    pub(super) fn computed(&mut self, pod: &DesiredPod, past_deadline: bool, now: &Now) -> PodStatus {
+        let probes = self.probes(pod);
+        let messages = self.last_words();
+        status::compute(&status::Input {
+            pod,
+            observed: &self.seen,
+            probes: &probes,
+            waiting: &self.waiting,
+            digests: &self.digests,
+            messages: &messages,
+            old: self.status.as_deref(),
+            terminal: false,
+            past_deadline,
+            resize: &self.sizes.shown(),
+            recursive_mounts: self.settings.recursive_mounts.load(Ordering::Relaxed),
+            now: now.wall,
+        })
+    }
+}
+
+fn coarse(container: &Owned) -> DockerState {
+    match &container.state {
+        RunState::Created => DockerState::Created,
+        RunState::Running { .. } => DockerState::Running,
+        RunState::Exited(exit) if exit.cannot_run => DockerState::Created,
+        RunState::Exited(_) => DockerState::Exited,
+        RunState::Removing => DockerState::Removing,
+    }
+}

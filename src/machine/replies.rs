@@ -1,0 +1,262 @@
+//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer is applied to what
+//! is known at once; where it leaves a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
+
+use super::Machine;
+use super::job::{Job, Retry};
+use super::look::cannot_run;
+use super::made::Made;
+use super::output::Token;
+use super::start::CONFIG_ERROR;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::mapping::observe;
+use crate::plan::{Owned, RunState};
+use crate::recorder::words;
+use crate::runtime::{DockerError, RefusalKind, Reply};
+
+impl Machine {
+    /// Takes the answer to a call. Follow with [`Machine::step`].
+    pub fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
+        let Some(job) = self.in_flight.remove(&token) else { return };
+        if let Err(error) = &answer
+            && self.docker_is_to_blame(&job, error, now)
+        {
+            return;
+        }
+        match job {
+            Job::List => match answer {
+                Ok(Reply::Containers(list)) => self.listed(&list, now),
+                other => self.odd(other, "container list", now),
+            },
+            Job::Inspect { id, blind } => {
+                let root = self.settings.map.root_dir.clone();
+                let answer = match answer {
+                    // Docker never changes labels: an inspection without ours has lost them, and the
+                    // container is as alive as before (balena-os/meta-balena#2062).
+                    Ok(Reply::Container(detail)) => {
+                        observe::from_detail(&detail, &root).map(Some).ok_or_else(|| {
+                            DockerError::BadAnswer("its inspection lacks podkeeper's labels".to_owned())
+                        })
+                    }
+                    Err(e) if e.refusal() == Some(&RefusalKind::NoSuchContainer) => Ok(None),
+                    Err(error) => Err(error),
+                    Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
+                };
+                self.inspected(&id, blind, answer, now);
+            }
+            Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
+            Job::CreateSandbox { name, attempt, role } => {
+                self.sandbox_made(name, attempt, role, answer, now);
+            }
+            Job::Create { name, container, attempt, sandbox, role, crash_key, size } => {
+                let made = Made { name, container: &container, attempt, role, crash_key, size };
+                self.container_made(made, &sandbox, answer, now);
+            }
+            Job::Start { id } => self.started(&id, answer, now),
+            Job::Kill { id, .. } => self.killed(&id, answer),
+            Job::Remove { id } => match answer {
+                Ok(_) => self.removed(&id, now),
+                Err(error) => match error.refusal() {
+                    Some(RefusalKind::NoSuchContainer) => self.vanished(&id),
+                    // The dead that joined it are kept for their logs, and it is kept with them.
+                    Some(RefusalKind::HasDependents) => _ = self.remove_later(&id, now),
+                    Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
+                    Some(RefusalKind::StillRunning) => {
+                        self.doubt(&id);
+                        self.removal_failed(&id, "it runs", now);
+                    }
+                    _ => self.removal_failed(&id, &error.to_string(), now),
+                },
+            },
+            Job::Rename { id, name } => self.renamed(&id, name, answer, now),
+            Job::Log { id } => self.log_read(&id, answer),
+            Job::Update { id, resources } => self.updated(&id, resources, answer, now),
+            Job::ImageUser { container, image, attempt } => {
+                self.image_user(container, &image, attempt, answer, now);
+            }
+            Job::ImageInspect { image_id } => {
+                // Asked once for each image; without an answer again when a container of it is looked at.
+                match answer {
+                    Ok(Reply::Image(image)) => {
+                        let digest = image.digests.into_iter().next();
+                        self.digests.extend(digest.map(|digest| (image_id, digest)));
+                    }
+                    Err(DockerError::Refused(_)) => {}
+                    _ => _ = self.digest_asked.remove(&image_id),
+                }
+            }
+        }
+    }
+
+    /// Errors that say nothing about the container, only about Docker. After them the worker looks again.
+    fn docker_is_to_blame(&mut self, job: &Job, error: &DockerError, now: &Now) -> bool {
+        match (job, error) {
+            (_, DockerError::Refused(_)) => false,
+            (_, DockerError::Unreachable(_) | DockerError::Version(_)) => {
+                self.undo(job, now);
+                self.docker_trouble(&error.to_string(), now);
+                true
+            }
+            // One inspect, image look-up, log or removal that gets no answer is that container's trouble alone.
+            (
+                Job::Inspect { .. }
+                | Job::ImageInspect { .. }
+                | Job::ImageUser { .. }
+                | Job::Log { .. }
+                | Job::Rename { .. }
+                | Job::Remove { .. },
+                _,
+            ) => false,
+            (
+                _,
+                DockerError::Timeout(_)
+                | DockerError::Stalled(_)
+                | DockerError::Lost(_)
+                | DockerError::BadAnswer(_),
+            ) => {
+                self.undo(job, now);
+                if let Job::Start { id } = job {
+                    self.start_may_come(id, now);
+                }
+                self.call_trouble(&error.to_string(), now);
+                true
+            }
+        }
+    }
+
+    /// A start of this one may be carried out at any time from now on: it is never sent another one, so that
+    /// once it has run no start of it is left that could run it again beside its successor.
+    pub(super) fn start_may_come(&mut self, id: &str, now: &Now) {
+        self.late_starts.insert(id.to_owned(), now.mono.after(limits::LATE_START));
+        if let Some(made) = self.seen.all.iter_mut().chain(&mut self.old.all).find(|c| c.id == id) {
+            made.start_sent = made.state == RunState::Created;
+        }
+    }
+
+    /// A signal that may not have arrived is sent again once the container is seen to run still, and what
+    /// was asked is asked again.
+    fn undo(&mut self, job: &Job, now: &Now) {
+        match job {
+            Job::Kill { id, .. } => {
+                if let Some(stop) = self.stops.get_mut(id) {
+                    stop.sent = None;
+                }
+            }
+            Job::Inspect { id, blind } => self.ask_again(id, *blind),
+            Job::Log { id } => _ = self.messages.remove(id),
+            Job::Rename { .. } => self.mark_later(now),
+            Job::ImageInspect { image_id } => _ = self.digest_asked.remove(image_id),
+            _ => {}
+        }
+    }
+
+    pub(super) fn odd(&mut self, answer: Result<Reply, DockerError>, what: &str, now: &Now) {
+        let why = match answer {
+            Ok(_) => format!("{what}: an answer of another kind"),
+            Err(error) => format!("{what}: {error}"),
+        };
+        self.call_trouble(&why, now);
+    }
+
+    fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
+        let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) else {
+            self.list_needed = true;
+            return;
+        };
+        let name = container.container_name().map(str::to_owned);
+        match answer {
+            Ok(_) => {
+                container.state = RunState::Running { started: None };
+                let told = container.clone();
+                self.stale.insert(id.to_owned());
+                self.start_retry.remove(id);
+                self.tell_of(&told, words::started());
+                self.begin_post_start(id, now);
+                match name {
+                    Some(name) => {
+                        self.waiting.remove(&name);
+                    }
+                    None => {
+                        self.sandbox_started.insert(id.to_owned(), now.mono);
+                        self.sandbox_has_cgroup(&told.uid);
+                        // What waited for the sandbox.
+                        self.waiting.retain(|_, why| why.reason != "ContainerCreating");
+                    }
+                }
+            }
+            Err(error) => self.start_refused(id, name, &error, now),
+        }
+    }
+
+    fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
+        if error.refusal() == Some(&RefusalKind::NotSent) {
+            // It waits, made as it is, until what it needs can be had.
+            let retry = self.start_retry.get_or_default(id.to_owned());
+            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            if let Some(name) = name {
+                let why = error.to_string();
+                self.failed(&name, CONFIG_ERROR, &why, [words::error(&why)]);
+            }
+            return;
+        }
+        self.doubt(id);
+        if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
+            // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be
+            // about either of the two.
+            if let Some(sandbox) = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
+                self.doubt(&sandbox);
+            }
+            match self.start_retry.get_mut(id) {
+                Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+                None => _ = self.start_retry.insert(id.to_owned(), Retry::default()),
+            }
+            return;
+        }
+        if name.is_none() {
+            self.network_may_be_gone(error);
+        }
+        self.cannot_run.insert(id.to_owned(), error.to_string());
+        if let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) {
+            container.state = RunState::Exited(cannot_run(error.to_string(), now.mono));
+        }
+        self.start_problem(name, error);
+    }
+
+    /// The start of a container, or (`None`) of the sandbox, was refused.
+    fn start_problem(&mut self, name: Option<String>, error: &DockerError) {
+        match name {
+            Some(name) => {
+                let why = error.to_string();
+                self.failed(&name, "RunContainerError", &why, [words::error(&why)]);
+            }
+            None => {
+                if let State::Syncing(pod) = self.state.clone() {
+                    self.sandbox_problem(&pod, &format!("failed to start pod sandbox: {error}"));
+                    let why = format!("failed to start sandbox container: {error}");
+                    self.tell(None, words::sandbox_failed(&why));
+                }
+            }
+        }
+    }
+
+    fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>) {
+        let Err(error) = answer else { return };
+        match error.refusal() {
+            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => self.doubt(id),
+            kind => {
+                let bad_signal = kind == Some(&RefusalKind::BadRequest);
+                self.doubt(id);
+                let Some(stop) = self.stops.get_mut(id) else { return };
+                if bad_signal && !stop.term {
+                    (stop.term, stop.sent) = (true, None);
+                }
+                if !std::mem::replace(&mut stop.told, true) {
+                    let name = self.all_seen().find(|c| c.id == id).and_then(Owned::container_name);
+                    let what = name.map_or("the sandbox".to_owned(), |name| format!("container {name}"));
+                    self.tell(None, words::kill_failed(&format!("{what} could not be signalled: {error}")));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The sandbox of a wanted pod: when another one is made, and what became of its create.
+
+use std::sync::Arc;
+
+use super::Machine;
+use super::job::{Job, Place};
+use super::state::State;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::mapping;
+use crate::mapping::needs::Create;
+use crate::plan::{Link, Role, RunState};
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::runtime::{DockerError, RefusalKind, Reply, labels};
+
+impl Machine {
+    /// Once for each sandbox that there was.
+    pub(super) fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
+        let sandboxes = self.seen.all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
+        let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
+        if self.sandbox_told.as_ref() != Some(&old) {
+            self.sandbox_told = Some(old);
+            self.tell(None, words::sandbox_changed());
+        }
+    }
+
+    pub(super) fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
+        if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
+            return;
+        }
+        let image = &self.settings.map.infra_image;
+        if self.pulling.contains_key(image) || self.pull_held_back(pod, None, &image.clone(), now) {
+            return;
+        }
+        // Attempts only grow, also past what an earlier life left behind.
+        if self.name_is_too_long(pod) {
+            return;
+        }
+        let left = self.all_seen().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
+        let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
+        if let Some(wait) = self.sandbox_wait(now) {
+            self.wake_at(wait);
+            return;
+        }
+        let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
+        body.labels.extend(self.active_since(pod).map(|since| (labels::ACTIVE_SINCE.to_owned(), since)));
+        self.place(&mut body, pod);
+        let name = self.with_suffix(labels::SANDBOX_NAME, name);
+        let role = Role::Sandbox { host_network: pod.host_network(), ips: Vec::new(), link: Link::Untold };
+        let job = Job::CreateSandbox { name: name.clone(), attempt, role };
+        self.create(job, Create { name, body, needs });
+    }
+
+    /// A sandbox that keeps dying young is made again more and more slowly.
+    fn sandbox_wait(&mut self, now: &Now) -> Option<Mono> {
+        let newest = self.seen.all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
+        let RunState::Exited(exit) = &newest.state else { return None };
+        let seen = exit.seen?;
+        let young = match self.sandbox_started.get(&newest.id) {
+            Some(started) => seen.since(*started) < limits::SANDBOX_YOUNG,
+            None => exit.cannot_run,
+        };
+        let id = newest.id.clone();
+        let retry = self.create_retry.get_or_default(format!("{}:death", labels::SANDBOX_NAME));
+        if !young {
+            retry.tries = 0;
+            return None;
+        }
+        // One failure is counted once, however often it is looked at: the entry remembers whose.
+        if self.sandbox_counted.as_deref() != Some(&id) {
+            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            self.sandbox_counted = Some(id);
+        }
+        let until = retry.until;
+        (now.mono < until).then_some(until)
+    }
+
+    pub(super) fn sandbox_made(
+        &mut self,
+        name: String,
+        attempt: u32,
+        role: Role,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
+        let State::Syncing(pod) = self.state.clone() else {
+            // Stopped meanwhile: what was made is found and removed by a look.
+            self.list_needed = true;
+            return;
+        };
+        match answer {
+            Ok(Reply::Created { id, warnings }) => {
+                self.create_worked(labels::SANDBOX_NAME, &warnings);
+                self.seen.all.push(self.fresh(id, name, attempt, role));
+            }
+            Ok(_) => self.odd(answer, "create", now),
+            Err(error) => match error.refusal() {
+                Some(RefusalKind::NameInUse(_)) => {
+                    self.resolve_conflict(name, Place { container: None, attempt })
+                }
+                Some(RefusalKind::NoSuchImage) => {
+                    if self.ensured.remove(labels::SANDBOX_NAME).is_some() {
+                        // It was loaded for this very sandbox, and Docker still does not find it.
+                        self.retry_later(labels::SANDBOX_NAME, now);
+                    }
+                    self.fetch_sandbox_image(now);
+                }
+                _ => {
+                    let wait = self.retry_later(labels::SANDBOX_NAME, now);
+                    let message =
+                        format!("failed to create pod sandbox: {error}; tried again in {} s", wait.as_secs());
+                    self.sandbox_problem(&pod, &message);
+                    self.tell(None, words::sandbox_failed(&error.to_string()));
+                }
+            },
+        }
+    }
+}

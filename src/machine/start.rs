@@ -1,0 +1,307 @@
+//! Bringing a wanted pod up: one decision after the other, and its containers (the sandbox: `sandbox`, images:
+//! `images`). Which ones is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
+//! there (design invariant 1: what ran before is observed dead first).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Machine;
+use super::deadline::Verdict;
+use super::hooks::has_post_start;
+use super::job::{Job, Retry};
+use super::network::Environment;
+use super::output::{Output, Token};
+use super::state::State;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::manifest::hash::container_hash;
+use crate::mapping;
+use crate::mapping::env;
+use crate::mapping::needs::Create;
+use crate::network::hosts::HostsFile;
+use crate::plan::backoff::{self, Verdict as Wait};
+use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
+use crate::pod::{ContainerKind, DesiredPod};
+use crate::recorder::words;
+use crate::runtime::{Call, labels, names};
+use crate::status;
+
+/// Waiting reason: a container cannot be made of what is known now.
+pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
+
+impl Machine {
+    /// One decision for a wanted pod.
+    pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
+        if self.stop_the_risen(pod, now) {
+            return;
+        }
+        if self.is_in_the_way(pod, now) {
+            self.remove_surplus(Some(pod), now);
+            return;
+        }
+        let past_deadline = match self.deadline(pod, now) {
+            Verdict::Marking => return,
+            verdict => verdict == Verdict::Passed,
+        };
+        let probes = self.probes(pod);
+        let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
+        // A pod that has ended stays ended, whatever somebody starts by hand.
+        let over =
+            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        let finishes = over || past_deadline || actions.sandbox == SandboxAction::Finish;
+        if !finishes {
+            self.tend_sizes(pod, now);
+        }
+        let volumes_ready = !finishes && self.volumes_ready(pod, now);
+        // Both are asked for at once.
+        let ready = volumes_ready && self.cgroup_ready(pod);
+        self.end_volumes(Some(pod.uid.as_str()).filter(|_| !finishes), now);
+        match actions.sandbox {
+            _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
+            SandboxAction::Finish => {
+                self.waiting.clear();
+                _ = self.stop_everything(None, Some(&pod.spec), now);
+            }
+            SandboxAction::Replace { attempt } => {
+                self.tell_sandbox_change(pod);
+                if self.stop_everything(None, Some(&pod.spec), now) && ready {
+                    self.create_sandbox(pod, attempt, now);
+                }
+            }
+            SandboxAction::Keep { id, running } => {
+                self.stopping = None;
+                if !running && ready {
+                    self.start(&id, None, now);
+                }
+                for kill in &actions.kill {
+                    let grace = super::probes::grace_of(pod, kill);
+                    self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
+                }
+                self.clear_up(pod, &actions.remove, now);
+                self.kill_after_post_start(pod, now);
+                for at in &actions.start {
+                    if self.post_start_runs() || !ready {
+                        break;
+                    }
+                    let goes_on = self.start_container(pod, *at, &id, running, now);
+                    // An init container is not overtaken while it waits, and none is whose postStart will run.
+                    let ends =
+                        if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
+                    if ends {
+                        break;
+                    }
+                }
+            }
+        }
+        if !self.any_in_flight(|j| {
+            matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. })
+        }) {
+            self.remove_surplus(Some(pod), now);
+        }
+    }
+
+    /// Starts one made container, unless that is under way; first its hosts file is brought up to date.
+    fn start(&mut self, id: &str, hosts: Option<HostsFile>, now: &Now) {
+        let until = self.start_retry.get(id).map_or(Mono::default(), |r| r.until);
+        if now.mono < until {
+            self.wake_at(until);
+            return;
+        }
+        if self.busy(id) || self.is_full() {
+            return;
+        }
+        let token = self.next();
+        self.out.extend(hosts.map(|hosts| Output::Hosts(token, hosts)));
+        self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
+    }
+
+    /// Takes one container a step further. False: it waits for something of its own (not for the
+    /// sandbox), and an init container behind it must not overtake it.
+    fn start_container(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        at: StartRef,
+        sandbox: &str,
+        up: bool,
+        now: &Now,
+    ) -> bool {
+        let Some(container) = plan::actions::container_of(pod, at) else { return true };
+        let name = container.name.as_str();
+        if self.making(Some(name)) {
+            return true;
+        }
+        let newest = self.seen.newest(&pod.uid, name);
+        if self.seen.instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
+            // Being killed; its end brings us here again. Not only the newest: an older one, whose start
+            // came late, may run beside one that is made already.
+            return true;
+        }
+        if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
+            let id = made.id.clone();
+            if up && self.network_is_known(pod, sandbox) {
+                self.start(&id, self.hosts(pod, container, sandbox), now);
+            }
+            return true;
+        }
+        let died = newest.and_then(|c| match &c.state {
+            RunState::Exited(exit) => Some(exit.seen),
+            _ => None,
+        });
+        if let Some(seen) = died {
+            let key = backoff::crash_key(container);
+            if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
+                let message = backoff::crash_message(delay, name, pod);
+                self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
+                self.wake_at(until);
+                return false;
+            }
+        }
+        if self.is_full() || self.held_back(name, now) {
+            return false;
+        }
+        let attempt = self.next_attempt(pod, name);
+        if !self.image_ready(pod, container, attempt, now) {
+            return false;
+        }
+        let expanded = match self.environment(pod, container, sandbox, up) {
+            Environment::Ready(expanded) => expanded,
+            Environment::Later => return true,
+            Environment::Wrong(why) => {
+                // Other objects bring the next turn, and other addresses of the node are looked for.
+                if env::tells_addresses(container) != (false, false) {
+                    self.retry_later(name, now);
+                }
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                return false;
+            }
+        };
+        let mounts = {
+            let map = &self.settings.map;
+            mapping::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
+        };
+        let mounts = match mounts {
+            Ok(mounts) => mounts,
+            Err(why) => {
+                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
+                return false;
+            }
+        };
+        let Some(identity) = self.identity_of(pod, container, attempt, now) else { return false };
+        if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
+            self.waiting.remove(name);
+        }
+        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
+        let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
+        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
+        body.user = identity.user;
+        if let Some(id) = identity.image {
+            body.image = id;
+        }
+        self.has_files(&pod.uid);
+        self.place(&mut body, pod);
+        let docker_name = self.with_suffix(name, docker_name);
+        let role = Role::Container {
+            name: name.to_owned(),
+            kind: at.kind,
+            index: u32::try_from(at.index).unwrap_or(u32::MAX),
+            sandbox_id: sandbox.to_owned(),
+            hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
+        };
+        let job = Job::Create {
+            name: docker_name.clone(),
+            container: name.to_owned(),
+            attempt,
+            sandbox: sandbox.to_owned(),
+            role,
+            crash_key: backoff::crash_key(container),
+            size: body.host_config.resources(),
+        };
+        self.create(job, Create { name: docker_name, body, needs });
+        true
+    }
+
+    /// Attempts only grow, also when all the dead were removed by hand: then what was told of them counts. While
+    /// one is there, only what ran counts: the number of one that was made and never started is free again.
+    pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
+        let seen = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+        let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
+        let told = || self.status.as_deref().and_then(|status| status::restarts_told(status, name));
+        seen.or_else(told).unwrap_or(0)
+    }
+
+    /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].
+    pub fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
+        let Some(Job::Create { container, .. }) = self.in_flight.remove(&token) else { return };
+        self.retry_later(&container, now);
+        self.failed(&container, CONFIG_ERROR, why, [words::error(why)]);
+    }
+
+    /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
+    /// and would count as its attempts; and what was made and never started, and will not be (of another
+    /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
+    /// One that cannot be removed holds up nothing, unless a start of it may still come.
+    fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {
+        if self.old.all.is_empty() && !self.seen.all.iter().any(|c| c.state == RunState::Created) {
+            return false;
+        }
+        let surplus = plan::surplus(Some(pod), &self.seen);
+        let of_this_name =
+            |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
+        let never_started =
+            |c: &&Owned| c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id));
+        let old = self.old.all.iter().filter(of_this_name);
+        let made = self.all_seen().filter(never_started);
+        let may_come = |id: &str| self.late_starts.get(id).is_some_and(|until| now.mono < *until);
+        let made = made.map(|c| (c, may_come(&c.id)));
+        old.map(|c| (c, false)).chain(made).any(|(c, late)| late || !self.removals.contains_key(&c.id))
+    }
+
+    /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
+    pub(super) fn making(&self, container: Option<&str>) -> bool {
+        self.any_in_flight(|j| match j {
+            Job::CreateSandbox { .. } => container.is_none(),
+            Job::Create { container: it, .. } => container == Some(it),
+            Job::Conflict { place, .. } => place.container.as_deref() == container,
+            _ => false,
+        })
+    }
+
+    /// An earlier failure of this very thing asks for patience.
+    pub(super) fn held_back(&mut self, what: &str, now: &Now) -> bool {
+        let until = self.create_retry.get(what).map_or(Mono::default(), |r| r.until);
+        if now.mono < until {
+            self.wake_at(until);
+            return true;
+        }
+        false
+    }
+
+    /// The create of a container, or (`POD`) of the sandbox, does not work.
+    pub(super) fn create_problem(&mut self, what: &str, message: String) {
+        match self.state.clone() {
+            State::Syncing(pod) if what == labels::SANDBOX_NAME => {
+                self.sandbox_problem(&pod, &message);
+                self.tell(None, words::sandbox_failed(&message));
+            }
+            _ => self.failed(what, "CreateContainerError", &message, [words::error(&message)]),
+        }
+    }
+
+    /// Counts a failure of this thing.
+    pub(super) fn retry_later(&mut self, what: &str, now: &Now) -> Duration {
+        let retry = self.create_retry.get_or_default(what.to_owned());
+        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        let until = retry.until;
+        self.wake_at(until);
+        until.since(now.mono)
+    }
+
+    /// Counts what may be no failure at all: the first time nothing is waited for.
+    pub(super) fn retry_soon(&mut self, what: &str, now: &Now) {
+        match self.create_retry.get_mut(what) {
+            Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
+            None => _ = self.create_retry.insert(what.to_owned(), Retry::default()),
+        }
+    }
+}

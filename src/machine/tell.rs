@@ -1,0 +1,101 @@
+//! What a machine tells of its pod's life: events, and why containers wait. One wording each: what is an
+//! event is not logged beside it, for the recorder writes its line.
+
+use super::Machine;
+use super::output::Output;
+use crate::plan::{Owned, Role};
+use crate::pod::{ContainerKind, DesiredPod};
+use crate::recorder::{self, List, PodEvent, Subject, Words};
+use crate::status::WaitingReason;
+
+impl Machine {
+    /// Something happened to the pod, or to this container of it.
+    pub(super) fn tell(&mut self, container: Option<&str>, words: Words) {
+        let uid = match self.state.pod() {
+            Some(pod) => pod.uid.clone(),
+            // Found without its manifest.
+            None => self.all_seen().next().map(|c| c.uid.clone()).unwrap_or_default(),
+        };
+        let pod = self.state.pod();
+        let subject = container.map(|name| {
+            let kind =
+                pod.and_then(|pod| pod.container(name)).map_or(ContainerKind::Regular, |(kind, _)| kind);
+            Subject { list: List::of(kind), name: name.to_owned() }
+        });
+        self.put_event(uid, subject, words);
+    }
+
+    /// Something happened to what was made: its labels say whose it is, also when its manifest is gone.
+    /// Of a sandbox nothing is told.
+    pub(super) fn tell_of(&mut self, owned: &Owned, words: Words) {
+        let Role::Container { name, kind, .. } = &owned.role else { return };
+        let subject = Subject { list: List::of(*kind), name: name.clone() };
+        self.put_event(owned.uid.clone(), Some(subject), words);
+    }
+
+    /// The same, of a sandbox too: told as the pod's own.
+    pub(super) fn tell_of_any(&mut self, id: &str, words: Words) {
+        let found = self.all_seen().find(|c| c.id == id).cloned();
+        match found {
+            Some(owned) if owned.is_sandbox() => self.put_event(owned.uid, None, words),
+            Some(owned) => self.tell_of(&owned, words),
+            None => self.tell(None, words),
+        }
+    }
+
+    /// Something happened to what is left of the pod of this UID.
+    pub(super) fn tell_of_uid(&mut self, uid: &str, words: Words) {
+        self.put_event(uid.to_owned(), None, words);
+    }
+
+    fn put_event(&mut self, uid: String, subject: Option<Subject>, mut words: Words) {
+        words.message = recorder::mask(words.message, &self.objects);
+        self.out.push(Output::Event(PodEvent::new(self.key.clone(), uid, subject, words)));
+    }
+
+    /// A container waits, and why; told once, however often it is looked at.
+    pub(super) fn wait_for(
+        &mut self,
+        container: &str,
+        reason: &str,
+        message: &str,
+        words: impl IntoIterator<Item = Words>,
+    ) {
+        if self.set_waiting(container, reason, message) {
+            words.into_iter().for_each(|words| self.tell(Some(container), words));
+        }
+    }
+
+    /// A step of a container failed, and it waits; told each time.
+    pub(super) fn failed(
+        &mut self,
+        container: &str,
+        reason: &str,
+        message: &str,
+        words: impl IntoIterator<Item = Words>,
+    ) {
+        self.set_waiting(container, reason, message);
+        words.into_iter().for_each(|words| self.tell(Some(container), words));
+    }
+
+    /// True: this is new.
+    pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
+        let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
+        let old = self.waiting.insert(container.to_owned(), new);
+        old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
+    }
+
+    /// Nothing of the pod can run, and every container that waits says why. True: this is new.
+    pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
+        let mut new = false;
+        for (_, container) in pod.containers() {
+            new |= self.set_waiting(&container.name, "ContainerCreating", message);
+        }
+        new
+    }
+}
+
+/// A message without its numbers and ids: of two that differ in nothing else, one is told.
+fn gist(message: &str) -> impl Iterator<Item = char> {
+    message.chars().filter(|c| !c.is_ascii_hexdigit())
+}

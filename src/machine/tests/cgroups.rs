@@ -1,0 +1,93 @@
+//! Containers wait for the pod's cgroup, and a pod does without one that cannot be had.
+
+use super::rig::{Rig, app, s, stop};
+use crate::cgroup::Report;
+use crate::runtime::Call;
+
+#[test]
+fn containers_wait_for_the_cgroup_and_nothing_else_does() {
+    let mut rig = Rig::fresh();
+    rig.cgroup_hangs = true;
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.take_acts(), [""; 0], "nothing is made before its limits are in force");
+    let pod = Box::new(rig.cgroups[0].clone().unwrap());
+    // Whoever asks for the pod to stop is not held up.
+    rig.wish(stop(None));
+    rig.pass(s(1));
+    assert!(rig.is("terminated"));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.take_acts(), [""; 0]);
+    rig.cgroup_hangs = false;
+    rig.slot.cgroup(Report::Ensured { pod, moved: None, result: Ok(()) });
+    rig.step();
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+}
+
+#[test]
+fn what_runs_goes_on_beside_a_cgroup_that_hangs() {
+    let mut rig = Rig::up(&app()).reborn();
+    rig.cgroup_hangs = true;
+    rig.run(&app());
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.wish(stop(Some(1)));
+    rig.pass(s(10));
+    assert_eq!(rig.running().len(), 0);
+}
+
+#[test]
+fn a_pod_runs_without_its_cgroup_and_says_so() {
+    let mut rig = Rig::fresh();
+    rig.cgroup_answer = Err("systemctl did not end within 10 s".to_owned());
+    rig.run(&app());
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+    let told =
+        |rig: &Rig| rig.log.iter().filter(|(_, _, line)| line.contains("FailedToCreatePodContainer")).count();
+    assert_eq!(told(&rig), 1, "{:?}", rig.log);
+    // Tried again until it works, and told once.
+    let tried = rig.cgroups.len();
+    rig.pass(s(600));
+    assert!(rig.cgroups.len() > tried + 2, "{} tries", rig.cgroups.len());
+    assert_eq!(told(&rig), 1);
+    rig.cgroup_answer = Ok(());
+    rig.pass(s(600));
+    let tried = rig.cgroups.len();
+    rig.pass(s(600));
+    assert_eq!(rig.cgroups.len(), tried, "it is as it should be");
+}
+
+#[test]
+fn a_pod_that_is_gone_is_gone_once_its_cgroup_is() {
+    use crate::machine::Report as Told;
+    let mut rig = Rig::up(&app());
+    rig.cgroup_hangs = true;
+    rig.wish(stop(Some(1)));
+    rig.pass(s(60));
+    let gone = |rig: &Rig| rig.reports.iter().any(|report| matches!(report, Told::Gone(_)));
+    assert!(rig.in_state(crate::runtime::DockerState::Exited).is_empty() && rig.running().is_empty());
+    assert!(!gone(&rig), "a successor of its UID would find it half removed");
+    let result = Err("it does not end".to_owned());
+    rig.slot.cgroup(Report::Removed { uid: app().uid.clone(), result });
+    rig.step();
+    rig.pass(s(1));
+    assert!(gone(&rig));
+    assert!(
+        rig.logged(log::Level::Warn)
+            .iter()
+            .any(|line| line.contains("FailedKillPod: error removing cgroup of pod"))
+    );
+}
+
+#[test]
+fn a_cgroup_is_asked_for_again_with_each_sandbox() {
+    let mut rig = Rig::up(&app());
+    assert_eq!(rig.cgroups.len(), 1);
+    rig.by_hand(&Call::Kill { id: rig.id("POD#0"), signal: "KILL".into() });
+    rig.pass(s(60));
+    assert_eq!(rig.cgroups.len(), 2, "who killed it may have taken the cgroup too");
+    assert_eq!(rig.status(), "Running, app: running");
+}

@@ -1,0 +1,323 @@
+//! Docker that hangs, refuses, is full or gone: patience that grows, few words, and nothing made twice.
+
+use log::Level;
+
+use super::rig::{Hurt, Rig, app, no_space, pod, refusal, s, stop, timeout};
+use crate::machine::Hint;
+use crate::runtime::fake::Behaviour;
+use crate::runtime::{Call, DockerError, RefusalKind};
+
+#[test]
+fn k94829_a_hung_inspect_holds_up_nothing() {
+    let two = pod("{containers: [{name: app}, {name: other}]}");
+    let mut rig = Rig::up(&two);
+    let hung = rig.id("app#0");
+    rig.engine.hang_inspect(&hung, true);
+    let mut rig = rig.reborn();
+    rig.run(&two);
+    rig.pass(s(15));
+    assert_eq!(rig.status(), "Running, app: running, other: running", "as the list has it");
+    // The rest of the pod is looked after, and what becomes of it is told.
+    let other = rig.id("other#0");
+    let now = rig.now();
+    rig.engine.crash(&other, 3, now);
+    rig.pass(s(5));
+    assert!(rig.running().contains("other#1"), "{:?}", rig.calls);
+    let now = rig.now();
+    let other = rig.id("other#1");
+    rig.engine.crash(&other, 3, now);
+    rig.pass(s(5));
+    assert_eq!(
+        rig.status(),
+        "Running, app: running, other: CrashLoopBackOff",
+        "told while the inspect hangs"
+    );
+    rig.pass(s(3600));
+    let tries = rig.times("inspect app#0").len();
+    assert!((60..200).contains(&tries), "{tries} inspects in an hour");
+    assert!(rig.logged(Level::Warn).len() < 10, "{:?}", rig.logged(Level::Warn));
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert!(rig.is("terminated"), "and it can be stopped");
+}
+
+#[test]
+fn k22312_a_removal_that_fails_for_ever_holds_up_nothing() {
+    let mut rig = Rig::up(&app());
+    let id = rig.id("app#0");
+    rig.engine.refuse_removal(&id, true);
+    let now = rig.now();
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(5));
+    assert!(rig.running().contains("app#1"));
+    let id = rig.id("app#1");
+    let now = rig.now();
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(60));
+    assert!(rig.running().contains("app#2"), "the stuck one is passed over");
+    rig.pass(s(3600));
+    let tries = rig.times("remove app#0").len();
+    assert!((10..25).contains(&tries), "{tries} removals in an hour");
+    assert_eq!(rig.logged(Level::Warn).iter().filter(|l| l.contains("FailedRemoveContainer")).count(), 1);
+    // The pod can be stopped, and run again under the same UID.
+    rig.wish(stop(None));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
+    rig.engine.refuse_removal(&id, false);
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert!(rig.is("terminated"));
+}
+
+/// Of every call in turn: refused for want of space, for hours. It is tried again, ever more slowly, the
+/// log stays small, and when there is space again the pod runs.
+#[test]
+fn k23881_no_space_from_any_call_gives_patience_and_few_words() {
+    for what in ["create POD", "start POD", "create app", "start app", "create", "start", ""] {
+        let mut rig = Rig::fresh();
+        rig.hurt(what, u32::MAX, Hurt::Says(no_space()));
+        rig.run(&app());
+        rig.pass(s(4 * 3600));
+        let calls = rig.calls.len();
+        assert!((40..4000).contains(&calls), "{what:?}: {calls} calls in four hours");
+        let lines = rig.logged(Level::Info).len();
+        assert!(
+            lines < 300,
+            "{what:?}: {lines} lines in four hours: {:?}",
+            rig.logged(Level::Info).last_chunk::<8>()
+        );
+        rig.heal();
+        rig.pass(s(400));
+        assert_eq!(rig.running().len(), 2, "{what:?}");
+        assert_eq!(rig.status(), "Running, app: running");
+        let dead = rig.engine.containers().count();
+        assert!(dead <= 4, "{what:?}: {dead} containers");
+    }
+}
+
+/// The connection breaks on one kind of call, again and again, while all others work.
+#[test]
+fn a_call_that_always_breaks_is_tried_ever_more_slowly() {
+    for (what, error) in [
+        ("create POD", DockerError::Lost("reset".into())),
+        ("create app", DockerError::Lost("reset".into())),
+        ("start app", DockerError::Lost("reset".into())),
+        ("create app", timeout()),
+        ("create app", DockerError::BadAnswer("no JSON".into())),
+        ("kill", DockerError::Lost("reset".into())),
+    ] {
+        let mut rig = if what == "kill" { Rig::up(&app()) } else { Rig::fresh() };
+        rig.hurt(what, u32::MAX, Hurt::Says(error.clone()));
+        rig.run(&app());
+        if what == "kill" {
+            rig.wish(stop(None));
+        }
+        rig.pass(s(1));
+        rig.take_calls();
+        rig.pass(s(3600));
+        let tries = rig.calls.iter().filter(|(_, w)| w.starts_with(what)).count();
+        assert!((80..200).contains(&tries), "{what} {error:?}: {tries} tries in an hour");
+        let lines = rig.logged(Level::Info).len();
+        assert!(
+            lines < 30,
+            "{what} {error:?}: {lines} lines in an hour: {:?}",
+            rig.logged(Level::Info).last_chunk::<5>()
+        );
+        rig.heal();
+        rig.pass(s(100));
+        assert_eq!(rig.running().len(), if what == "kill" { 0 } else { 2 }, "{what} {error:?}");
+    }
+}
+
+#[test]
+fn docker_gone_is_waited_for_and_told_once() {
+    let mut rig = Rig::up(&app());
+    rig.engine.set_down(true);
+    rig.hint(Hint::All);
+    rig.pass(s(3600));
+    let tries = rig.times("list").len();
+    assert!((100..200).contains(&tries), "{tries} lists in an hour");
+    assert_eq!(rig.logged(Level::Warn).len(), 1, "{:?}", rig.logged(Level::Warn));
+    rig.engine.set_down(false);
+    // Told by the event thread that it is there again: at once.
+    rig.take_calls();
+    rig.hint(Hint::All);
+    rig.pass(super::rig::ms(10));
+    assert_eq!(rig.take_calls(), ["list"]);
+    rig.pass(s(600));
+    assert_eq!(rig.take_calls(), [""; 0], "nothing changed meanwhile");
+}
+
+/// Many calls that fail together are one trouble: it is soon tried again.
+#[test]
+fn calls_that_fail_together_count_once() {
+    let list: Vec<String> = (0..10).map(|n| format!("{{name: c{n}}}")).collect();
+    let pod = pod(&format!("{{containers: [{}]}}", list.join(", ")));
+    let mut rig = Rig::fresh();
+    rig.hurt("create c", 10, Hurt::Says(DockerError::Lost("reset".into())));
+    rig.run(&pod);
+    rig.pass(s(5));
+    assert_eq!(rig.running().len(), 11, "{:?}", rig.calls);
+}
+
+#[test]
+fn a_refused_create_is_told_and_tried_again() {
+    let bad = || refusal(RefusalKind::BadRequest, 400, "Minimum memory limit allowed is 6MB");
+    let mut rig = Rig::fresh();
+    rig.hurt("create app#0", u32::MAX, Hurt::Says(bad()));
+    rig.run(&app());
+    rig.pass(s(120));
+    let at: Vec<u64> = rig.times("create app#0").iter().map(|at| (at + 500) / 1000).collect();
+    assert_eq!(at, [0, 1, 3, 7, 15, 31, 61, 91]);
+    let waits = "CreateContainerError: Minimum memory limit allowed is 6MB; tried again in 30 s";
+    assert_eq!(rig.waits("app"), waits);
+    assert_eq!(rig.logged(Level::Warn).len(), 1, "{:?}", rig.logged(Level::Warn));
+    // The manifest is mended under the same UID: no need to wait.
+    rig.heal();
+    rig.run(&pod("{containers: [{name: app, command: [server]}]}"));
+    rig.pass(s(1));
+    assert_eq!(rig.status(), "Running, app: running");
+}
+
+/// What Docker says of a container that should join a sandbox which is there.
+#[test]
+fn contradictions_of_docker_are_no_hot_loop() {
+    let gone = || refusal(RefusalKind::NoSuchContainer, 404, "No such container: feed");
+    let dead =
+        || refusal(RefusalKind::SandboxNotRunning, 409, "cannot join network of a non running container");
+    for (what, error) in [
+        ("create app", gone()),
+        ("create app", dead()),
+        ("start app", gone()),
+        ("start app", dead()),
+        ("start POD", gone()),
+        ("create POD", refusal(RefusalKind::NoSuchImage, 404, "No such image: pause:test")),
+        ("create app", refusal(RefusalKind::NoSuchImage, 404, "No such image: busybox")),
+    ] {
+        let mut rig = Rig::fresh();
+        rig.hurt(what, u32::MAX, Hurt::Says(error.clone()));
+        rig.run(&app());
+        rig.pass(s(600));
+        let tries = rig.calls.iter().filter(|(_, w)| w.starts_with(what)).count();
+        assert!((10..60).contains(&tries), "{what} {error:?}: {tries} tries in ten minutes");
+        assert!(
+            rig.log.len() < 60,
+            "{what} {error:?}: {} lines: {:?}",
+            rig.log.len(),
+            rig.log.last_chunk::<5>()
+        );
+        rig.heal();
+        rig.pass(s(60));
+        assert_eq!(rig.running().len(), 2, "{what} {error:?}: {:?}", rig.calls.last_chunk::<8>());
+    }
+}
+
+#[test]
+fn a_sandbox_that_dies_young_is_made_ever_more_slowly() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("POD", Behaviour::exits(1, s(1)));
+    rig.run(&app());
+    rig.pass(s(300));
+    let made: Vec<u64> = (0..20)
+        .filter_map(|n| rig.times(&format!("create POD#{n}")).first().copied())
+        .map(|at| at / 1000)
+        .collect();
+    assert_eq!(made.first(), Some(&0));
+    let pauses: Vec<u64> = made.windows(2).map(|w| w[1] - w[0]).collect();
+    // A second of life, what the containers in it take to be stopped, and the wait.
+    assert!(pauses.windows(2).take(5).all(|w| w[1] >= w[0]), "{pauses:?}");
+    assert!(pauses.last().is_some_and(|last| (30..40).contains(last)), "{pauses:?}");
+    assert!(rig.engine.containers().count() <= 5);
+    rig.engine.behave("POD", Behaviour::default());
+    // The containers were killed with each sandbox, and wait as after a crash.
+    rig.pass(s(400));
+    assert_eq!(rig.running().len(), 2);
+    // One that lived long begins anew.
+    rig.pass(s(700));
+    let sandbox = rig.running().into_iter().find(|name| name.starts_with("POD")).unwrap();
+    let (id, now) = (rig.id(&sandbox), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(4));
+    assert_eq!(rig.running().len(), 2, "at once");
+}
+
+#[test]
+fn a_signal_that_docker_does_not_know_is_replaced_by_term() {
+    let mut rig = Rig::up(&pod("{containers: [{name: app, lifecycle: {stopSignal: SIGWINCH}}]}"));
+    rig.hurt(
+        "kill app#0 SIGWINCH",
+        u32::MAX,
+        Hurt::Says(refusal(RefusalKind::BadRequest, 400, "Invalid signal: SIGWINCH")),
+    );
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert_eq!(rig.times("kill app#0 SIGWINCH").len(), 1, "{:?}", rig.calls);
+    assert_eq!(rig.times("kill app#0 SIGTERM").len(), 1, "{:?}", rig.calls);
+    assert!(rig.is("terminated"));
+}
+
+#[test]
+fn a_kill_that_docker_refuses_for_ever_is_told_once() {
+    let mut rig = Rig::up(&app());
+    rig.hurt(
+        "kill app#0",
+        u32::MAX,
+        Hurt::Says(refusal(RefusalKind::Server, 500, "containerd: connection refused")),
+    );
+    rig.wish(stop(Some(5)));
+    rig.pass(s(3600));
+    assert!(rig.is("terminating"));
+    let lines = rig.logged(Level::Warn).len();
+    assert!(lines <= 3, "{lines} lines in an hour: {:?}", rig.logged(Level::Warn).last_chunk::<3>());
+    assert!(rig.times("kill app#0 SIGKILL").len() <= 800);
+    rig.heal();
+    rig.pass(s(60));
+    assert!(rig.is("terminated"));
+}
+
+#[test]
+fn an_image_whose_digest_could_not_be_asked_for_is_asked_again() {
+    let mut rig = Rig::fresh();
+    rig.hurt("image", 1, Hurt::Says(timeout()));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.times("image").len(), 1);
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!(rig.times("image").len(), 2);
+    let (id, now) = (rig.id("app#1"), rig.now());
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(60));
+    assert_eq!(rig.times("image").len(), 2, "and once it is known no more");
+    let by_hand = Call::Remove { id: rig.id("app#1"), force: true };
+    rig.by_hand(&by_hand);
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2);
+}
+
+/// Docker began with a full disk: it leaves out of its list what it found running and could not write down.
+#[test]
+fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
+    let mut rig = Rig::up(&app());
+    let left_out = vec![rig.id("POD#0"), rig.id("app#0")];
+    rig.hurt("list", u32::MAX, Hurt::LeavesOut(left_out));
+    rig.take_acts();
+    for _ in 0..3 {
+        rig.hint(Hint::All);
+        rig.pass(s(60));
+    }
+    assert_eq!((rig.take_acts(), rig.status()), (vec![], "Running, app: running".to_owned()));
+    // Its end is seen all the same, and a sandbox that is gone is.
+    let now = rig.now();
+    let id = rig.id("app#0");
+    rig.engine.crash(&id, 3, now);
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
+    let remove = Call::Remove { id: rig.id("POD#0"), force: true };
+    rig.by_hand(&remove);
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
+    assert!(!rig.running().contains("app#0"));
+}

@@ -1,0 +1,184 @@
+//! Containers wait for local objects that are not there, and start as soon as they are.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::rig::{Rig, pod, s};
+use crate::machine::Wish;
+use crate::pod::DesiredPod;
+use crate::pod::object::testing::{config_map, secret, snapshot};
+
+fn reader() -> Arc<DesiredPod> {
+    pod("{containers: [{name: app, env: [{name: K, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}]}")
+}
+
+fn give(rig: &mut Rig, text: &str) {
+    rig.give(snapshot(text));
+}
+
+fn env(rig: &Rig, container: &str) -> Vec<String> {
+    let id = rig.id(container);
+    rig.engine.get(&id).unwrap().body.env.clone()
+}
+
+#[test]
+fn it_waits_without_trying_and_starts_at_once() {
+    let mut rig = Rig::fresh();
+    rig.run(&reader());
+    rig.pass(s(5));
+    assert_eq!(rig.take_acts(), ["create POD#0", "start POD#0"], "the sandbox is made meanwhile");
+    assert_eq!(rig.waits("app"), "CreateContainerConfigError: configmap \"c\" not found");
+    assert_eq!(rig.wake, None, "nothing is tried again by time");
+    give(&mut rig, &config_map("c", "{other: v}"));
+    rig.pass(s(5));
+    assert_eq!(rig.take_acts(), [""; 0]);
+    let why = "CreateContainerConfigError: couldn't find key k in ConfigMap default/c";
+    assert_eq!(rig.waits("app"), why);
+    give(&mut rig, &config_map("c", "{k: v}"));
+    rig.pass(super::rig::ms(200));
+    assert_eq!(rig.take_acts(), ["create app#0", "start app#0"]);
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(env(&rig, "app#0"), ["K=v"]);
+}
+
+#[test]
+fn objects_that_come_with_the_pod_are_used_for_its_first_start() {
+    let mut rig = Rig::fresh();
+    rig.slot.objects(snapshot(&config_map("c", "{k: v}")));
+    rig.run(&reader());
+    rig.pass(s(1));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert!(rig.log.iter().all(|(_, _, line)| !line.contains("CreateContainerConfigError")), "{:?}", rig.log);
+}
+
+#[test]
+fn a_change_restarts_nothing_and_counts_at_the_next_start() {
+    let mut rig = Rig::fresh();
+    rig.slot.objects(snapshot(&config_map("c", "{k: v}")));
+    rig.run(&reader());
+    rig.pass(s(20));
+    rig.take_acts();
+    give(&mut rig, &config_map("c", "{k: w}"));
+    rig.pass(s(20));
+    assert_eq!(rig.take_acts(), [""; 0]);
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(20));
+    assert_eq!(env(&rig, "app#1"), ["K=w"]);
+    // Gone while it runs: it stays.
+    give(&mut rig, "{apiVersion: v1, kind: List, items: []}");
+    rig.take_acts();
+    rig.pass(s(600));
+    assert_eq!(rig.take_acts(), [""; 0]);
+    assert_eq!(rig.status(), "Running, app: running");
+    // Gone when it is to start again: it waits.
+    let (id, now) = (rig.id("app#1"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(900));
+    assert_eq!(rig.waits("app"), "CreateContainerConfigError: configmap \"c\" not found");
+    give(&mut rig, &config_map("c", "{k: z}"));
+    rig.pass(s(1));
+    assert_eq!(env(&rig, "app#2"), ["K=z"]);
+}
+
+#[test]
+fn an_init_container_that_waits_is_not_overtaken() {
+    let mut rig = Rig::fresh();
+    rig.run(&pod(
+        "{initContainers: [{name: one, envFrom: [{secretRef: {name: s}}]}, {name: two}], containers: [{name: app}]}",
+    ));
+    rig.pass(s(5));
+    assert_eq!(rig.take_acts(), ["create POD#0", "start POD#0"]);
+    give(&mut rig, &secret("s", "{k: v}"));
+    rig.pass(s(5));
+    assert_eq!(rig.take_acts()[..2], ["create one#0", "start one#0"]);
+}
+
+#[test]
+fn one_container_waits_and_the_other_runs() {
+    let mut rig = Rig::fresh();
+    rig.run(&pod("{containers: [{name: app, envFrom: [{secretRef: {name: s}}]}, {name: side}]}"));
+    rig.pass(s(5));
+    assert_eq!(rig.take_acts(), ["create POD#0", "start POD#0", "create side#0", "start side#0"]);
+}
+
+/// What happens to a pod that needs key `k` of ConfigMap `c`.
+#[derive(Debug, Clone)]
+enum Happening {
+    /// The key has this value, or there is no such object.
+    Give(Option<u8>),
+    Crash,
+    /// The daemon is killed; the next one is told of the same objects.
+    Killed,
+    Pass(u64),
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let one = prop_oneof![
+        prop::option::of(0..3u8).prop_map(Happening::Give),
+        Just(Happening::Crash),
+        Just(Happening::Killed),
+        (0..3000u64).prop_map(Happening::Pass),
+    ];
+    prop::collection::vec(one, 1..12)
+}
+
+fn text(value: Option<u8>) -> String {
+    value.map_or("{apiVersion: v1, kind: List, items: []}".into(), |v| {
+        config_map("c", &format!("{{k: 'v{v}'}}"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn objects_that_come_change_and_vanish_at_any_time(story in happenings(), last in 0..3u8) {
+        let mut rig = Rig::fresh();
+        let mut value = None;
+        rig.run(&reader());
+        for happening in &story {
+            match happening {
+                Happening::Give(new) => {
+                    value = *new;
+                    give(&mut rig, &text(value));
+                }
+                Happening::Crash => {
+                    let app = rig.running().into_iter().find(|name| name.starts_with("app"));
+                    let (id, now) = (app.map(|name| rig.id(&name)), rig.now());
+                    id.iter().for_each(|id| rig.engine.crash(id, 1, now));
+                }
+                Happening::Killed => {
+                    rig = rig.reborn();
+                    give(&mut rig, &text(value));
+                    rig.run(&reader());
+                }
+                Happening::Pass(millis) => rig.pass(super::rig::ms(*millis)),
+            }
+            // Nothing is ever made of nothing.
+            let made = rig.engine.containers().filter(|c| c.name.contains("app"));
+            prop_assert!(made.into_iter().all(|c| c.body.env.len() == 1));
+        }
+        give(&mut rig, &text(Some(last)));
+        rig.pass(s(400));
+        prop_assert_eq!(rig.status(), "Running, app: running", "{:?}", story);
+        // The next start takes the newest value.
+        let app = rig.running().into_iter().find(|name| name.starts_with("app")).unwrap();
+        let (id, now) = (rig.id(&app), rig.now());
+        rig.engine.crash(&id, 1, now);
+        rig.pass(s(400));
+        let app = rig.running().into_iter().find(|name| name.starts_with("app")).unwrap();
+        prop_assert_eq!(env(&rig, &app), [format!("K=v{last}")]);
+    }
+}
+
+#[test]
+fn an_edit_without_the_reference_starts_it() {
+    let mut rig = Rig::fresh();
+    rig.run(&reader());
+    rig.pass(s(5));
+    rig.wish(Wish::Run(pod("{containers: [{name: app}]}")));
+    rig.pass(s(5));
+    assert_eq!(rig.status(), "Running, app: running");
+}

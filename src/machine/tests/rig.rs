@@ -1,0 +1,720 @@
+//! A machine, an engine and a clock that only the test moves. A call reaches the engine 1 ms after it is
+//! made and its answer comes 1 ms later (a start takes 100 ms), so what is told at one time was made at
+//! one time. Containers are told by what they are: `POD#0` is the first sandbox, `app#1` the second `app`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use log::Level;
+
+use crate::base::clock::{Boot, Mono, Now, Timestamp};
+use crate::cgroup;
+use crate::machine::{
+    Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State, StopOrder, Token,
+    Wish,
+};
+use crate::mapping::MapConfig;
+use crate::mapping::needs::Create;
+use crate::network::hosts::HostsFile;
+use crate::plan::testing;
+use crate::pod::object::Objects;
+use crate::pod::{DesiredPod, PodKey};
+use crate::pod_logs::ContainerLogs;
+use crate::probe::Watch;
+use crate::recorder::Ring;
+use crate::runtime::fake::{Cursor, EventNext, Restart, State as Engine};
+use crate::runtime::{Call, DockerError, DockerState, Refusal, RefusalKind, Reply, labels, names};
+use crate::volumes::{Failure, Order, Report as VolumeReport};
+
+/// Marks the containers of these tests.
+pub(super) const ROOT: &str = "/var/lib/podkeeper";
+/// Image of the sandbox.
+pub(super) const PAUSE: &str = "pause:test";
+const MS: Duration = Duration::from_millis(1);
+/// How long the client waits for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const PULL: Duration = Duration::from_secs(1);
+
+/// What happens to calls that begin with some words.
+#[derive(Clone)]
+pub(super) enum Hurt {
+    /// The engine says this, and does nothing.
+    Says(DockerError),
+    /// It is done, and the answer is this.
+    DoneBut(DockerError),
+    /// The answer takes this long.
+    Slow(Duration),
+    /// A list is answered without these.
+    LeavesOut(Vec<String>),
+}
+
+enum Coming {
+    Arrive(Token, Call),
+    Answer(Token, Box<Result<Reply, DockerError>>),
+    Pull(PullRequest),
+    Volumes(VolumeReport),
+    Read,
+}
+
+pub(super) struct Rig {
+    pub(super) engine: Engine,
+    pub(super) machine: Machine,
+    pub(super) slot: Slot,
+    pub(super) now: Mono,
+    /// What calls carry that their words do not tell, with the words before it.
+    pub(super) sent: Vec<String>,
+    /// Every call that was made: time and words.
+    pub(super) calls: Vec<(Mono, String)>,
+    pub(super) pulls: Vec<(Mono, PullRequest)>,
+    pub(super) log: Vec<(Mono, Level, String)>,
+    /// As the main loop keeps them.
+    pub(super) ring: Ring,
+    pub(super) watched: Vec<(Mono, Watch)>,
+    /// Every set of logs that was told.
+    pub(super) logs: Vec<ContainerLogs>,
+    /// What becomes of a cgroup that is asked for.
+    pub(super) cgroup_answer: Result<(), String>,
+    /// Its orders are not answered.
+    pub(super) cgroup_hangs: bool,
+    /// Every cgroup that was told, and each UID whose cgroup was dropped.
+    pub(super) cgroups: Vec<Result<crate::cgroup::PodCgroup, String>>,
+    pub(super) reports: Vec<Report>,
+    /// What the files of containers say, by name.
+    pub(super) last_words: BTreeMap<String, Result<String, String>>,
+    /// Orders about volumes, in words.
+    pub(super) orders: Vec<(Mono, String)>,
+    /// What a set-up brings.
+    pub(super) broken: Vec<Failure>,
+    /// What a tear-down brings.
+    pub(super) busy: Result<(), String>,
+    /// Files that are of no more use.
+    pub(super) forgotten: Vec<String>,
+    /// The node's addresses.
+    pub(super) addresses: Vec<String>,
+    /// No hosts file can be written, for this reason.
+    pub(super) disk_full: Option<String>,
+    /// Every hosts file that was asked for.
+    pub(super) hosts: Vec<HostsFile>,
+    /// UIDs whose files are of no more use.
+    pub(super) files_forgotten: Vec<String>,
+    /// How often the network was asked for.
+    pub(super) networks_asked: u32,
+    /// Events reach the machine.
+    pub(super) events: bool,
+    /// What the machine last asked to be woken at.
+    pub(super) wake: Option<Mono>,
+    /// Seconds the wall clock is off.
+    pub(super) wall_offset: i64,
+    hurts: Vec<(String, u32, Hurt)>,
+    coming: BTreeMap<(Mono, u64), Coming>,
+    next: u64,
+    cursor: Cursor,
+    names: BTreeMap<String, String>,
+}
+
+/// Whole seconds.
+pub(super) fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Milliseconds.
+pub(super) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Pod `default/web-node` with this spec.
+pub(super) fn pod(spec: &str) -> Arc<DesiredPod> {
+    Arc::new(testing::pod(spec))
+}
+
+/// The same name, another UID.
+pub(super) fn pod_with(uid: &str, spec: &str) -> Arc<DesiredPod> {
+    let mut pod = testing::pod(spec);
+    pod.uid = uid.into();
+    Arc::new(pod)
+}
+
+/// One container `app`.
+pub(super) fn app() -> Arc<DesiredPod> {
+    pod("{containers: [{name: app}]}")
+}
+
+pub(super) fn refusal(kind: RefusalKind, status: u16, message: &str) -> DockerError {
+    DockerError::Refused(Refusal { kind, status, message: message.into() })
+}
+
+pub(super) fn no_space() -> DockerError {
+    refusal(RefusalKind::Server, 500, "mkdir /var/lib/docker/overlay2/a-init: no space left on device")
+}
+
+pub(super) fn timeout() -> DockerError {
+    DockerError::Timeout("no answer".into())
+}
+
+pub(super) fn stop(grace: Option<u32>) -> Wish {
+    Wish::Stop(StopOrder { grace, why: "its manifest is gone" })
+}
+
+fn cgroups() -> crate::cgroup::Parents {
+    use crate::cgroup::{Driver, Naming, Parents};
+    Parents::fixed(Naming::new(Driver::Cgroupfs, ""))
+}
+
+fn settings() -> Arc<Settings> {
+    let map = MapConfig {
+        root_dir: ROOT.into(),
+        oom_floor: -1000,
+        infra_image: PAUSE.into(),
+        node_memory: 1 << 30,
+        logs: crate::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        node_name: "node".into(),
+        network: Default::default(),
+        policies: Default::default(),
+    };
+    let boot = Boot { id: "boot-1".into(), began: s(1000) };
+    let (allocatable, cgroups) = (Default::default(), cgroups());
+    Arc::new(Settings {
+        map,
+        boot,
+        builtin_sandbox: true,
+        allocatable,
+        cgroups,
+        recursive_mounts: Arc::default(),
+        grants: Arc::default(),
+        pod_pids: None,
+    })
+}
+
+fn key() -> PodKey {
+    app().key.clone()
+}
+
+impl Rig {
+    /// A worker of a name under which Docker holds nothing.
+    pub(super) fn fresh() -> Rig {
+        let mut engine = Engine::new(1);
+        engine.add_image("busybox", true);
+        engine.add_image(PAUSE, true);
+        Rig::on(engine, true)
+    }
+
+    /// The same, of any pod's name.
+    pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
+        let mut rig = Rig::fresh();
+        rig.machine = Machine::new(pod.key.clone(), settings(), true);
+        rig
+    }
+
+    fn on(mut engine: Engine, known_empty: bool) -> Rig {
+        let cursor = engine.subscribe(None).unwrap();
+        Rig {
+            engine,
+            machine: Machine::new(key(), settings(), known_empty),
+            slot: Slot::default(),
+            now: Mono::default(),
+            sent: Vec::new(),
+            calls: Vec::new(),
+            pulls: Vec::new(),
+            log: Vec::new(),
+            ring: Ring::default(),
+            watched: Vec::new(),
+            logs: Vec::new(),
+            cgroup_answer: Ok(()),
+            cgroup_hangs: false,
+            cgroups: Vec::new(),
+            reports: Vec::new(),
+            last_words: BTreeMap::new(),
+            orders: Vec::new(),
+            broken: Vec::new(),
+            busy: Ok(()),
+            forgotten: Vec::new(),
+            addresses: vec!["192.0.2.2".into()],
+            disk_full: None,
+            hosts: Vec::new(),
+            files_forgotten: Vec::new(),
+            networks_asked: 0,
+            events: true,
+            wake: None,
+            wall_offset: 0,
+            hurts: Vec::new(),
+            coming: BTreeMap::new(),
+            next: 0,
+            cursor,
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// The daemon is killed and started again; calls on their way are lost, Docker goes on.
+    pub(super) fn reborn(mut self) -> Rig {
+        self.coming.clear();
+        self.machine = Machine::new(key(), settings(), false);
+        self.slot = Slot::default();
+        self.calls.clear();
+        self.log.clear();
+        self.reports.clear();
+        self.watched.clear();
+        self.pulls.clear();
+        self.hurts.clear();
+        self.wake = None;
+        self
+    }
+
+    /// The whole machine loses its power and comes back, with another wall clock.
+    pub(super) fn power_cut(mut self, wall_offset: i64) -> Rig {
+        let now = self.now();
+        self.engine.restart_engine(Restart::PowerCut, now);
+        self.wall_offset += wall_offset;
+        let mut rig = self.reborn();
+        let mut other = (*settings()).clone();
+        other.boot = Boot { id: "boot-2".into(), began: s(3) };
+        rig.machine = Machine::new(key(), Arc::new(other), false);
+        rig
+    }
+
+    pub(super) fn now(&self) -> Now {
+        let wall = Timestamp::from_second(1_800_000_000 + self.wall_offset)
+            .unwrap()
+            .checked_add(self.now.0)
+            .unwrap();
+        Now { mono: self.now, wall }
+    }
+
+    /// A call whose words begin with `words` is hurt, `times` times.
+    pub(super) fn hurt(&mut self, words: &str, times: u32, how: Hurt) {
+        self.hurts.push((words.into(), times, how));
+    }
+
+    /// Nothing is hurt any more.
+    pub(super) fn heal(&mut self) {
+        self.hurts.clear();
+    }
+
+    pub(super) fn wish(&mut self, wish: Wish) {
+        self.slot.wish(wish);
+        self.later(Duration::ZERO, Coming::Read);
+    }
+
+    pub(super) fn run(&mut self, pod: &Arc<DesiredPod>) {
+        self.wish(Wish::Run(Arc::clone(pod)));
+    }
+
+    pub(super) fn hint(&mut self, hint: Hint) {
+        self.slot.hint(hint);
+        self.later(Duration::ZERO, Coming::Read);
+    }
+
+    /// Other local objects are in force.
+    pub(super) fn give(&mut self, objects: Arc<Objects>) {
+        self.slot.objects(objects);
+        self.later(Duration::ZERO, Coming::Read);
+    }
+
+    fn later(&mut self, after: Duration, what: Coming) {
+        self.coming.insert((self.now.after(after), self.next), what);
+        self.next += 1;
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        // What the test did meanwhile.
+        self.hear();
+        for turn in 0.. {
+            assert!(turn < 200_000, "it does not come to rest: {:?}", self.tail());
+            let next = self.coming.keys().next().map(|(at, _)| *at);
+            let at = [next, self.wake, self.engine.next_due()].into_iter().flatten().min();
+            let Some(at) = at.filter(|at| *at <= until) else { break };
+            self.now = self.now.max(at);
+            let now = self.now();
+            self.engine.advance(now);
+            self.hear();
+            if next.is_some_and(|next| next <= self.now) {
+                let (_, coming) = self.coming.pop_first().unwrap();
+                self.happen(coming);
+                self.hear();
+            } else if self.wake.is_some_and(|wake| wake <= self.now) {
+                self.step();
+                assert!(
+                    self.wake.is_none_or(|wake| wake > self.now),
+                    "it wakes for nothing: {:?}",
+                    self.tail()
+                );
+            }
+        }
+        self.now = self.now.max(until);
+        let now = self.now();
+        self.engine.advance(now);
+        self.hear();
+    }
+
+    /// Lets time pass until this was called; gives the time.
+    pub(super) fn pass_until(&mut self, call: &str) -> Mono {
+        let begun = self.calls.len();
+        for _ in 0..2_000_000 {
+            if let Some((at, _)) = self.calls.iter().skip(begun).find(|(_, words)| words == call) {
+                return *at;
+            }
+            self.pass(MS);
+        }
+        panic!("{call:?} is never called: {:?}", self.tail());
+    }
+
+    fn tail(&self) -> Vec<String> {
+        let skip = self.calls.len().saturating_sub(30);
+        self.calls.iter().skip(skip).map(|(at, words)| format!("{:?} {words}", at.0)).collect()
+    }
+
+    /// The events that came since.
+    fn hear(&mut self) {
+        loop {
+            match self.engine.next_event(&mut self.cursor) {
+                EventNext::Idle => return,
+                EventNext::End(_) => match self.engine.subscribe(None) {
+                    Ok(cursor) => self.cursor = cursor,
+                    Err(_) => return,
+                },
+                EventNext::Event(event) => {
+                    let ours = event.labels.get(labels::ROOT_DIR).is_some_and(|root| root == ROOT);
+                    if !self.events || !ours {
+                        continue;
+                    }
+                    let hint = match event.action.as_str() {
+                        "start" => Hint::Started(event.id),
+                        "die" => Hint::Changed(event.id),
+                        "oom" => Hint::OutOfMemory(event.id),
+                        "destroy" => Hint::Removed(event.id),
+                        _ => continue,
+                    };
+                    self.slot.hint(hint);
+                    self.later(MS, Coming::Read);
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, coming: Coming) {
+        match coming {
+            Coming::Read => self.step(),
+            Coming::Volumes(report) => {
+                self.slot.volumes(report);
+                self.step();
+            }
+            Coming::Arrive(token, call) => {
+                let words = self.words(&call);
+                let hurt =
+                    self.hurts.iter_mut().find(|(begin, times, _)| *times > 0 && words.starts_with(begin));
+                let hurt = hurt.map(|(_, times, how)| {
+                    *times -= 1;
+                    how.clone()
+                });
+                let now = self.now();
+                let (answer, takes) = match hurt {
+                    None => (self.engine.perform(&call, now), MS),
+                    Some(Hurt::Slow(takes)) => (self.engine.perform(&call, now), takes),
+                    Some(Hurt::Says(error)) => (Err(error), MS),
+                    Some(Hurt::LeavesOut(ids)) => {
+                        let mut answer = self.engine.perform(&call, now);
+                        if let Ok(Reply::Containers(list)) = &mut answer {
+                            list.retain(|c| !ids.contains(&c.id));
+                        }
+                        (answer, MS)
+                    }
+                    Some(Hurt::DoneBut(error)) => {
+                        drop(self.engine.perform(&call, now));
+                        (Err(error), MS)
+                    }
+                };
+                let takes = match (&answer, &call) {
+                    (Err(DockerError::Timeout(_)), _) => TIMEOUT,
+                    (Ok(_), Call::Start { .. }) => ms(100).max(takes),
+                    _ => takes,
+                };
+                self.later(takes, Coming::Answer(token, Box::new(answer)));
+            }
+            Coming::Answer(token, answer) => {
+                let now = self.now();
+                self.machine.reply(token, *answer, &now);
+                self.step();
+            }
+            Coming::Pull(request) => {
+                let now = self.now();
+                let outcome = if request.builtin {
+                    self.engine.add_image(&request.image, true);
+                    PullOutcome::Done
+                } else {
+                    let image = Call::ImageInspect { image: request.image.clone() };
+                    let there = self.engine.perform(&image, now).is_ok();
+                    match self.engine.pull(&request.image, now) {
+                        Ok(_) => PullOutcome::Done,
+                        Err(error) if request.local_copy_will_do && there => {
+                            PullOutcome::LocalCopy(error.to_string())
+                        }
+                        Err(error) => PullOutcome::Failed(error.to_string()),
+                    }
+                };
+                self.slot.pulled(Pulled { image: request.image, outcome, took: PULL, size: Some(1 << 20) });
+                self.step();
+            }
+        }
+    }
+
+    fn cgroup_told(&mut self, report: cgroup::Report) {
+        if !self.cgroup_hangs {
+            self.slot.cgroup(report);
+            self.later(Duration::ZERO, Coming::Read);
+        }
+    }
+
+    /// The worker's turn: as its thread does.
+    pub(super) fn step(&mut self) {
+        let now = self.now();
+        let inbox = self.slot.take();
+        self.machine.read(inbox, &now);
+        let step = self.machine.step(&now);
+        self.wake = step.wake;
+        let mut unsent = BTreeSet::new();
+        for output in step.out {
+            match output {
+                Output::Call(token, Call::Start { .. }) if unsent.contains(&token) => {
+                    let why = self.disk_full.clone().unwrap_or_default();
+                    self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
+                }
+                Output::Create(token, Create { name, body, needs }) => {
+                    let text = crate::base::json::text(&body);
+                    let call = Call::Create { name, body };
+                    let words = self.words(&call);
+                    let unsent = (&needs.termination_file, &needs.seccomp_profile, &needs.sub_paths);
+                    self.sent.push(format!("{words} {text} {unsent:?} {:?}", needs.network));
+                    self.calls.push((self.now, words));
+                    self.later(MS, Coming::Arrive(token, call));
+                }
+                Output::Call(token, call) => {
+                    let words = self.words(&call);
+                    if let Call::Update { .. } = &call {
+                        self.sent.push(format!("{words} {call:?}"));
+                    }
+                    self.calls.push((self.now, words));
+                    self.later(MS, Coming::Arrive(token, call));
+                }
+                Output::Pull(request) => {
+                    self.pulls.push((self.now, request.clone()));
+                    self.later(PULL, Coming::Pull(request));
+                }
+                Output::Missing(_) => {}
+                Output::ReadMessage { id, file } => {
+                    let words = format!("{}#{}", file.container, file.attempt);
+                    let text = self.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
+                    self.machine.message_read(&id, text);
+                    self.later(Duration::ZERO, Coming::Read);
+                }
+                Output::ForgetMessage(file) => {
+                    self.forgotten.push(format!("{}#{}", file.container, file.attempt));
+                }
+                Output::AskAddresses => {
+                    self.machine.addresses(self.addresses.clone());
+                    self.later(Duration::ZERO, Coming::Read);
+                }
+                Output::Hosts(_, hosts) if self.disk_full.is_none() => self.hosts.push(hosts),
+                Output::Hosts(token, _) => _ = unsent.insert(token),
+                Output::ForgetPod(uid) => self.files_forgotten.push(uid),
+                Output::Network => self.networks_asked += 1,
+                Output::Volumes(order) => {
+                    self.orders.push((self.now, volume_words(&order)));
+                    let told = match order {
+                        Order::SetUp(order) => {
+                            VolumeReport::SetUp { uid: order.pod.uid.clone(), failed: self.broken.clone() }
+                        }
+                        Order::TearDown { uid } => VolumeReport::TornDown { uid, result: self.busy.clone() },
+                    };
+                    self.later(MS, Coming::Volumes(told));
+                }
+                Output::Logs(logs) => self.logs.push(logs),
+                Output::Cgroup(pod) => {
+                    self.cgroups.push(Ok((*pod).clone()));
+                    let result = self.cgroup_answer.clone();
+                    self.cgroup_told(cgroup::Report::Ensured { pod, moved: None, result });
+                }
+                Output::DropCgroup(uid) => {
+                    self.cgroups.push(Err(uid.clone()));
+                    self.cgroup_told(cgroup::Report::Removed { uid, result: Ok(()) });
+                }
+                Output::Watch(watch) => self.watched.push((self.now, watch)),
+                Output::Event(event) => {
+                    let level = event.weight.level();
+                    let line = self.ring.add(event, &now);
+                    self.log.extend(line.map(|line| (self.now, level, line)));
+                }
+                Output::Report(report) => self.reports.push(report),
+                Output::Log(level, line) => self.log.push((self.now, level, line)),
+            }
+        }
+    }
+
+    // --- looking ------------------------------------------------------------------------------------
+
+    /// `app#0`; with another UID than usual `uid/app#0`.
+    fn name_of(&mut self, id: &str) -> String {
+        if let Some(c) = self.engine.get(id) {
+            let words = name_words(&c.name);
+            self.names.insert(c.id.clone(), words.clone());
+            return words;
+        }
+        self.names.get(id).cloned().unwrap_or_else(|| name_words(id))
+    }
+
+    fn words(&mut self, call: &Call) -> String {
+        match call {
+            Call::List { .. } => "list".into(),
+            Call::Inspect { id } => format!("inspect {}", self.name_of(id)),
+            Call::Create { name, .. } => format!("create {}", name_words(name)),
+            Call::Start { id } => format!("start {}", self.name_of(id)),
+            Call::Kill { id, signal } => format!("kill {} {signal}", self.name_of(id)),
+            Call::Remove { id, force } => {
+                format!("remove {}{}", self.name_of(id), if *force { " by force" } else { "" })
+            }
+            Call::ImageInspect { .. } => "image".into(),
+            Call::Update { id, .. } => format!("update {}", self.name_of(id)),
+            Call::Rename { id, name } => format!("rename {} {}", self.name_of(id), name_words(name)),
+            Call::LogTail { id, lines } => format!("log {} {lines}", self.name_of(id)),
+            other => panic!("a worker does not call {other:?}"),
+        }
+    }
+
+    /// Calls made so far, without looks at images; forgets them.
+    pub(super) fn take_calls(&mut self) -> Vec<String> {
+        let calls = std::mem::take(&mut self.calls);
+        calls.into_iter().map(|(_, words)| words).filter(|words| words != "image").collect()
+    }
+
+    /// Those that change something.
+    pub(super) fn take_acts(&mut self) -> Vec<String> {
+        let mut calls = self.take_calls();
+        calls.retain(|words| !words.starts_with("list") && !words.starts_with("inspect"));
+        calls
+    }
+
+    /// Times of the calls with these words, in milliseconds.
+    pub(super) fn times(&self, call: &str) -> Vec<u64> {
+        let at = |(at, words): &(Mono, String)| (words == call).then(|| ms_of(*at));
+        self.calls.iter().filter_map(at).collect()
+    }
+
+    /// What runs, by name.
+    pub(super) fn running(&self) -> BTreeSet<String> {
+        self.in_state(DockerState::Running)
+    }
+
+    /// What is in this state, of ours.
+    pub(super) fn in_state(&self, state: DockerState) -> BTreeSet<String> {
+        let ours = self.engine.containers().filter(|c| c.body.labels.contains_key(labels::ROOT_DIR));
+        ours.filter(|c| c.state == state).map(|c| name_words(&c.name)).collect()
+    }
+
+    /// Id of a container by its words.
+    pub(super) fn id(&self, words: &str) -> String {
+        let found = self.engine.containers().find(|c| name_words(&c.name) == words);
+        found.unwrap_or_else(|| panic!("no container {words}")).id.clone()
+    }
+
+    pub(super) fn is(&self, state: &str) -> bool {
+        let ours = match self.machine.state() {
+            State::Syncing(_) => "syncing",
+            State::Terminating { then: None, .. } => "terminating",
+            State::Terminating { .. } => "terminating, wanted again",
+            State::Terminated => "terminated",
+        };
+        ours == state
+    }
+
+    /// The last status told: phase, and of each container its state in words.
+    pub(super) fn status(&self) -> String {
+        let last = self.reports.iter().rev().find_map(|r| match r {
+            Report::Status { status, .. } => Some(status),
+            _ => None,
+        });
+        let Some(status) = last else { return "none".into() };
+        let mut words = status.phase.clone().unwrap_or_default();
+        for c in status.container_statuses.iter().flatten() {
+            let state = c.state.as_ref().unwrap();
+            let state = match (&state.running, &state.waiting, &state.terminated) {
+                (Some(_), _, _) => "running".into(),
+                (_, Some(w), _) => w.reason.clone().unwrap_or_default(),
+                (_, _, Some(t)) => format!("ended {}", t.exit_code),
+                _ => "?".into(),
+            };
+            words += &format!(", {}: {state}", c.name);
+        }
+        words
+    }
+
+    /// The last status told.
+    pub(super) fn last_status(&self) -> PodStatus {
+        let last = self.reports.iter().rev().find_map(|r| match r {
+            Report::Status { status, .. } => Some(PodStatus::clone(status)),
+            _ => None,
+        });
+        last.expect("a status")
+    }
+
+    /// The waiting message of a container in the last status.
+    pub(super) fn waits(&self, container: &str) -> String {
+        let last = self.reports.iter().rev().find_map(|r| match r {
+            Report::Status { status, .. } => Some(status),
+            _ => None,
+        });
+        let found =
+            last.iter().flat_map(|s| s.container_statuses.iter().flatten()).find(|c| c.name == container);
+        let waiting = found.and_then(|c| c.state.as_ref()?.waiting.as_ref());
+        waiting.map_or(String::new(), |w| {
+            format!("{}: {}", w.reason.as_deref().unwrap_or(""), w.message.as_deref().unwrap_or(""))
+        })
+    }
+
+    /// Log lines of at least this weight.
+    pub(super) fn logged(&self, level: Level) -> Vec<&str> {
+        self.log.iter().filter(|(_, l, _)| *l <= level).map(|(_, _, line)| line.as_str()).collect()
+    }
+
+    /// The pod runs: sandbox and `app`, from nothing.
+    pub(super) fn up(pod: &Arc<DesiredPod>) -> Rig {
+        let mut rig = Rig::fresh();
+        rig.run(pod);
+        rig.pass(s(5));
+        rig
+    }
+
+    /// Somebody else does this.
+    pub(super) fn by_hand(&mut self, call: &Call) {
+        let now = self.now();
+        self.engine.perform(call, now).unwrap();
+    }
+
+    /// Nothing is under way, and nothing is due but what `wake` says.
+    pub(super) fn at_rest(&self) -> bool {
+        self.coming.is_empty()
+    }
+}
+
+/// `set up uid-1` without the usual UID: `set up`.
+fn volume_words(order: &Order) -> String {
+    let (what, uid) = match order {
+        Order::SetUp(order) => ("set up", &order.pod.uid),
+        Order::TearDown { uid } => ("tear down", uid),
+    };
+    if uid == testing::UID { what.to_owned() } else { format!("{what} {uid}") }
+}
+
+/// Milliseconds since the beginning.
+pub(super) fn ms_of(at: Mono) -> u64 {
+    u64::try_from(at.0.as_millis()).unwrap()
+}
+
+/// `k8s_app_web-node_default_uid-1_0` -> `app#0`.
+fn name_words(docker_name: &str) -> String {
+    let Some(name) = names::parse(docker_name) else { return docker_name.to_owned() };
+    let uid = if name.uid == testing::UID { String::new() } else { format!("{}/", name.uid) };
+    let suffix = if name.suffix.is_none() { "" } else { "+" };
+    format!("{uid}{}#{}{suffix}", name.container, name.attempt)
+}

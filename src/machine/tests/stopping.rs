@@ -1,0 +1,184 @@
+//! TERM, deadline, KILL as planned steps (design invariant 10), and the order in which containers stop.
+
+use std::sync::Arc;
+
+use super::rig::{Rig, app, pod, s, stop};
+use crate::machine::Report;
+use crate::pod::DesiredPod;
+use crate::runtime::fake::Behaviour;
+
+fn deaf(grace: i64) -> Arc<DesiredPod> {
+    pod(&format!("{{terminationGracePeriodSeconds: {grace}, containers: [{{name: app}}]}}"))
+}
+
+/// Milliseconds from the stop to the calls with these words.
+fn after(rig: &Rig, begun: u64, call: &str) -> Vec<u64> {
+    rig.times(call).iter().map(|at| at - begun).collect()
+}
+
+fn begin(pod: &Arc<DesiredPod>) -> (Rig, u64) {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(pod);
+    rig.pass(s(5));
+    rig.calls.clear();
+    let begun = super::rig::ms_of(rig.now);
+    (rig, begun)
+}
+
+#[test]
+fn term_then_kill_at_the_deadline() {
+    for (grace, kill) in [(30, 30_000), (1, 2000), (0, 2000), (5, 5000)] {
+        let (mut rig, begun) = begin(&deaf(grace));
+        rig.wish(stop(None));
+        rig.pass(s(60));
+        assert_eq!(after(&rig, begun, "kill app#0 SIGTERM"), [0], "{grace}");
+        assert_eq!(after(&rig, begun, "kill app#0 SIGKILL"), [kill], "{grace}");
+        assert!(
+            rig.times("kill POD#0 SIGTERM")[0] > rig.times("kill app#0 SIGKILL")[0],
+            "the sandbox is last"
+        );
+        assert!(rig.is("terminated"));
+        assert_eq!(rig.engine.containers().count(), 0);
+        assert!(rig.reports.contains(&Report::Gone(2)), "{:?}", rig.reports.last());
+        assert!(rig.at_rest() && rig.wake.is_none());
+    }
+}
+
+#[test]
+fn kill_is_sent_again_until_it_helps() {
+    let (mut rig, begun) = begin(&deaf(5));
+    rig.engine.behave("app", Behaviour { kill: s(17), ..Behaviour::ignores_term() });
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 0, now);
+    rig.pass(s(1));
+    let begun = begun + 1000;
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert_eq!(after(&rig, begun, "kill app#1 SIGKILL"), [5000, 10_000, 15_000, 20_000]);
+    assert!(rig.is("terminated"));
+    let warned = rig.log.iter().filter(|(_, _, l)| l.contains("did not end within 5 s")).count();
+    assert_eq!(warned, 1);
+}
+
+#[test]
+fn graces_only_get_shorter() {
+    let (mut rig, begun) = begin(&deaf(600));
+    rig.wish(stop(None));
+    rig.pass(s(10));
+    rig.wish(stop(Some(20)));
+    rig.pass(s(2));
+    rig.wish(stop(Some(300)));
+    rig.pass(s(2));
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert_eq!(after(&rig, begun, "kill app#0 SIGTERM"), [0]);
+    assert_eq!(after(&rig, begun, "kill app#0 SIGKILL"), [20_000], "counted from the first order");
+    // Shorter than what has passed already.
+    let (mut rig, begun) = begin(&deaf(600));
+    rig.wish(stop(None));
+    rig.pass(s(10));
+    rig.wish(stop(Some(3)));
+    rig.pass(s(10));
+    assert_eq!(after(&rig, begun, "kill app#0 SIGKILL"), [10_000]);
+}
+
+#[test]
+fn sidecars_stop_after_the_rest_in_reverse_order() {
+    let pod = pod(
+        "{terminationGracePeriodSeconds: 30, containers: [{name: app}, {name: other}], initContainers: [\
+         {name: one, restartPolicy: Always}, {name: two, restartPolicy: Always}]}",
+    );
+    let mut rig = Rig::up(&pod);
+    assert_eq!(rig.running().len(), 5);
+    rig.take_calls();
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    let acts: Vec<String> = rig.take_acts().into_iter().filter(|a| a.starts_with("kill")).collect();
+    let expected = [
+        "kill app#0 SIGTERM",
+        "kill other#0 SIGTERM",
+        "kill two#0 SIGTERM",
+        "kill one#0 SIGTERM",
+        "kill POD#0 SIGTERM",
+    ];
+    let mut sorted = acts.clone();
+    sorted.get_mut(..2).unwrap().sort();
+    assert_eq!(sorted, expected);
+}
+
+/// The grace is the pod's: what the containers used of it, the sidecars do not have any more; each gets
+/// at least two seconds.
+#[test]
+fn sidecars_get_what_is_left_of_the_grace() {
+    let pod = pod("{terminationGracePeriodSeconds: 30, containers: [{name: app}], initContainers: [\
+         {name: one, restartPolicy: Always}, {name: two, restartPolicy: Always}]}");
+    let mut rig = Rig::fresh();
+    for name in ["app", "one", "two"] {
+        rig.engine.behave(name, Behaviour::ignores_term());
+    }
+    rig.run(&pod);
+    rig.pass(s(5));
+    let begun = super::rig::ms_of(rig.now);
+    rig.wish(stop(None));
+    rig.pass(s(120));
+    let at = |name: &str| after(&rig, begun, &format!("kill {name}#0 SIGKILL"))[0] / 1000;
+    // The grace is over for both: they do not wait for one another any longer.
+    assert_eq!((at("app"), at("two"), at("one")), (30, 32, 32));
+    assert!(rig.is("terminated"));
+    // One that ends early leaves the rest to the next.
+    let mut rig = Rig::fresh();
+    rig.engine.behave("two", Behaviour::ignores_term());
+    rig.run(&pod);
+    rig.pass(s(5));
+    let begun = super::rig::ms_of(rig.now);
+    rig.wish(stop(None));
+    rig.pass(s(120));
+    assert_eq!(after(&rig, begun, "kill two#0 SIGKILL")[0] / 1000, 30);
+}
+
+#[test]
+fn a_stop_during_a_start_leaves_nothing() {
+    for at in (0..260).step_by(3) {
+        let mut rig = Rig::fresh();
+        rig.run(&app());
+        rig.pass(super::rig::ms(at));
+        rig.wish(stop(None));
+        rig.pass(s(30));
+        assert!(rig.is("terminated"), "{at} ms");
+        assert_eq!(rig.engine.containers().count(), 0, "{at} ms: {:?}", rig.calls);
+        assert!(rig.reports.contains(&Report::Gone(2)), "{at} ms");
+    }
+}
+
+#[test]
+fn a_stop_of_what_was_found_without_a_manifest_uses_what_is_written_on_it() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&deaf(7));
+    rig.pass(s(5));
+    let mut rig = rig.reborn();
+    let begun = super::rig::ms_of(rig.now);
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    let kill = after(&rig, begun, "kill app#0 SIGKILL")[0];
+    assert_eq!(kill / 1000, 7);
+    assert!(rig.is("terminated"));
+}
+
+#[test]
+fn a_changed_container_is_stopped_with_its_grace_and_made_again() {
+    let mut rig = Rig::fresh();
+    rig.engine.add_image("other", true);
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&deaf(5));
+    rig.pass(s(5));
+    rig.take_calls();
+    rig.run(&pod("{terminationGracePeriodSeconds: 5, containers: [{name: app, image: other}]}"));
+    rig.pass(s(60));
+    let acts = ["kill app#0 SIGTERM", "kill app#0 SIGKILL", "create app#1", "start app#1"];
+    assert_eq!(rig.take_acts(), acts);
+    let told =
+        rig.log.iter().any(|(_, _, l)| l.contains("Container app definition changed, will be restarted"));
+    assert!(told, "{:?}", rig.log);
+}

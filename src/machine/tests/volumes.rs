@@ -1,0 +1,196 @@
+//! Volumes are there before the sandbox and go after the last container, whatever happens in between.
+
+use std::sync::Arc;
+
+use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
+use crate::machine::Token;
+use crate::pod::DesiredPod;
+use crate::pod::object::testing::{config_map, snapshot};
+use crate::volumes::Failure;
+
+fn with_volume() -> Arc<DesiredPod> {
+    pod("{containers: [{name: app}], volumes: [{name: v, configMap: {name: c}}]}")
+}
+
+fn failure(why: &str, usable: bool) -> Failure {
+    Failure { volume: "v".into(), why: why.into(), usable }
+}
+
+fn orders(rig: &mut Rig) -> Vec<String> {
+    std::mem::take(&mut rig.orders).into_iter().map(|(_, words)| words).collect()
+}
+
+#[test]
+fn set_up_first_and_taken_down_last() {
+    let mut rig = Rig::fresh();
+    rig.run(&with_volume());
+    rig.pass(ms(500));
+    assert_eq!(orders(&mut rig), ["set up"]);
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.wish(stop(Some(0)));
+    rig.pass_until("kill app#0 SIGTERM");
+    assert_eq!(orders(&mut rig), [""; 0], "not while anything runs");
+    rig.pass(s(10));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert!(rig.machine.state() == &crate::machine::State::Terminated);
+    // Without volumes nothing is ordered.
+    let mut rig = Rig::fresh();
+    rig.run(&super::rig::app());
+    rig.pass(s(1));
+    rig.wish(stop(Some(0)));
+    rig.pass(s(10));
+    assert_eq!(orders(&mut rig), [""; 0]);
+}
+
+/// What an earlier daemon made and may have started would find its volumes gone.
+#[test]
+fn not_taken_down_while_a_start_may_come_late() {
+    for removable in [true, false] {
+        let mut rig = Rig::fresh();
+        rig.hurt("start app#0", u32::MAX, Hurt::Says(super::rig::timeout()));
+        rig.run(&with_volume());
+        rig.pass_until("start app#0");
+        let mut rig = rig.reborn();
+        rig.run(&with_volume());
+        rig.hurt("remove app#0", u32::MAX, Hurt::Says(super::rig::timeout()));
+        rig.pass(ms(500));
+        orders(&mut rig);
+        rig.wish(stop(Some(0)));
+        rig.pass(s(30));
+        assert_eq!(orders(&mut rig), [""; 0], "its start may come: {:?}", rig.calls);
+        if removable {
+            rig.heal();
+        }
+        rig.pass(s(90));
+        assert_eq!(orders(&mut rig), ["tear down"], "removable: {removable}, {:?}", rig.calls);
+    }
+}
+
+#[test]
+fn a_failure_is_told_and_tried_again_ever_more_slowly() {
+    let mut rig = Rig::fresh();
+    rig.broken = vec![failure("configmap \"c\" not found", false)];
+    rig.run(&with_volume());
+    rig.pass(s(8));
+    assert_eq!(rig.take_acts(), [""; 0], "not even a sandbox");
+    let times: Vec<u64> = rig.orders.iter().map(|(at, _)| ms_of(*at)).collect();
+    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps, [501, 1001, 2001, 4001]);
+    let words = "MountVolume.SetUp failed for volume \"v\" : configmap \"c\" not found";
+    assert_eq!(rig.waits("app"), format!("ContainerCreating: {words}"));
+    assert!(rig.logged(log::Level::Warn).iter().any(|line| line.contains(&format!("FailedMount: {words}"))));
+    rig.pass(s(1000));
+    let times: Vec<u64> = rig.orders.iter().map(|(at, _)| ms_of(*at)).collect();
+    assert_eq!(times[times.len() - 1] - times[times.len() - 2], 122_001);
+    // Another object does not wait for that.
+    rig.broken.clear();
+    rig.give(snapshot(&config_map("c", "{k: v}")));
+    rig.pass(ms(500));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(rig.waits("app"), "");
+}
+
+/// What waits ever longer for its volumes goes at once when nobody wants it.
+#[test]
+fn tear_down_does_not_wait_for_the_next_set_up() {
+    let mut rig = Rig::fresh();
+    rig.broken = vec![failure("configmap \"c\" not found", false)];
+    rig.run(&with_volume());
+    rig.pass(s(1000));
+    orders(&mut rig);
+    rig.wish(stop(None));
+    rig.pass(ms(100));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert!(rig.machine.state() == &crate::machine::State::Terminated);
+    assert!(rig.at_rest());
+}
+
+#[test]
+fn a_changed_object_is_followed_and_restarts_nothing() {
+    let mut rig = Rig::fresh();
+    rig.slot.objects(snapshot(&config_map("c", "{k: v}")));
+    rig.run(&with_volume());
+    rig.pass(s(1));
+    rig.take_calls();
+    orders(&mut rig);
+    rig.give(snapshot(&config_map("c", "{k: w}")));
+    rig.pass(ms(50));
+    assert_eq!(orders(&mut rig), ["set up"]);
+    // Gone: what is there is used, also for the next container.
+    rig.broken = vec![failure("configmap \"c\" not found", true)];
+    rig.give(Arc::default());
+    rig.pass(ms(50));
+    let id = rig.id("app#0");
+    rig.by_hand(&crate::runtime::Call::Kill { id, signal: "KILL".into() });
+    rig.pass(s(20));
+    assert_eq!(rig.take_acts(), ["create app#1", "start app#1"]);
+}
+
+#[test]
+fn another_uid_s_volumes_go_while_the_new_ones_come() {
+    let mut rig = Rig::up(&with_volume());
+    orders(&mut rig);
+    let new = pod_with("new", "{containers: [{name: app}], volumes: [{name: v, emptyDir: {}}]}");
+    rig.busy = Err("device or resource busy".into());
+    rig.run(&new);
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+    let told = orders(&mut rig);
+    assert_eq!(told.iter().filter(|words| *words == "set up new").count(), 1, "{told:?}");
+    assert!(told.iter().filter(|words| *words == "tear down").count() > 3, "{told:?}");
+    rig.busy = Ok(());
+    rig.pass(s(130));
+    orders(&mut rig);
+    rig.pass(s(300));
+    assert_eq!(orders(&mut rig), [""; 0], "once it worked, that was all");
+    let warned = rig.logged(log::Level::Warn);
+    assert_eq!(
+        warned.iter().filter(|line| line.contains("FailedUnMount: volumes cannot be taken down")).count(),
+        1,
+        "{warned:?}"
+    );
+}
+
+#[test]
+fn the_next_daemon_sets_up_again_what_it_finds_and_ends_what_nobody_wants() {
+    let rig = Rig::up(&with_volume());
+    let mut rig = rig.reborn();
+    rig.orders.clear();
+    rig.run(&with_volume());
+    rig.pass(s(1));
+    assert_eq!(orders(&mut rig), ["set up"]);
+    assert_eq!(rig.take_acts(), [""; 0]);
+    // Found without its manifest.
+    let mut rig = rig.reborn();
+    rig.wish(stop(Some(0)));
+    rig.pass(s(10));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+}
+
+#[test]
+fn a_pod_that_ended_gives_its_volumes_back() {
+    let mut rig = Rig::up(&pod(
+        "{restartPolicy: Never, containers: [{name: app}], volumes: [{name: v, emptyDir: {}}]}",
+    ));
+    orders(&mut rig);
+    let id = rig.id("app#0");
+    rig.by_hand(&crate::runtime::Call::Kill { id, signal: "TERM".into() });
+    rig.pass(s(60));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert!(rig.status().starts_with("Succeeded") || rig.status().starts_with("Failed"), "{}", rig.status());
+}
+
+#[test]
+fn what_cannot_be_prepared_is_not_created() {
+    let mut rig = Rig::fresh();
+    rig.hurt("create app#0", 9, super::rig::Hurt::Slow(s(9)));
+    rig.run(&with_volume());
+    rig.pass_until("create app#0");
+    let why = "failed to prepare subPath for volumeMount \"v\" of container \"app\"";
+    let now = rig.now();
+    let token = (0..100).map(Token).find(|token| {
+        rig.machine.unprepared(*token, why, &now);
+        rig.machine.step(&now).out.iter().any(|out| format!("{out:?}").contains("prepare subPath"))
+    });
+    assert!(token.is_some());
+}

@@ -1,0 +1,185 @@
+//! Volumes in a pod's life: set up before its sandbox is made, brought up to date when objects change, taken
+//! down once nothing of it runs. The machine only orders; what is on disk is `volumes/`'.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Volume;
+
+use super::Machine;
+use super::job::{Job, Retry};
+use super::output::Output;
+use super::state::State;
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::base::table::Table;
+use crate::layout;
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::volumes::{self, Order, Report, SetUp};
+
+/// Waiting reason of containers whose volumes are not there yet.
+const CREATING: &str = "ContainerCreating";
+
+/// What is known of the volumes of each UID that this name had.
+#[derive(Debug, Default)]
+pub(super) struct Volumes(Table<String, Life>);
+
+/// Of one UID.
+#[derive(Debug, Default)]
+struct Life {
+    /// What was set up last, or is being.
+    wanted: Vec<Volume>,
+    /// It has to be done, or done again.
+    due: bool,
+    /// All of it is there.
+    ready: bool,
+    /// An order is being carried out.
+    asked: bool,
+    /// Of setting up.
+    retry: Retry,
+    /// Of taking down.
+    leaving: Retry,
+}
+
+impl Volumes {
+    /// There may be something on disk.
+    pub(super) fn may_have(&mut self, uid: &str) {
+        self.0.get_or_default(uid.to_owned());
+    }
+
+    /// Other objects are in force: what is made of them follows, without waiting for a retry.
+    pub(super) fn objects_changed(&mut self, pod: &DesiredPod) {
+        if volumes::use_objects(pod)
+            && let Some(life) = self.0.get_mut(&pod.uid)
+        {
+            life.due = true;
+            life.retry = Retry::default();
+        }
+    }
+}
+
+impl Machine {
+    /// Whether containers of the pod may be made. Orders what is missing.
+    pub(super) fn volumes_ready(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+        let wanted = layout::volumes(pod);
+        if wanted.is_empty() {
+            return true;
+        }
+        let life = self.volumes.0.get_or_default(pod.uid.clone());
+        if life.wanted != wanted {
+            life.wanted = wanted.to_vec();
+            (life.due, life.ready, life.retry) = (true, false, Retry::default());
+        }
+        let ready = life.ready;
+        if life.due && !life.asked {
+            if now.mono < life.retry.until {
+                let until = life.retry.until;
+                self.wake_at(until);
+            } else {
+                (life.due, life.asked, life.leaving) = (false, true, Retry::default());
+                let objects = Arc::clone(&self.objects);
+                let order = SetUp { pod: Arc::clone(pod), objects };
+                self.out.push(Output::Volumes(Order::SetUp(order)));
+            }
+        }
+        ready
+    }
+
+    /// Takes down what is left of every UID but this one, once nothing of it runs. True: nothing is left.
+    pub(super) fn end_volumes(&mut self, but: Option<&str>, now: &Now) -> bool {
+        let over: Vec<String> =
+            self.volumes.0.keys().filter(|uid| Some(uid.as_str()) != but).cloned().collect();
+        let starting = |j: &Job| {
+            matches!(
+                j,
+                Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. } | Job::Conflict { .. }
+            )
+        };
+        for uid in &over {
+            let runs = self.all_seen().any(|c| c.uid == *uid && c.state.is_running());
+            if runs || self.any_in_flight(starting) {
+                continue;
+            }
+            // A start that an earlier daemon sent may still be carried out.
+            let late = self.all_seen().filter(|c| c.uid == *uid && c.start_sent);
+            let late = late.filter_map(|c| self.late_starts.get(&c.id)).max().copied();
+            if let Some(until) = late.filter(|until| now.mono < *until) {
+                self.wake_at(until);
+                continue;
+            }
+            let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.asked) else { continue };
+            if now.mono < life.leaving.until {
+                let until = life.leaving.until;
+                self.wake_at(until);
+                continue;
+            }
+            (life.asked, life.ready, life.retry) = (true, false, Retry::default());
+            self.out.push(Output::Volumes(Order::TearDown { uid: uid.clone() }));
+        }
+        over.is_empty()
+    }
+
+    /// Takes what an [`Output::Volumes`] brought. Follow with [`Machine::step`].
+    pub fn volumes_told(&mut self, report: Report, now: &Now) {
+        match report {
+            Report::SetUp { uid, failed } => self.volumes_set_up(&uid, failed, now),
+            Report::Slow { uid, volume, files } => {
+                if self.state.pod().is_some_and(|pod| pod.uid == uid) {
+                    self.tell(None, words::ownership_slow(&volume, files));
+                }
+            }
+            Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),
+            Report::TornDown { uid, result: Err(why) } => {
+                let Some(life) = self.volumes.0.get_mut(&uid) else { return };
+                life.asked = false;
+                // Wanted again, it is set up anew.
+                (life.due, life.ready) = (true, false);
+                let first = life.leaving.tries == 0;
+                life.leaving.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
+                if first {
+                    self.tell_of_uid(&uid, words::unmount_failed(&why));
+                }
+            }
+        }
+    }
+
+    fn volumes_set_up(&mut self, uid: &str, failed: Vec<volumes::Failure>, now: &Now) {
+        let Some(life) = self.volumes.0.get_mut(uid) else { return };
+        life.asked = false;
+        life.ready = failed.iter().all(|failure| failure.usable);
+        let ready = life.ready;
+        if failed.is_empty() {
+            life.retry = Retry::default();
+        } else {
+            // Unless it is to be done again at once anyway.
+            if !life.due {
+                life.retry.failed(limits::VOLUME_RETRY_MIN, limits::VOLUME_RETRY_MAX, now.mono);
+            }
+            life.due = true;
+        }
+        let State::Syncing(pod) = self.state.clone() else { return };
+        if pod.uid != uid {
+            return;
+        }
+        for failure in &failed {
+            self.tell(None, words::mount_failed(&failure.volume, &failure.why));
+        }
+        match failed.iter().find(|failure| !failure.usable) {
+            Some(failure) => {
+                let message = words::mount_failed(&failure.volume, &failure.why).message;
+                self.volume_problem(&pod, &message);
+            }
+            None if ready => self.waiting.retain(|_, why| why.reason != CREATING),
+            None => {}
+        }
+    }
+
+    /// Containers that never ran wait for volumes. One that ended shows its end.
+    fn volume_problem(&mut self, pod: &DesiredPod, message: &str) {
+        for (_, container) in pod.containers() {
+            if self.seen.newest(&pod.uid, &container.name).is_none() {
+                self.set_waiting(&container.name, CREATING, message);
+            }
+        }
+    }
+}
