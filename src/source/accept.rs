@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::limits;
-use crate::manifest::edition::{Claim, Edition, Record, names_of};
+use crate::manifest::edition::{Claim, Edition, Known, name_of_url, names_of};
 use crate::manifest::{self, Context, Decoded};
 use crate::pod::problem::Refused;
 use crate::pod::problem::Severity;
@@ -57,7 +57,7 @@ impl Acceptor {
     /// came with it, and is not looked at where none is asked for. `seen` is what signed content must not be
     /// older than.
     #[must_use]
-    pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>, seen: &Record) -> Decoded {
+    pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>, seen: &Known) -> Decoded {
         let judged = self.open(bytes, signature).and_then(|edition| {
             let context = Context { node_name: &self.node_name, source: self.source, path };
             let mut decoded = self.judge((self.decode)(bytes, &context));
@@ -91,7 +91,7 @@ impl Acceptor {
         let mut names = names_of(&decoded.pods, &decoded.refused, &decoded.objects);
         if self.source == Source::Http {
             // What is not in it is gone.
-            names.insert(format!("URL {path}"));
+            names.insert(name_of_url(path));
         }
         Claim { edition, digest: hmac_sha256::Hash::hash(bytes), names }
     }

@@ -120,13 +120,7 @@ impl Actor {
             self.store.load_seen();
         }
         let replayed = replay(remembered, &self.scanner.acceptor);
-        for of in &replayed {
-            self.store.learn(&of.signed);
-            self.store.keep(&of.path, &of.needed);
-            if let Some(problem) = &of.refused {
-                log::warn!("what was remembered is not accepted any more: {problem}");
-            }
-        }
+        self.store.learn(&replayed);
         self.scanner.restore(replayed);
     }
 
@@ -181,9 +175,7 @@ impl Actor {
             for (content, needed) in outcome.accepted {
                 self.store.remember(content, &needed);
             }
-            for (claim, before) in outcome.signed {
-                self.store.note(&claim, &before, || self.scanner.names());
-            }
+            self.store.note(&outcome.signed, || self.scanner.names());
             if spoke && !outcome.failed {
                 self.store.retain(|path| self.scanner.holds(path));
             }

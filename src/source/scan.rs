@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::order;
-use crate::manifest::edition::{Claim, Record};
+use crate::manifest::edition::{Claim, Known};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
 use crate::source::accept::Acceptor;
@@ -83,7 +83,7 @@ pub struct Scanner {
     accepted: Vec<(Remembered, Vec<Version>)>,
     signed: Vec<(Claim, BTreeSet<String>)>,
     /// The highest that was seen of what is signed, the contents of this look included.
-    pub(super) seen: Arc<Record>,
+    pub(super) seen: Known,
 }
 
 impl Scanner {
@@ -116,7 +116,7 @@ impl Scanner {
             forgotten: false,
             accepted: Vec::new(),
             signed: Vec::new(),
-            seen: Arc::default(),
+            seen: Known::default(),
         }
     }
 

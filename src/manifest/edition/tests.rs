@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::limits;
 
 #[test]
 fn comments() {
@@ -120,6 +121,28 @@ fn what_a_newer_content_does_without_comes_back_only_above_what_was_seen() {
         assert!(record.note(&moved, &none()));
         assert_eq!(record.check(&moved, "file"), Ok(()));
     }
+}
+
+/// What an earlier version of podkeeper kept said nothing of it.
+#[test]
+fn a_kept_record_says_what_the_urls_content_does_without() {
+    use Edition::{Timestamp, Version};
+    let mut record = Record::default();
+    record.note(&claim(Version(20), 2, "other"), &none());
+    let whole =
+        Claim { names: order::set([name_of_url("u"), "other".to_owned()]), ..claim(Version(20), 2, "x") };
+    record.note(&whole, &none());
+    record.note(&claim(Version(8), 1, "web"), &none());
+    record.note(&claim(Timestamp(20), 1, "old"), &none());
+    let settled = Record::parse(&record.encode()).unwrap().settled();
+    let dropped: Vec<&str> =
+        settled.names.iter().filter(|(_, seen)| seen.dropped).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(dropped, ["old", "web"]);
+    assert_eq!(settled.clone().settled(), settled);
+    // Of files, each says only what is in it.
+    let mut record = Record::default();
+    record.note(&claim(Version(8), 1, "web"), &none());
+    assert_eq!(record.clone().settled(), record);
 }
 
 #[test]

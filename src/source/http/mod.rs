@@ -35,7 +35,7 @@ use self::tls::ClientFiles;
 use self::url::ManifestUrl;
 use crate::base::clock::{Clock, System};
 use crate::base::limits;
-use crate::manifest::edition::Record;
+use crate::manifest::edition::Known;
 use crate::pod::Source;
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
@@ -265,12 +265,9 @@ impl Actor {
             select_biased! {
                 recv(self.woken) -> word => word.map_err(|_| Stopped)?,
                 recv(judged) -> judged => {
-                    let Ok(Some(replayed)) = judged else { return Ok(None) };
-                    self.store.keep(&path, &replayed.needed);
-                    self.store.learn(&replayed.signed);
-                    if let Some(problem) = &replayed.refused {
-                        log::warn!("what was remembered is not accepted any more: {problem}");
-                    }
+                    let Ok(Some(mut replayed)) = judged else { return Ok(None) };
+                    replayed.path = path;
+                    self.store.learn(std::slice::from_ref(&replayed));
                     return Ok(self.state.restore(replayed));
                 }
             }
@@ -279,7 +276,7 @@ impl Actor {
 
     fn remember(&mut self, ToRemember { content, version, needed, signed }: ToRemember) {
         if let Some(claim) = signed {
-            self.store.note(&claim, &BTreeSet::new(), || self.state.names());
+            self.store.note(&[(*claim, BTreeSet::new())], || self.state.names());
         }
         let path = self.job.settings.url.identity();
         let Content { bytes, signature, validators: Validators { etag, last_modified } } = content;
@@ -367,14 +364,14 @@ struct Job {
 }
 
 impl Job {
-    fn poll(&self, validators: &Validators, known: &[Digest], seen: &Record) -> Answer {
+    fn poll(&self, validators: &Validators, known: &[Digest], seen: &Known) -> Answer {
         match self.try_poll(validators, known, seen) {
             Ok(answer) => answer,
             Err(why) => Answer::Failed(why),
         }
     }
 
-    fn try_poll(&self, validators: &Validators, known: &[Digest], seen: &Record) -> Result<Answer, String> {
+    fn try_poll(&self, validators: &Validators, known: &[Digest], seen: &Known) -> Result<Answer, String> {
         let settings = &self.settings;
         let server = Server::find(settings, &self.names)?;
         let (bytes, validators) = match server.get(&settings.url, settings.max_bytes, validators)? {

@@ -228,10 +228,16 @@ impl LastGood {
         if !self.is_behind(now) {
             return;
         }
-        let next = self.paths.iter().find(|(_, kept)| !kept.is_settled()).map(|(path, _)| path.clone());
+        let first = |is: fn(&Kept) -> bool| {
+            self.paths.iter().find(|(_, kept)| is(kept)).map(|(path, _)| path.clone())
+        };
+        // The record is never above what is remembered, and what it is made of goes after it was written.
+        let next = match first(|kept| !kept.unsaved.is_empty()) {
+            None if self.seen.is_settled() => first(|kept| !kept.is_settled()),
+            next => next,
+        };
         let done = match next {
             Some(path) => self.save(&path),
-            // Last, so that it is never above what is remembered.
             None => self.store_seen(),
         };
         match done {
@@ -390,6 +396,9 @@ impl LastGood {
                 }
             }
             content.remove();
+        }
+        if !self.seen.is_settled() {
+            return Ok(());
         }
         let surplus: Vec<Version> =
             kept.stored.keys().filter(|v| !kept.needed.contains(v)).copied().collect();

@@ -1,6 +1,6 @@
 //! What was remembered, judged again as if it came today: keys and policy may have changed. Pure.
 
-use crate::manifest::edition::{Claim, Record};
+use crate::manifest::edition::{Claim, Known};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
 use crate::source::accept::Acceptor;
@@ -20,7 +20,7 @@ pub struct Replayed {
     pub problems: Vec<Problem>,
     /// Versions that made this; others are not needed any more.
     pub needed: Vec<Version>,
-    /// What the signers of all of them say.
+    /// What the signers of all of them say, oldest first.
     pub signed: Vec<Claim>,
     /// Why the newest remembered content is not accepted any more.
     pub refused: Option<Problem>,
@@ -36,8 +36,8 @@ pub fn replay(contents: Vec<Remembered>, acceptor: &Acceptor) -> Vec<Replayed> {
         }
         let Some(at) = paths.last_mut() else { continue };
         let signature = content.signature.as_deref();
-        // It was accepted once: the record of what was seen is made of it, and older contents may still be needed.
-        let mut decoded = acceptor.accept(&content.path, &content.bytes, signature, &Record::default());
+        // It was accepted once: the record of what was seen may be made of it, and older contents may still be needed.
+        let mut decoded = acceptor.accept(&content.path, &content.bytes, signature, &Known::default());
         let error = decoded.problems.iter().find(|p| p.severity == Severity::Error);
         at.refused = error.cloned();
         if at.refused.is_none() {

@@ -129,7 +129,7 @@ impl Key {
     /// Anything but exactly what was sealed for this source.
     pub fn open_seen(&self, source: Source, file: &[u8]) -> Result<Record, Unusable> {
         let plain = self.unwrapped(source, seen::NAME, file)?;
-        Record::parse(&plain).ok_or(Unusable::Content)
+        Record::parse(&plain).map(Record::settled).ok_or(Unusable::Content)
     }
 
     fn wrap(

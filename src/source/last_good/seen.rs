@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
+use super::replay::Replayed;
 use super::{DAMAGED, LastGood, read};
 use crate::base::durable;
 use crate::base::limits;
-use crate::manifest::edition::{Claim, Record};
+use crate::base::order;
+use crate::manifest::edition::{Claim, Known, Record};
 use crate::pod::Source;
 
 /// The file's name in a source's directory.
@@ -90,23 +92,24 @@ impl LastGood {
 
     /// The highest that was seen of what is signed, here and by the node's other sources.
     #[must_use]
-    pub fn seen(&self) -> Arc<Record> {
-        match self.board.others(self.source) {
-            others if others.is_empty() => Arc::clone(&self.seen.record),
-            others => Arc::new(self.seen.record.beside(others)),
-        }
+    pub fn seen(&self) -> Known {
+        Known::new(Arc::clone(&self.seen.record), self.board.others(self.source))
     }
 
-    /// Takes notice of what the signer of an accepted content says; `before` as [`Record::note`] has it,
-    /// `in_force` names everything that the source asks for now.
+    /// Takes notice of what the signers of accepted contents say, each with what was in its place, as
+    /// [`Record::note`] has it; `in_force` names everything that the source asks for now.
     pub fn note(
         &mut self,
-        claim: &Claim,
-        before: &BTreeSet<String>,
+        signed: &[(Claim, BTreeSet<String>)],
         in_force: impl FnOnce() -> BTreeSet<String>,
     ) {
+        if signed.is_empty() {
+            return;
+        }
         self.seen.lost = false;
-        self.change(|record| record.note(claim, before));
+        self.change(|record| {
+            signed.iter().fold(false, |news, (claim, before)| record.note(claim, before) | news)
+        });
         if self.seen.record.is_crowded() {
             let dropped = Arc::make_mut(&mut self.seen.record).trim(&in_force());
             log::warn!(
@@ -119,12 +122,21 @@ impl LastGood {
         self.show_seen();
     }
 
-    /// Takes notice of remembered contents, whose record may have been lost.
-    pub fn learn(&mut self, claims: &[Claim]) {
-        for claim in claims {
+    /// Takes notice of what all remembered contents of the source mean now: which of them are needed, and what
+    /// their signers say, for the record may have been lost, or a kill have come before it was written.
+    pub fn learn(&mut self, replayed: &[Replayed]) {
+        let in_force = order::set(replayed.iter().flat_map(|of| of.in_force.names()));
+        for of in replayed {
+            self.keep(&of.path, &of.needed);
+            if let Some(problem) = &of.refused {
+                log::warn!("what was remembered is not accepted any more: {problem}");
+            }
+        }
+        if replayed.iter().any(|of| !of.signed.is_empty()) {
             self.change(|record| {
-                let changed = record.note(claim, &BTreeSet::new());
-                record.trim(&BTreeSet::new());
+                let changed =
+                    replayed.iter().fold(false, |news, of| record.learn(&of.signed, &in_force) | news);
+                record.trim(&in_force);
                 changed
             });
         }

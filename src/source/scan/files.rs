@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::{Scanner, wording};
 use crate::base::clock::Now;
@@ -177,7 +176,7 @@ impl Scanner {
             let now = self.names();
             before.retain(|name| !now.contains(name));
         }
-        Arc::make_mut(&mut self.seen).note(&claim, &before);
+        self.seen.note(&claim, &before);
         self.signed.push((claim, before));
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use podkeeper::base::clock::Now;
 use podkeeper::base::limits;
 use podkeeper::daemon::turn::Event;
-use podkeeper::manifest::edition::Record;
+use podkeeper::manifest::edition::Known;
 use podkeeper::manifest::{self, Context, Decoded};
 use podkeeper::pod::Source;
 use podkeeper::runtime::fake::{Behaviour, Restart};
@@ -299,7 +299,7 @@ impl World {
                 let content =
                     Content { bytes: body.clone().into_bytes().into(), signature: None, validators };
                 let digest = content.digest();
-                let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None, &Record::default());
+                let judge = || acceptor(Source::Http).accept(URL, &content.bytes, None, &Known::default());
                 let decoded = (!hub.state.known().contains(&digest)).then(judge);
                 Answer::Content { digest, content, decoded }
             }
@@ -418,7 +418,7 @@ impl World {
     fn check_accepted(&mut self) {
         let hub = self.hub();
         let is_good = |source, path: &str, text: &str| {
-            let decoded = acceptor(source).accept(path, text.as_bytes(), None, &Record::default());
+            let decoded = acceptor(source).accept(path, text.as_bytes(), None, &Known::default());
             decoded.is_good() && !text.trim_start().starts_with('<')
         };
         let disk = hub.disk.0.lock().unwrap();

@@ -1,0 +1,263 @@
+//! The highest edition that was seen of each pod and local object: what was signed once and replaced since cannot be
+//! put back. Pure.
+//!
+//! The record goes by what a content is about and not by where it lies: a file is renamed by whoever may write
+//! to its directory. The content of a URL has the URL among its names, too, for it says what is gone as well.
+//!
+//! Never here: a record that is above what was accepted.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Claim, Digest, Edition, POD, URL};
+use crate::base::limits;
+use crate::base::order;
+use crate::pod::Source;
+
+/// The highest that was accepted of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Highest {
+    pub(super) edition: Edition,
+    digest: Digest,
+    /// A newer content of the same place does without it: only a higher edition brings it back.
+    pub(super) dropped: bool,
+    /// Counts up with each entry that is new or changes: tells the oldest.
+    order: u64,
+}
+
+/// The highest edition of each name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    pub(super) names: BTreeMap<String, Highest>,
+    last: u64,
+}
+
+/// What a source judges by: its own record, and those of the node's other sources. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    own: Arc<Record>,
+    others: Vec<(Source, Arc<Record>)>,
+}
+
+impl Known {
+    /// Of a source's own record, and what the others have seen.
+    #[must_use]
+    pub fn new(own: Arc<Record>, others: Vec<(Source, Arc<Record>)>) -> Known {
+        Known { own, others }
+    }
+
+    /// Whether a content may replace what was seen. `source`: for `podkeeper forget`.
+    ///
+    /// # Errors
+    /// Why not, for the operator, with the way out.
+    pub fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
+        self.own.check(claim, source)?;
+        self.others.iter().try_for_each(|(other, record)| self.check_beside(claim, record, *other))
+    }
+
+    /// The same for what another source has seen: pods are of the node, and one that was replaced in that source is
+    /// not put back by this one. Sources number apart from each other, so nothing is said of equals while they are
+    /// what the other one says now: that is how a pod moves. What it does without comes back in that edition only
+    /// where it is this source's, too. Objects of one name are each source's own.
+    fn check_beside(&self, claim: &Claim, record: &Record, other: Source) -> Result<(), String> {
+        for name in claim.names.iter().filter(|name| name.starts_with(POD)) {
+            let Some(seen) = record.names.get(name) else { continue };
+            let edition = claim.edition;
+            let why = match edition.cmp(&seen.edition) {
+                Ordering::Less => "was accepted",
+                Ordering::Equal if seen.dropped && !self.own.holds(name, edition) => {
+                    "was accepted and has been replaced since"
+                }
+                _ => continue,
+            };
+            let highest = seen.edition;
+            return Err(format!(
+                "has {edition}, and {name} {why} in {highest} from source {other} already: nothing of it is \
+                 taken; to move it on purpose sign it with a higher version in the trusted comment, or forget what was \
+                 seen: podkeeper forget --source {other}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes notice of an accepted content, as [`Record::note`].
+    pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) {
+        Arc::make_mut(&mut self.own).note(claim, before);
+    }
+}
+
+impl Record {
+    /// Whether a content of the source may replace what was seen of it; as [`Known::check`].
+    pub(super) fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
+        let last_said = self.is_last_of_url(claim);
+        for name in &claim.names {
+            let Some(seen) = self.names.get(name) else { continue };
+            let other = claim.digest != seen.digest;
+            let why = match claim.edition.cmp(&seen.edition) {
+                Ordering::Less => "was accepted",
+                Ordering::Equal if seen.dropped && !last_said => "was accepted and has been replaced since",
+                Ordering::Equal if other && seen.edition.is_exact() => "was accepted with another content",
+                _ => continue,
+            };
+            let (edition, highest) = (claim.edition, seen.edition);
+            return Err(format!(
+                "has {edition}, and {name} {why} in {highest} already: nothing of it is taken; to go back on \
+                 purpose sign it with a higher version in the trusted comment, or forget what was seen: \
+                 podkeeper forget --source {source}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// It is in force in this edition, as far as is known.
+    fn holds(&self, name: &str, edition: Edition) -> bool {
+        self.names.get(name).is_some_and(|seen| seen.edition == edition && !seen.dropped)
+    }
+
+    /// It is a URL's content, and nothing newer was seen of that URL.
+    fn is_last_of_url(&self, claim: &Claim) -> bool {
+        let seen = |name: &String| self.names.get(name).map_or(Edition::Unnumbered, |seen| seen.edition);
+        claim.names.iter().any(|name| name.starts_with(URL) && seen(name) <= claim.edition)
+    }
+
+    /// Takes notice of an accepted content. `before`: what the content in its place was about and is nowhere else
+    /// now; the content of a URL is in the place of all that was seen. Answers whether anything is new.
+    pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) -> bool {
+        let mut changed = false;
+        let whole = self.is_last_of_url(claim);
+        if claim.edition != Edition::Unnumbered {
+            for name in &claim.names {
+                let is_news = |seen: &Highest| {
+                    seen.edition < claim.edition || (whole && seen.dropped && seen.edition == claim.edition)
+                };
+                if self.names.get(name).is_none_or(is_news) {
+                    let Claim { edition, digest, .. } = *claim;
+                    self.put(name, Highest { edition, digest, dropped: false, order: 0 });
+                    changed = true;
+                }
+            }
+        }
+        let all = || self.names.keys().filter(|name| !name.starts_with(URL)).cloned().collect();
+        let before = if whole { all() } else { before.clone() };
+        for name in before.difference(&claim.names) {
+            changed |= self.drop_name(name);
+        }
+        changed
+    }
+
+    /// Takes notice of contents of one place that were remembered, oldest first. `in_force`: what everything that was
+    /// remembered is about now. Answers whether anything is new.
+    pub fn learn(&mut self, claims: &[Claim], in_force: &BTreeSet<String>) -> bool {
+        let (mut before, mut changed) = (BTreeSet::new(), false);
+        for claim in claims {
+            changed |= self.note(claim, &before);
+            before.extend(claim.names.difference(in_force).cloned());
+        }
+        changed
+    }
+
+    /// What a newer content does without. Answers whether that is new.
+    fn drop_name(&mut self, name: &str) -> bool {
+        let Some(seen) = self.names.get(name).filter(|seen| !seen.dropped).copied() else { return false };
+        self.put(name, Highest { dropped: true, ..seen });
+        true
+    }
+
+    /// A record that was kept, which may be of an earlier version: it did not say what URLs do without. Whatever is
+    /// not in the edition of a URL's content is not in that content.
+    #[must_use]
+    pub fn settled(mut self) -> Record {
+        let urls = self.names.iter().filter(|(name, _)| name.starts_with(URL));
+        let editions: Vec<Edition> = urls.map(|(_, seen)| seen.edition).collect();
+        if !editions.is_empty() {
+            self.names.values_mut().for_each(|seen| seen.dropped |= !editions.contains(&seen.edition));
+        }
+        self
+    }
+
+    fn put(&mut self, name: &str, highest: Highest) {
+        self.last = self.last.saturating_add(1);
+        self.names.insert(name.to_owned(), Highest { order: self.last, ..highest });
+    }
+
+    /// Takes over what another one holds that is higher.
+    pub fn merge(&mut self, other: &Record) {
+        for (name, theirs) in &other.names {
+            let ours = self.names.get(name).map(|ours| (ours.edition, ours.dropped));
+            if ours.is_none_or(|ours| ours < (theirs.edition, theirs.dropped)) {
+                self.put(name, *theirs);
+            }
+        }
+    }
+
+    /// It holds more than is kept.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.names.len() > limits::SEEN_NAMES
+    }
+
+    /// Drops the oldest names, first those that nothing is about now, until there is room. Answers how many.
+    pub fn trim(&mut self, in_force: &BTreeSet<String>) -> usize {
+        let surplus = self.names.len().saturating_sub(limits::SEEN_NAMES);
+        let mut oldest: Vec<(bool, u64, String)> = self
+            .names
+            .iter()
+            .map(|(name, seen)| (in_force.contains(name), seen.order, name.clone()))
+            .collect();
+        order::sort(&mut oldest);
+        for (_, _, name) in oldest.iter().take(surplus) {
+            self.names.remove(name);
+        }
+        surplus
+    }
+
+    /// As it is kept, oldest entries first.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut entries: Vec<(u64, &String, &Highest)> =
+            self.names.iter().map(|(name, seen)| (seen.order, name, seen)).collect();
+        order::sort_by(&mut entries, |a: &(u64, &String, &Highest), b| a.0.cmp(&b.0));
+        let mut out = Vec::new();
+        for (_, name, seen) in entries {
+            let (kind, number) = match seen.edition {
+                Edition::Unnumbered => continue,
+                Edition::Timestamp(number) => (1, number),
+                Edition::Version(number) => (2, number),
+            };
+            // A name that is too long for its length cannot be: names of pods are short, and URLs are bounded.
+            let Ok(length) = u16::try_from(name.len()) else { continue };
+            out.push(kind | u8::from(seen.dropped) << 2);
+            out.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&seen.digest);
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(name.as_bytes());
+        }
+        out
+    }
+
+    /// What [`Record::encode`] wrote; `None` for anything else.
+    #[must_use]
+    pub fn parse(mut bytes: &[u8]) -> Option<Record> {
+        let mut record = Record::default();
+        while let Some((kind, rest)) = bytes.split_first() {
+            let (number, rest) = rest.split_first_chunk()?;
+            let (digest, rest) = rest.split_first_chunk()?;
+            let (length, rest) = rest.split_first_chunk()?;
+            let (name, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+            let number = u64::from_le_bytes(*number);
+            let edition = match kind & !4 {
+                1 => Edition::Timestamp(number),
+                2 => Edition::Version(number),
+                _ => return None,
+            };
+            let name = std::str::from_utf8(name).ok()?;
+            if record.names.contains_key(name) || record.names.len() >= limits::SEEN_NAMES {
+                return None;
+            }
+            record.put(name, Highest { edition, digest: *digest, dropped: kind & 4 != 0, order: 0 });
+            bytes = rest;
+        }
+        Some(record)
+    }
+}
