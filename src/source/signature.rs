@@ -7,6 +7,8 @@
 //!
 //! Never here: looking at content that is not verified.
 
+mod slip;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,8 @@ pub enum Refusal {
     OtherKey(String, String),
     /// Signed by this key, but not this content.
     Mismatch(String),
+    /// The trusted comment has a word that means nothing and looks like one that does, which comes second.
+    Misspelt(String, &'static str),
     /// Signed for others; whom the trusted comment names, and who this node is.
     OtherNode(String, String),
     /// Of an edition below the least that is taken here, which comes second.
@@ -72,6 +76,11 @@ impl fmt::Display for Refusal {
             Refusal::Mismatch(id) => {
                 write!(f, "its signature with key {id} does not match: one of the two was changed")
             }
+            Refusal::Misspelt(word, meant) => write!(
+                f,
+                "its trusted comment says {word:?}, which means nothing: {meant}: is meant? Nothing of it is taken; \
+                 sign it with a comment that says what is meant"
+            ),
             Refusal::OtherNode(named, own) => {
                 write!(f, "is signed for other nodes: its trusted comment names {named}, and this is {own}")
             }
@@ -162,6 +171,9 @@ impl Verifier {
 
     /// What a signed comment says suits this node.
     fn admits(&self, comment: &str) -> Result<Edition, Refusal> {
+        if let Some((word, meant)) = slip::find(comment) {
+            return Err(Refusal::Misspelt(word.to_owned(), meant));
+        }
         self.node.admits(comment)?;
         let edition = Edition::of_comment(comment).map_err(Refusal::Malformed)?;
         if edition < self.least { Err(Refusal::Old(edition, self.least)) } else { Ok(edition) }
@@ -170,7 +182,7 @@ impl Verifier {
 
 impl Bound {
     /// A signed comment that names nodes or groups names this one. Words are `node:a,b` and `group:x,y`, between
-    /// spaces or tabs; others mean nothing here.
+    /// spaces or tabs; others mean nothing here, but for those that look like them ([`slip`]).
     fn admits(&self, comment: &str) -> Result<(), Refusal> {
         let mut named = Vec::new();
         for word in comment.split_whitespace() {

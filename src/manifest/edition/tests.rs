@@ -30,7 +30,7 @@ fn comments() {
         ("version:7 version:8", twice),
         ("version:7\tversion:7", twice),
         ("version:7 version:", twice),
-        // Words of others.
+        // Words of others; those that look like ours are refused where signatures are read.
         ("file:version:9", Ok(Unnumbered)),
         ("Version:9 xversion:9 versions:9 version", Ok(Unnumbered)),
         // That word is not ours: it says nothing when it makes no sense.

@@ -186,6 +186,26 @@ fn a_signature_for_other_nodes_is_refused() {
     assert!(matches!(verifier.verify(b"pod", Some(forged.as_bytes())), Err(Refusal::Mismatch(_))));
 }
 
+/// It would be taken on every node.
+#[test]
+fn a_comment_whose_words_are_misspelt_is_refused() {
+    let signer = Signer::new();
+    let verifier = signer.verifier().of_node("edge-1", Some("harbour"));
+    let said = |comment: &str| verifier.verify(b"pod", Some(&signer.sign(b"pod", comment)));
+    for comment in ["nodes:edge-2", "node:edge-1 Group:harbour", "version:3 nodes:edge-1", "node=edge-1"] {
+        let refusal = said(comment).unwrap_err();
+        assert!(matches!(refusal, Refusal::Misspelt(..)), "{comment}");
+    }
+    let text = said("nodes:edge-2").unwrap_err().to_string();
+    assert!(
+        text.starts_with("its trusted comment says \"nodes:\", which means nothing: node: is meant?"),
+        "{text}"
+    );
+    for comment in ["timestamp:1\tfile:web.yaml\thashed", "note:for nodes", "node:edge-1 by:ci"] {
+        assert!(said(comment).is_ok(), "{comment}");
+    }
+}
+
 #[test]
 fn an_edition_below_the_least_that_is_taken_is_refused() {
     let signer = Signer::new();
