@@ -117,8 +117,8 @@ pub struct SourcePolicy {
     pub allow_privileged: bool,
     /// `--host-network-sources` names the source.
     pub host_network: bool,
-    /// `--allowed-devices`: devices, with those that have a number behind the name, and directories below `/dev/`;
-    /// one that ends in `*` stands for every name in its directory that begins so.
+    /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; one that ends in
+    /// `*` stands for every name in its directory that begins so.
     pub allowed_devices: Vec<String>,
     /// `--allowed-host-paths`; `None` allows all, an empty list none.
     pub allowed_host_paths: Option<Vec<AllowedPath>>,
@@ -175,8 +175,8 @@ fn device(text: &str) -> Result<String, String> {
     is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
 }
 
-/// By whole names and the kernel's numbers behind them: `/dev/ttyS` is `/dev/ttyS0` too, `/dev/s` is not `/dev/sda`,
-/// and `/dev/video1`, which has its number, is not `/dev/video10`.
+/// By whole names: `/dev/sda` is not `/dev/sda1`, and `/dev/tty`, a process's own terminal, is none of the machine's
+/// consoles `/dev/tty0` and on. A directory stands for what is in it, and `*` for any end of a name.
 fn names_device(allowed: &str, path: &str) -> bool {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
         return false;
@@ -184,11 +184,7 @@ fn names_device(allowed: &str, path: &str) -> bool {
     let rest = |begin: &str| path.strip_prefix(begin).map(str::as_bytes);
     match allowed.strip_suffix('*') {
         Some(begin) => rest(begin).is_some_and(|rest| !rest.contains(&b'/')),
-        None => {
-            Path::new(path).starts_with(allowed)
-                || !allowed.ends_with(|last: char| last.is_ascii_digit())
-                    && rest(allowed).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit))
-        }
+        None => Path::new(path).starts_with(allowed),
     }
 }
 

@@ -87,7 +87,7 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
             ..SourcePolicy::default()
         };
         assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
-        policy.set(Setting::AllowedDevices, "/dev/ttyS,/dev/gpiochip0").unwrap();
+        policy.set(Setting::AllowedDevices, "/dev/ttyS*,/dev/gpiochip0").unwrap();
         assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
         assert_eq!(policy.refuses_device("/dev/ttyS1"), None);
     };
@@ -102,7 +102,7 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
 }
 
 #[test]
-fn devices_are_allowed_by_whole_names_and_their_numbers() {
+fn devices_are_allowed_by_whole_names() {
     let check = |allowed: &str, path: &str, expected: bool| {
         let mut policy = SourcePolicy::default();
         policy.set(Setting::AllowedDevices, allowed).unwrap();
@@ -110,10 +110,13 @@ fn devices_are_allowed_by_whole_names_and_their_numbers() {
     };
     check("/dev/s", "/dev/sda", false);
     check("/dev/sda", "/dev/sda", true);
-    check("/dev/sda", "/dev/sda1", true);
+    check("/dev/sda", "/dev/sda1", false);
+    check("/dev/tty", "/dev/tty", true);
+    check("/dev/tty", "/dev/tty0", false);
+    check("/dev/tty*", "/dev/tty63", true);
     check("/dev/sda", "/dev/sdaa", false);
-    check("/dev/ttyUSB", "/dev/ttyUSB0", true);
-    check("/dev/ttyUSB", "/dev/ttyUSB0x", false);
+    check("/dev/ttyUSB", "/dev/ttyUSB0", false);
+    check("/dev/ttyUSB*", "/dev/ttyUSB0", true);
     check("/dev/video1", "/dev/video10", false);
     check("/dev/snd", "/dev/snd/pcmC0D0p", true);
     check("/dev/snd/", "/dev/snd/seq", true);

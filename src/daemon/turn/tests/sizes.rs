@@ -26,7 +26,7 @@ fn small() -> Config {
         devices,
         ..Node::default()
     };
-    let policy = SourcePolicy { allowed_devices: vec!["/dev/ttyS".to_owned()], ..SourcePolicy::default() };
+    let policy = SourcePolicy { allowed_devices: vec!["/dev/ttyS*".to_owned()], ..SourcePolicy::default() };
     Config { node: Arc::new(node), policy: Arc::new(Policies::all(policy)), ..config() }
 }
 
