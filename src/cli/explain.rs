@@ -67,6 +67,9 @@ fn explain(path: &str, recursive: bool) -> Result<String, String> {
     }
     out.push_str("DESCRIPTION:\n");
     wrapped(&mut out, 4, at.meaning);
+    if at.kind.starts_with("map[") {
+        keys(&mut out, &row);
+    }
     let mut first = true;
     let mut list = |out: &mut String| {
         if std::mem::take(&mut first) {
@@ -85,6 +88,18 @@ fn explain(path: &str, recursive: bool) -> Result<String, String> {
         out.push('\n');
     }
     Ok(out)
+}
+
+/// The keys of a map that podkeeper knows; `*`: all further ones, or all that begin so.
+fn keys(out: &mut String, row: &str) {
+    let mut heading = "\nKEYS:\n";
+    for (key, support) in support::keys(row) {
+        out.push_str(std::mem::take(&mut heading));
+        _ = writeln!(out, "  {key}{}", marked(Some(support)));
+        if let Support::Ignored(why) | Support::Refused(why) = support {
+            wrapped(out, 4, why);
+        }
+    }
 }
 
 /// A field and those below it; no path of a pod is deeper than a few.
@@ -132,7 +147,11 @@ fn support_of(row: &str) -> String {
 
 /// What stands behind a field that is not carried out.
 fn mark(row: &str) -> &'static str {
-    match decided(row) {
+    marked(decided(row))
+}
+
+fn marked(support: Option<Support>) -> &'static str {
+    match support {
         Some(Support::Ignored(_)) => " -ignored-",
         Some(Support::Refused(_)) => " -refused-",
         Some(Support::Supported) | None => "",
@@ -214,6 +233,7 @@ mod tests {
             ("pod.spec.affinity", false),
             ("pods.spec.dnsConfig", true),
             ("pod.spec.containers.resources.limits", false),
+            ("pod.metadata.annotations", false),
         ] {
             _ = writeln!(all, "$ explain {path} {recursive}\n{}", explain(path, recursive).unwrap());
         }

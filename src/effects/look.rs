@@ -67,6 +67,11 @@ pub(super) fn look(manifest: &Value, objects: &Arc<Objects>) -> Seen {
         let violations = evaluate(&level, &pod.metadata, &pod.spec);
         seen.facts.extend(violations.iter().map(|violation| format!("{violation:?}")));
     }
+    // That it is kept beside the pod, as any annotation is, is nothing that it does.
+    for (key, value) in pod.metadata.annotations.iter().flatten() {
+        let kept = format!("\"annotation.{key}\":{},", json!(value));
+        seen.facts.iter_mut().for_each(|fact| *fact = fact.replace(&kept, ""));
+    }
     seen
 }
 

@@ -36,7 +36,9 @@ fn yaml(text: &str) -> Value {
 
 /// Sets what a field's path names, in the first of each list. A last part with a `*` takes the entries of a map.
 fn set(pod: &mut Value, path: &str, value: Value) {
-    let free_key = [".limits.", ".requests."].iter().find_map(|part| Some(path.find(part)? + part.len() - 1));
+    let free_key = [".limits.", ".requests.", ".annotations."]
+        .iter()
+        .find_map(|part| Some(path.find(part)? + part.len() - 1));
     let mut at = pod;
     let mut parent_is_volume = false;
     let parts: Vec<&str> = path.get(..free_key.unwrap_or(path.len())).unwrap().split('.').collect();

@@ -51,6 +51,7 @@ const NO_API: &str = "there is no API server to give it";
 const NO_DRIVER: &str = "this kind of volume needs a driver or a cluster";
 const NO_CLAIMS: &str = "there is no dynamic resource allocation; see --device";
 const NO_CLUSTER: &str = "there is no cluster";
+const NO_SHAPING: &str = "traffic is not limited, for neither Docker's networks nor podkeeper can shape it";
 
 /// Every field of metadata, pod and container, once.
 #[cfg(test)]
@@ -65,6 +66,11 @@ const TABLE: &[Row] = &[
     ignored("status", &[], "a manifest has no status"),
     yes("metadata"),
     yes("metadata.annotations"),
+    ignored("metadata.annotations.kubernetes.io/egress-bandwidth", &[], NO_SHAPING),
+    ignored("metadata.annotations.kubernetes.io/ingress-bandwidth", &[], NO_SHAPING),
+    yes("metadata.annotations.podkeeper.dev/after"),
+    yes("metadata.annotations.podkeeper.dev/after-timeout"),
+    yes("metadata.annotations.podkeeper.dev/device"),
     ignored("metadata.creationTimestamp", &[], NO_CLUSTER),
     refused("metadata.deletionGracePeriodSeconds", &[], "remove the manifest to delete the pod"),
     refused("metadata.deletionTimestamp", &[], "remove the manifest to delete the pod"),
@@ -269,6 +275,12 @@ pub(crate) fn names_below(parent: &str) -> impl Iterator<Item = &'static str> {
         let rest = r.field.strip_prefix(prefix.as_str())?;
         Some(rest).filter(|name| name.bytes().all(|b| b.is_ascii_alphabetic()))
     })
+}
+
+/// The keys that the table knows of a map whose keys the user chooses (`metadata.annotations`).
+pub(crate) fn keys(map: &str) -> impl Iterator<Item = (&'static str, Support)> {
+    let prefix = format!("{map}.");
+    TABLE.iter().filter_map(move |r| Some((r.field.strip_prefix(prefix.as_str())?, r.support)))
 }
 
 /// A path as the table writes it.

@@ -292,7 +292,6 @@ fn ways_of_writing() {
     assert!(found.iter().any(|e| e.contains("a-/b-node1")), "{found:?}");
 }
 
-/// A flood of warnings hides no error.
 #[test]
 fn annotations_of_bandwidth_are_said_to_do_nothing() {
     for of in ["ingress", "egress"] {
@@ -305,6 +304,7 @@ fn annotations_of_bandwidth_are_said_to_do_nothing() {
     }
 }
 
+/// A flood of warnings hides no error.
 #[test]
 fn warnings_do_not_hide_errors() {
     let mut text = POD.replace("kind: Pod\n", "kind: Pod\nzzz: 1\n");

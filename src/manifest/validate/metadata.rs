@@ -71,21 +71,12 @@ pub(super) fn labels(labels: &BTreeMap<String, String>, path: &Path<'_>, report:
     }
 }
 
-/// What a network plugin of a cluster would shape.
-const BANDWIDTH: [&str; 2] = ["kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"];
-/// Why nothing does here.
-const NO_SHAPING: &str =
-    "is ignored: traffic is not limited, for neither Docker's networks nor podkeeper can shape it";
-
 fn annotations(annotations: &BTreeMap<String, String>, path: &Path<'_>, report: &mut Report<'_>) {
     let mut size = 0_usize;
     for (key, value) in annotations {
         // Upstream judges the key in lower case.
         if let Err(detail) = names::qualified(&key.to_ascii_lowercase()) {
             report.error(&path.key(key), invalid(key, detail));
-        }
-        if BANDWIDTH.contains(&key.as_str()) {
-            report.warning(&path.key(key), NO_SHAPING);
         }
         size = size.saturating_add(key.len()).saturating_add(value.len());
     }
