@@ -227,10 +227,7 @@ impl Machine {
     }
 
     fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
-        // Once, however often its removal is tried.
-        if !self.removals.contains_key(id)
-            && let Some((_, key, seen)) = self.crash_of(pod, id)
-        {
+        if let Some((_, key, seen)) = self.crash_of(pod, id) {
             self.crashes.advance(&key, seen, now.mono);
         }
     }

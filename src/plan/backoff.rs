@@ -31,6 +31,8 @@ pub enum Verdict {
 struct Entry {
     delay: Duration,
     advanced: Mono,
+    /// The exit, or the failure, that advanced it.
+    event: Option<Mono>,
 }
 
 /// Delays by key: 0, 10, 20, 40, 80, 160, 300, 300 … seconds, no jitter.
@@ -55,10 +57,12 @@ impl Backoff {
     }
 
     /// Crash loops: whether a container that ended when `exit_seen` says may start. `None` means that it
-    /// ended before anybody looked (or never ran): it may.
+    /// ended before anybody looked (or never ran): it may. So may one whose restart after this very exit has been
+    /// counted: what was made for it never ran.
     #[must_use]
     pub fn check(&self, key: &str, exit_seen: Option<Mono>, now: Mono) -> Verdict {
         match (self.entries.get(key), exit_seen) {
+            (Some(entry), Some(_)) if entry.event == exit_seen => Verdict::Go,
             (Some(entry), Some(event)) => self.verdict(*entry, event, now),
             _ => Verdict::Go,
         }
@@ -76,9 +80,12 @@ impl Backoff {
     }
 
     /// Takes note of a restart (or of a failed pull): the next one waits longer. `event` is what
-    /// [`Backoff::check`] was given; for a failed pull, `Some(now)`. `None` starts over.
+    /// [`Backoff::check`] was given, and is counted once; for a failed pull, `Some(now)`. `None` starts over.
     pub fn advance(&mut self, key: &str, event: Option<Mono>, now: Mono) {
         let known = self.entries.get(key).zip(event);
+        if known.is_some_and(|(entry, event)| entry.event == Some(event)) {
+            return;
+        }
         let delay = match known.filter(|(entry, event)| !self.is_over(**entry, *event)) {
             Some((entry, _)) => entry.delay.saturating_mul(2).min(limits::BACKOFF_MAX),
             None => limits::BACKOFF_MIN,
@@ -89,7 +96,7 @@ impl Backoff {
                 self.entries.remove(&oldest);
             }
         }
-        self.entries.insert(key.to_owned(), Entry { delay, advanced: now });
+        self.entries.insert(key.to_owned(), Entry { delay, advanced: now, event });
     }
 
     /// Drops the entries whose key does not count any more.
@@ -173,11 +180,12 @@ mod tests {
         Mono(Duration::from_secs(seconds))
     }
 
-    /// Delays of a container that ends the moment it is started, `crashes` times, and when it ran last.
+    /// Delays of a container that ends a moment after it is started, `crashes` times, and when it ran last.
     fn crash_loop(backoff: &mut Backoff, crashes: usize) -> (Vec<u64>, Mono) {
         let (mut now, mut delays) = (s(1000), Vec::new());
         for _ in 0..crashes {
-            let exit = now;
+            let exit = now.after(Duration::from_millis(1));
+            now = exit;
             match backoff.check("app", Some(exit), now) {
                 Verdict::Go => delays.push(0),
                 Verdict::Wait { until, delay } => {
@@ -204,27 +212,41 @@ mod tests {
 
     #[test]
     fn reset_when_the_exit_is_600_s_after_the_entry_advanced() {
+        let delay = Duration::from_secs(300);
         let at_exit = |after: Duration| {
             let mut backoff = Backoff::crashes();
             let (_, last) = crash_loop(&mut backoff, 8);
             let exit = last.after(after);
             let verdict = backoff.check("app", Some(exit), exit);
             backoff.advance("app", Some(exit), exit);
-            (verdict, backoff.entries["app"].delay.as_secs())
+            let waits = verdict == Verdict::Wait { until: exit.after(delay), delay };
+            assert_eq!(waits, verdict != Verdict::Go);
+            (waits, backoff.entries["app"].delay.as_secs())
         };
-        let wait = |after: u64| Verdict::Wait {
-            until: s(1000 + 910 + 300 + after),
-            delay: Duration::from_secs(300),
-        };
-        assert_eq!(at_exit(Duration::from_secs(590)), (wait(590), 300));
-        assert_eq!(at_exit(Duration::from_secs(600)), (wait(600), 300), "not more than 600 s");
-        assert_eq!(at_exit(Duration::from_millis(600_001)), (Verdict::Go, 10));
+        assert_eq!(at_exit(Duration::from_secs(590)), (true, 300));
+        assert_eq!(at_exit(Duration::from_secs(600)), (true, 300), "not more than 600 s");
+        assert_eq!(at_exit(Duration::from_millis(600_001)), (false, 10));
         // What counts is the exit, not how long it has been waiting since.
         let mut backoff = Backoff::crashes();
         backoff.advance("app", Some(s(0)), s(0));
         assert_eq!(backoff.check("app", Some(s(1)), s(700)), Verdict::Go, "long past its delay");
         backoff.advance("app", Some(s(1)), s(700));
         assert_eq!(backoff.entries["app"].delay.as_secs(), 20, "and still the next one");
+    }
+
+    #[test]
+    fn one_exit_counts_once_however_often_its_successor_is_made() {
+        let mut backoff = Backoff::crashes();
+        let _ = crash_loop(&mut backoff, 3);
+        let exit = s(1500);
+        backoff.advance("app", Some(exit), s(1501));
+        for at in [1502, 1560, 9000] {
+            assert_eq!(backoff.check("app", Some(exit), s(at)), Verdict::Go);
+            backoff.advance("app", Some(exit), s(at));
+        }
+        let delay = Duration::from_secs(80);
+        let next = backoff.check("app", Some(s(1510)), s(1511));
+        assert_eq!(next, Verdict::Wait { until: s(1590), delay }, "once more");
     }
 
     #[test]
@@ -282,9 +304,10 @@ mod tests {
         let mut backoff = Backoff::crashes();
         let end = Mono(Duration::MAX);
         backoff.advance("app", Some(end), end);
-        assert!(matches!(backoff.check("app", Some(end), s(0)), Verdict::Wait { .. }));
+        let close = Mono(end.0 - Duration::from_nanos(1));
+        assert!(matches!(backoff.check("app", Some(close), s(0)), Verdict::Wait { .. }));
         backoff.advance("app", Some(s(0)), s(0));
-        assert_eq!(backoff.check("app", Some(s(0)), end), Verdict::Go);
+        assert_eq!(backoff.check("app", Some(s(1)), end), Verdict::Go);
     }
 
     #[test]

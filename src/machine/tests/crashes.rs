@@ -1,6 +1,6 @@
 //! Containers that end: back-off, policies, and what is kept of the dead.
 
-use super::rig::{Rig, app, ms, pod, s};
+use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
 use crate::machine::Hint;
 use crate::runtime::fake::Behaviour;
 use crate::runtime::{Call, DockerState};
@@ -231,4 +231,22 @@ fn a_dead_sandbox_takes_its_containers_with_it() {
     let killed = rig.times("kill app#0 SIGTERM")[0];
     let made = rig.times("create POD#1")[0];
     assert!(killed < made, "the old set is seen dead before the new one is made");
+}
+
+/// The first restart of many makes the next one wait; that Docker did not answer when it was to be started does not.
+#[test]
+fn a_start_without_an_answer_makes_no_back_off_longer() {
+    let mut rig = Rig::up(&app());
+    rig.hurt("start app#1", 4, Hurt::Says(timeout()));
+    let (id, now) = (rig.id("app#0"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(900));
+    let made = rig.times("create app#1");
+    assert_eq!((made.len(), rig.status()), (5, "Running, app: running".to_owned()));
+    assert!(made.last().unwrap() - made[0] < 120_000, "{made:?}");
+    let (id, now) = (rig.id("app#1"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(1));
+    let waits = "CrashLoopBackOff: back-off 10s restarting failed container=app pod=web-node_default(uid-1)";
+    assert!([waits, ""].contains(&rig.waits("app").as_str()), "one crash so far: {}", rig.waits("app"));
 }
