@@ -67,8 +67,8 @@ impl Machine {
             || self.any_in_flight(asked)
     }
 
-    /// A look at this one is waited for. A container whose inspect fails is taken as the list shows it: it
-    /// must not hold up the rest (kubernetes/kubernetes#94829).
+    /// A look at this one is waited for. A container whose inspect fails is taken as it was last seen, by a list
+    /// if that has it: it must not hold up the rest (kubernetes/kubernetes#94829).
     fn counts(&self, id: &str) -> bool {
         !self.inspect_retry.contains_key(id) && self.all_seen().any(|c| c.id == id)
     }
@@ -210,6 +210,23 @@ impl Machine {
         self.seen.all.retain(|c| c.id != id);
         self.old.all.retain(|c| c.id != id);
         self.forget_vanished();
+    }
+
+    /// It has ended, as Docker's answer to a signal tells, and no inspect says how: the code is the kubelet's for a
+    /// container that it lost.
+    pub(super) fn lost(&mut self, id: &str, now: &Now) {
+        let Some(mut lost) = self.all_seen().find(|c| c.id == id).cloned() else { return };
+        lost.state = RunState::Exited(Exit {
+            code: KILLED,
+            oom_killed: false,
+            cannot_run: false,
+            message: "Docker does not tell how it ended".to_owned(),
+            started: None,
+            finished: None,
+            seen: Some(now.mono),
+        });
+        self.merge(lost, now);
+        self.list_needed = true;
     }
 
     fn forget_vanished(&mut self) {

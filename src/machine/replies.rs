@@ -54,7 +54,7 @@ impl Machine {
                 self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),
-            Job::Kill { id, .. } => self.killed(&id, answer),
+            Job::Kill { id, .. } => self.killed(&id, answer, now),
             Job::Remove { id } => match answer {
                 Ok(_) => self.removed(&id, now),
                 Err(error) => match error.refusal() {
@@ -240,10 +240,16 @@ impl Machine {
         }
     }
 
-    fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>) {
+    fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
         let Err(error) = answer else { return };
         match error.refusal() {
-            Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer) => self.doubt(id),
+            // As good as an inspect's. Should Docker contradict itself, the list has it.
+            Some(RefusalKind::NoSuchContainer) => {
+                self.vanished(id);
+                self.list_needed = true;
+            }
+            Some(RefusalKind::NotRunning) if self.inspect_retry.contains_key(id) => self.lost(id, now),
+            Some(RefusalKind::NotRunning) => self.doubt(id),
             kind => {
                 let bad_signal = kind == Some(&RefusalKind::BadRequest);
                 self.doubt(id);

@@ -321,3 +321,26 @@ fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
     assert_eq!(rig.running().len(), 2, "{:?}", rig.calls);
     assert!(!rig.running().contains("app#0"));
 }
+
+/// Somebody removed it, or it ended, and Docker answers no inspect of it: its list, which has it no more, and what it
+/// answers to a signal say that nothing is left to be stopped.
+#[test]
+fn a_stop_ends_though_no_inspect_of_what_is_gone_from_the_list_answers() {
+    for removed in [true, false] {
+        let mut rig = Rig::up(&app());
+        rig.hurt("inspect app#0", u32::MAX, Hurt::Says(no_space()));
+        let (id, now) = (rig.id("app#0"), rig.now());
+        rig.hurt("list", u32::MAX, Hurt::LeavesOut(vec![id.clone()]));
+        if removed {
+            rig.engine.remove_behind_our_back(&id, now);
+        } else {
+            rig.engine.crash(&id, 1, now);
+        }
+        rig.hint(Hint::All);
+        rig.pass(s(120));
+        rig.wish(stop(Some(2)));
+        rig.pass(s(600));
+        assert!(rig.is("terminated"), "{removed}: {:?}", rig.take_acts());
+        assert_eq!(rig.running(), [].into(), "{removed}");
+    }
+}
