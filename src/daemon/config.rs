@@ -1,4 +1,5 @@
-//! The daemon's settings as plain data. Made by `cli/` from flags, read by everyone, changed by nobody.
+//! The daemon's settings as plain data. `cli/` makes them from flags; every room reads them, and none changes
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub struct Config {
     pub node_name: String,
     /// `--node-labels` plus `kubernetes.io/hostname`, `/os`, `/arch`.
     pub node_labels: BTreeMap<String, String>,
-    /// `--root-dir`, absolute: state that outlives a boot, and the lock. Also marks our containers.
+    /// `--root-dir`, absolute: state that outlives a boot, and the lock. Also marks podkeeper's containers.
     pub root_dir: PathBuf,
     /// `--run-dir`, absolute: status file.
     pub run_dir: PathBuf,

@@ -1,5 +1,5 @@
-//! That a node is drained: a marker file below the root directory, which outlives the daemon and the
-//! machine. `podkeeper drain` writes it, `podkeeper resume` removes it, the daemon reads it when it begins
+//! The marker file of a drained node. It lies below the root directory, so it outlives the daemon and a
+//! reboot. `podkeeper drain` writes it, `podkeeper resume` removes it, and the daemon reads it at its start
 //! and on SIGHUP.
 
 use std::fs;
@@ -15,25 +15,25 @@ use crate::base::{limits, regular};
 /// Name of the marker in the root directory.
 const NAME: &str = "drained";
 
-/// A node is to have no running pods.
+/// The node is to have no running pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drain {
-    /// When it was asked for: tells one drain from another.
+    /// When the drain was asked for: tells one drain from another.
     pub since: Timestamp,
-    /// Most seconds of grace of any pod; `None`: each its own.
+    /// Upper bound of each pod's grace, in seconds; `None`: each pod has its own.
     pub grace: Option<u32>,
-    /// It ends with this boot of the machine.
+    /// Boot id with which the drain ends; `None`: only `podkeeper resume` ends it.
     pub boot: Option<String>,
 }
 
-/// Where the marker is.
+/// Path of the marker.
 #[must_use]
 pub fn path(root_dir: &Path) -> PathBuf {
     root_dir.join(NAME)
 }
 
-/// Reads the marker. One of an earlier boot does not count. One that cannot be read or is damaged does,
-/// without a grace of its own: somebody asked for quiet, and no pod starts by mistake.
+/// Reads the marker. A marker of an earlier boot does not count. A marker that is damaged or cannot be read
+/// does count, without a bound on grace: an operator asked for a drain, and no pod may start by mistake.
 #[must_use]
 pub fn read(root_dir: &Path) -> Option<Drain> {
     let path = path(root_dir);
@@ -64,10 +64,10 @@ fn parse(bytes: &[u8]) -> Option<Drain> {
     Some(Drain { since: value.get("since")?.as_str()?.parse().ok()?, grace, boot })
 }
 
-/// Writes the marker, whole or not at all; it is on the disk when this returns.
+/// Writes the marker, whole or not at all; the marker is on the disk when this returns.
 ///
 /// # Errors
-/// The file system's.
+/// An error of the file system.
 pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
     let mut value = json!({"since": drain.since.to_string()});
     if let Some(map) = value.as_object_mut() {
@@ -77,10 +77,10 @@ pub fn write(root_dir: &Path, drain: &Drain) -> io::Result<()> {
     durable::write(&path(root_dir), format!("{value}\n").as_bytes())
 }
 
-/// Removes the marker; whether there was one.
+/// Removes the marker. Returns whether there was one.
 ///
 /// # Errors
-/// The file system's.
+/// An error of the file system.
 pub fn remove(root_dir: &Path) -> io::Result<bool> {
     match fs::remove_file(path(root_dir)) {
         Ok(()) => durable::sync_parent(&path(root_dir)).map(|()| true),
@@ -117,10 +117,10 @@ mod tests {
         }
         let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [NAME]);
-        // Until the next boot, and this is the next one.
+        // The marker of an earlier boot.
         write(&dir, &Drain { since, grace: None, boot: Some("another".into()) }).unwrap();
         assert_eq!(read(&dir), None);
-        // Damaged: drained all the same.
+        // A damaged marker counts.
         for text in
             ["", "{", "[]", "{\"since\": 1}", "{\"since\": \"2026-01-02T03:04:05Z\", \"graceSeconds\": -1}"]
         {

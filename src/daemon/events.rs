@@ -1,6 +1,5 @@
-//! Docker's event stream (lesson: docker-archive/classicswarm#2309): subscribe, then list; a full list
-//! after each reconnect and every `--sync-frequency` as a safety net. An event is only a hint that says
-//! "look at this container".
+//! Docker's event stream (docker-archive/classicswarm#2309): subscribe, then list; list again after each
+//! reconnect, and every `--sync-frequency` as a safety net. An event is only a hint to look at one container.
 
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -19,16 +18,16 @@ use crate::runtime::{Call, DockerError, Reply, labels};
 /// Handle of the event thread.
 #[derive(Debug)]
 pub struct Events {
-    /// Dropped with the handle: the thread ends at its next wake-up.
+    /// Dropping the handle ends the thread at its next wake-up.
     _stop: Sender<()>,
 }
 
 impl Events {
-    /// Starts the thread `pk-events`. `connected` is called after each successful list,
-    /// before the list is told.
+    /// Starts the thread `pk-events`. `connected` is called after each successful list, before the list is
+    /// sent.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The thread could not be started.
     pub fn start(
         docker: Docker,
         root_dir: String,
@@ -81,7 +80,7 @@ impl Body {
         self.out.send(Event::Runtime(event)).map_err(|_| Over)
     }
 
-    /// Subscribes, lists, follows. Returns why the stream ended.
+    /// Subscribes, lists, and follows the stream. Returns why the stream ended.
     fn follow(&self, connected: &dyn Fn()) -> Result<String, Over> {
         let filter = vec![self.filter.clone()];
         let mut stream = match self.docker.events(&filter, Some(0)) {
@@ -93,7 +92,7 @@ impl Body {
                 Ok(list) => list,
                 Err(error) => return Ok(error.to_string()),
             };
-            // First, so that whoever hears the list finds done what the connect does.
+            // First: the receiver of the list relies on what `connected` does.
             connected();
             self.tell(list)?;
             let listed = Instant::now();
@@ -109,7 +108,8 @@ impl Body {
                             self.tell(RuntimeEvent::Changed { key, hint })?;
                         }
                     }
-                    // Something happened to some container, and only a list tells what.
+                    // An event that could not be read: some container changed, and only a list tells which
+                    // one.
                     EventNext::Unread => relist = relist.min(limits::UNREAD_LIST),
                     EventNext::Idle => {}
                     EventNext::End(why) => return Ok(format!("Docker's event stream ended: {why}")),
@@ -128,7 +128,7 @@ impl Body {
     }
 }
 
-/// Whose container it is about, and what to look at. `None`: of no interest.
+/// The pod that an event is about, and what to look at. `None`: the event does not matter.
 fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let id = event.id.clone();
     let hint = match event.action {

@@ -1,7 +1,7 @@
-//! The main thread: [`MainLoop::next`] selects one message, [`MainLoop::handle`] matches it, and the [`Turn`] decides.
-//! It waits on channels alone, and blocks on nobody: mailboxes and slots take what it has to say.
+//! The main thread: [`MainLoop::next`] selects one message, [`MainLoop::handle`] matches it, and the [`Turn`]
+//! decides. It waits on channels alone and blocks on no other thread: mailboxes and slots take its messages.
 //!
-//! Never here: a decision. How the actors are started is in `wiring`.
+//! Never here: a decision. `wiring` starts the actors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::recorder::object;
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
-/// Why the daemon could not begin. Once it runs, nothing stops it but a signal.
+/// Why the daemon could not start. Once it runs, only a signal ends it.
 #[derive(Debug)]
 pub struct RunError(String);
 
@@ -36,16 +36,16 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Makes an error of the system one of the daemon's: `what` says what is not possible.
+/// Wraps an error of the system; `what` names what failed.
 pub(super) fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError(format!("{what}: {error}"))
 }
 
-/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory anew,
-/// with its lock, when somebody has removed it.
+/// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory
+/// and its lock anew when they were removed.
 ///
 /// # Errors
-/// A thread could not be started at the very beginning.
+/// A thread could not be started.
 pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
@@ -66,28 +66,28 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What the main thread waits for.
+/// A message to the main thread.
 enum Message {
     Event(Event),
     Signal(Signal),
-    /// The time of the next thing that is due.
+    /// A deadline has come.
     Due,
-    /// Its channels have no sender left.
+    /// A channel has no sender left.
     End,
 }
 
 struct MainLoop {
     turn: Turn,
     workers: BTreeMap<PodKey, Worker>,
-    /// Workers whose thread could not be started in this round.
+    /// Workers whose thread could not be started while the current event was handled.
     failed: Vec<(PodKey, String)>,
     signals: Receiver<Signal>,
-    // Before the actors: an actor that waits to be heard must not hold up the end.
+    // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
     events: Receiver<Event>,
     actors: Actors,
 }
 
-/// Whether the loop goes on.
+/// Whether the loop continues.
 enum Next {
     Go,
     End,
@@ -96,7 +96,7 @@ enum Next {
 impl MainLoop {
     fn run(&mut self) {
         loop {
-            // A burst becomes one published state.
+            // Many events in a row become one published state.
             if self.events.is_empty() {
                 self.publish();
             }
@@ -106,7 +106,7 @@ impl MainLoop {
         }
     }
 
-    /// Waits for one message. Signals come first.
+    /// Waits for one message. Signals have priority.
     fn next(&self) -> Message {
         let due = self.due();
         select_biased! {
@@ -141,7 +141,7 @@ impl MainLoop {
         Next::Go
     }
 
-    /// Lets the turn decide, and carries out what it wants.
+    /// Lets the turn decide, and carries out its effects.
     fn tell(&mut self, event: Event) {
         let now = self.actors.tools.clock.now();
         for effect in self.turn.handle(event, &now) {
@@ -178,7 +178,7 @@ impl MainLoop {
         }
     }
 
-    /// Removes what earlier pods left on the disk, in a thread of its own.
+    /// Removes the files of earlier pods, in a thread of its own.
     fn sweep(&self, keep: InUse) {
         let tools = &self.actors.tools;
         let (files, logs) = (tools.termination.clone(), Arc::clone(&tools.logs));
@@ -190,7 +190,7 @@ impl MainLoop {
             logs.sweep(&keep.containers);
         };
         let named = thread::Builder::new().name("pk-sweep".to_owned());
-        // What is left is left to the next start.
+        // The next start removes them.
         if let Err(error) = named.stack_size(limits::WORKER_STACK).spawn(sweep) {
             log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }

@@ -1,7 +1,7 @@
-//! The daemon: its settings, its main loop, the body of that loop as a pure function ([`turn`]), and the one place
-//! where everything is wired (`wiring`).
+//! The daemon: its settings, its main loop, the body of that loop as a pure function ([`turn`]), and the
+//! place where all actors are wired (`wiring`).
 //!
-//! Never here: how one pod is kept running; that is `machine/`.
+//! Never here: how one pod is kept running; that is in `machine/`.
 
 pub mod config;
 pub mod drain;

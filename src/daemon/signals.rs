@@ -1,4 +1,5 @@
-//! Signals, away from the main thread and from every disk: whatever hangs, SIGTERM is heard and ends the daemon.
+//! Signals, handled apart from the main thread and from every disk: SIGTERM ends the daemon even when both
+//! hang.
 //!
 //! Never here: reading a file in the thread that catches signals.
 
@@ -15,9 +16,9 @@ use crate::daemon::drain::{self, Drain};
 /// What a signal asks for.
 #[derive(Debug, PartialEq)]
 pub enum Signal {
-    /// With the marker of a drained node as it is now.
+    /// Look at the sources again. Holds the marker of a drained node as it is now.
     Rescan(Option<Drain>),
-    /// Does the main thread still work?
+    /// Whether the main thread still works.
     Ask,
     /// SIGTERM or SIGINT.
     End(i32),
@@ -26,7 +27,7 @@ pub enum Signal {
 /// Catches signals from now on.
 ///
 /// # Errors
-/// A thread cannot be started, or a handler not be set.
+/// A thread could not be started, or a handler could not be set.
 pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
     let (out, signals) = unbounded();
@@ -37,7 +38,7 @@ pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
             for signal in caught.forever() {
                 let what = match signal {
                     SIGHUP => {
-                        // A full channel holds the same wish.
+                        // A full channel holds the same request.
                         let _full = rescan.try_send(());
                         continue;
                     }
@@ -57,7 +58,7 @@ pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     Ok(signals)
 }
 
-/// A thread that reads the marker when it is asked to, and then tells. On a disk that is dead it hangs, alone.
+/// Starts the thread that reads the marker on request and sends it. On a dead disk only this thread hangs.
 fn rescans(read: impl Fn() -> Option<Drain> + Send + 'static, out: Sender<Signal>) -> io::Result<Sender<()>> {
     let (ask, asked) = bounded(1);
     thread::Builder::new().name("pk-marker".to_owned()).stack_size(limits::WORKER_STACK).spawn(
@@ -72,8 +73,8 @@ fn rescans(read: impl Fn() -> Option<Drain> + Send + 'static, out: Sender<Signal
     Ok(ask)
 }
 
-/// Ends the process when the main thread has not done so in time: a file system that is dead must not keep a
-/// daemon alive that was told to end. The pods go on running, whatever was not done.
+/// Ends the process when the main thread has not ended it in time: a dead file system must not keep a daemon
+/// alive that was told to end. The pods go on running.
 fn end_at_the_latest() {
     thread::sleep(limits::END_PATIENCE);
     log::warn!("podkeeper ends without waiting any longer for what hangs");
@@ -96,14 +97,15 @@ mod tests {
         let ask = rescans(read, out).unwrap();
         ask.try_send(()).unwrap();
         begun.recv().unwrap();
-        // It hangs now. One more wish is kept, for the marker may be another one by then; and no more of them.
+        // The thread hangs now. One more request is kept, for the marker may change meanwhile; further ones
+        // are refused.
         ask.try_send(()).unwrap();
         assert!(ask.try_send(()).is_err());
         assert!(signals.is_empty());
         drop(answer);
         let said: Vec<Signal> = signals.iter().take(2).collect();
         assert_eq!(said, [Signal::Rescan(None), Signal::Rescan(None)]);
-        // It ends with the one who asks.
+        // The thread ends when its sender is dropped.
         drop(ask);
         assert!(signals.recv().is_err());
     }

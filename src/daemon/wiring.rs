@@ -1,6 +1,6 @@
-//! How the daemon's actors are made and started, one function each, and what they share.
+//! How the daemon's actors are made and started, one function each, and the parts they share.
 //!
-//! Never here: a decision, and a wait. The main loop is in `main_loop`.
+//! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ use crate::worker::gate::Gate;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
 
-/// Everything that runs beside the main thread, workers of pods excepted. Dropping it ends it, in this order.
+/// All actors beside the main thread, except the workers of pods. Dropping it ends them, in this order.
 pub(super) struct Actors {
     _event_stream: Events,
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
-    /// What each worker of a pod is given.
+    /// The parts that each worker gets.
     pub(super) tools: Tools,
 }
 
@@ -57,13 +57,13 @@ struct Sources {
     http: Option<HttpSource>,
 }
 
-/// What most actors are made of.
+/// The parts that most actors are made of.
 struct Parts<'a> {
     config: &'a Arc<Config>,
     root_dir: String,
     clock: System,
     docker: Docker,
-    /// Into the main loop.
+    /// Sends to the main loop.
     events: Sender<Event>,
 }
 
@@ -113,9 +113,9 @@ pub(super) fn start(
 }
 
 impl Actors {
-    /// Everybody who looks at something of the operator's looks again.
+    /// Makes every actor look again at the operator's files.
     pub(super) fn rescan(&self) {
-        // First: a worker that is told to try again must find it so.
+        // First: a worker that is told to retry must find the pulls reset.
         self.tools.pulls.ask_all_again();
         if let Some(file) = &self.sources.file {
             file.rescan();
@@ -201,7 +201,7 @@ impl Parts<'_> {
             .map_err(cannot("the status thread could not be started"))
     }
 
-    /// What is done in the thread of the event stream each time that Docker has answered a list.
+    /// The work of the event thread after each successful list.
     fn connected(
         &self,
         settings: &Settings,
@@ -243,7 +243,7 @@ impl Parts<'_> {
     fn volumes(&self) -> Result<Volumes, RunError> {
         let config = self.config;
         let out = self.events.clone();
-        // Without a main loop nobody needs to know.
+        // Without a main loop the trouble is not reported.
         let tell = Box::new(move |trouble| _ = out.send(Event::Claims(trouble)));
         let claims = Arc::new(Claims::new(config.root_dir.clone(), config.sources(), tell));
         Claims::start(&claims).map_err(cannot("the thread of claims could not be started"))?;
@@ -271,7 +271,7 @@ impl Parts<'_> {
         }
         let board = Board::default();
         let store = |source| LastGood::new(&config.root_dir, key_file, source).seen_by(&board);
-        // Both stores before one of the sources begins: each judges by what the other has seen.
+        // Both stores are made before either source starts: each judges by what the other has seen.
         let file = config.manifest_path.clone().map(|path| (path, store(Source::File)));
         let http = config.manifest_url.clone().map(|settings| (settings, store(Source::Http)));
         Ok(Sources {
@@ -297,7 +297,7 @@ impl Parts<'_> {
         Box::new(move |update| out.send(Event::Source(update)).is_ok())
     }
 
-    /// What this node believes of a source.
+    /// What decides which content of a source is accepted.
     fn acceptor(&self, source: Source) -> Acceptor {
         let mut acceptor = Acceptor::new(source, self.config.node_name.clone());
         acceptor.verifier.clone_from(&self.config.verifier);

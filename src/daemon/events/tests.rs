@@ -10,7 +10,7 @@ use crate::base::clock::System;
 use crate::runtime::fake::{Fake, Fault, FaultPlan};
 
 const ROOT: &str = "/var/lib/podkeeper";
-/// Long enough for any machine; what is waited for comes much earlier.
+/// Long enough for any machine; the events come much earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -38,7 +38,7 @@ fn fake() -> Fake {
     Fake::new(Arc::new(System::start()), 1)
 }
 
-/// Puts a container of pod `name` there; its id.
+/// Adds a container of pod `name`. Returns its id.
 fn plant(fake: &Fake, root: &str, name: &str, running: bool) -> String {
     let all = [
         (labels::ROOT_DIR, root),
@@ -52,7 +52,7 @@ fn plant(fake: &Fake, root: &str, name: &str, running: bool) -> String {
 }
 
 impl Rig {
-    /// The next thing heard, in words.
+    /// The next event, in words.
     fn next(&self) -> String {
         match self.heard.recv_timeout(PATIENCE).expect("nothing is heard") {
             Event::Runtime(RuntimeEvent::Listed { containers, version }) => {
@@ -73,7 +73,7 @@ impl Rig {
         }
     }
 
-    /// Whatever comes before something that begins with these words is passed over.
+    /// The next event that begins with these words; earlier events are skipped.
     fn next_like(&self, words: &str) -> String {
         for _ in 0..100_000 {
             let next = self.next();
@@ -106,7 +106,7 @@ fn what_is_not_ours_is_not_heard() {
     assert_eq!(rig.next_like("listed"), "listed 0");
     plant(&rig.fake, "/elsewhere", "foreign", true);
     rig.fake.with(|state| _ = state.plant("odd", &[], true, now()));
-    // Ours, but of no pod that could be named.
+    // Of this root directory, without a pod's name.
     rig.fake.with(|state| _ = state.plant("nameless", &[(labels::ROOT_DIR, ROOT)], true, now()));
     plant(&rig.fake, ROOT, "web", true);
     assert_eq!(rig.next(), "default/web started");
@@ -120,7 +120,7 @@ fn k2309_when_the_stream_ends_it_is_told_and_everything_is_listed_again() {
         rig.fake.with(|state| state.cut_events());
         let lost = rig.next_like("lost");
         assert!(lost.starts_with("lost: Docker's event stream ended"), "{lost}");
-        // Nobody listens now: only the list can tell.
+        // The stream is cut: only the list can tell.
         plant(&rig.fake, ROOT, &format!("web{round}"), true);
         assert_eq!(rig.next_like("listed"), format!("listed {round}"));
     }
@@ -141,7 +141,7 @@ fn docker_that_is_not_there_is_waited_for() {
     assert_eq!(rig.connects.load(Ordering::SeqCst), 1);
 }
 
-/// Events are lost, or none comes any more: the safety net lists all the same.
+/// Events are lost, or the stream is silent: the safety net still lists.
 #[test]
 fn k2309_a_silent_stream_is_no_blindness() {
     let fake = fake();

@@ -1,5 +1,5 @@
 //! Admission of one pod beside the active ones (upstream `pkg/kubelet/allocation/allocation_manager.go`,
-//! `pkg/kubelet/lifecycle/predicate.go`). Pure. The first failure is the reason.
+//! `pkg/kubelet/lifecycle/predicate.go`). Pure. The first failed check is the reason.
 
 pub mod fits;
 

@@ -1,5 +1,5 @@
-//! What Docker's event stream and its lists mean to the loop: workers are told where to look, and the first
-//! list says who holds which name already.
+//! How the loop handles Docker's events and lists: workers get hints, and the first list tells which pod
+//! holds which name.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl Turn {
         self.housekeeping(now);
     }
 
-    /// Before anything is decided: who holds which name already (invariant 5: none restarts because the
-    /// daemon did).
+    /// Before any decision: learns which pod holds which name, so that a restart of the daemon restarts no
+    /// pod (invariant 5).
     fn first_list(&mut self, now: &Now) {
         let running = self.found.iter().filter_map(|(key, all)| {
             let alive = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt);
@@ -84,13 +84,13 @@ impl Turn {
             ))
         });
         let running = order::map(running);
-        // The changes are not needed: everything wanted is looked at now.
+        // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.running(&running, now.wall);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
     }
 
-    /// The safety net: a worker whose idea of Docker differs from the list looks for itself.
+    /// The safety net: a worker whose view of Docker differs from the list lists for itself.
     fn compare_with_workers(&mut self, back: bool) {
         let differing = self.entries.iter().filter_map(|(key, entry)| {
             let worker = entry.worker.as_ref()?;
@@ -101,8 +101,8 @@ impl Turn {
         self.out.extend(differing);
     }
 
-    /// A sandbox that has not the address which its pod is said to have is looked at: it may have lost its network,
-    /// of which no event of the container tells.
+    /// A sandbox whose address differs from the pod's status gets a hint: it may have lost its network, and
+    /// Docker sends no event of the container for that.
     fn compare_addresses(&mut self, containers: &[ContainerSummary]) {
         let running = containers.iter().filter(|c| c.state == DockerState::Running);
         let told = order::map(running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))));
@@ -126,14 +126,14 @@ impl Turn {
     }
 }
 
-/// When a pod was first seen: what its newest sandbox says, else when the oldest of its containers was made.
+/// When a pod was first seen: from its newest sandbox, else the creation time of its oldest container.
 pub(super) fn first_seen<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> Option<Timestamp> {
     let newest = all.clone().filter(|c| c.pod_seen.is_some()).max_by_key(|c| c.attempt);
     newest.and_then(|c| c.pod_seen).or_else(|| all.filter_map(|c| c.created).min())
 }
 
-/// Whether a worker's idea is the list's. A container whose start failed is `created` with most engines
-/// and `exited` with some: it does not run either way.
+/// Whether a worker's view equals the list. A container whose start failed is `created` with most engines and
+/// `exited` with some: it does not run either way.
 fn agree(seen: &Table<String, DockerState>, listed: &[Owned]) -> bool {
     let same = |seen: &DockerState, listed: &RunState| match seen {
         DockerState::Created | DockerState::Exited => {

@@ -1,6 +1,6 @@
-//! A drained node: pods are stopped group by group, the lowest priority first, each group once the one
-//! before it is down (the kubelet's graceful node shutdown, `pkg/kubelet/nodeshutdown`); then none is started
-//! until the node is resumed. Pods that have ended for good are left as they are.
+//! A drained node: pods are stopped in groups, lowest priority first, each group after the one before it has
+//! stopped (the kubelet's graceful node shutdown, `pkg/kubelet/nodeshutdown`). Then no pod starts until the
+//! node is resumed. Pods that have ended for good are not touched.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::status::snapshot::DrainView;
 const SYSTEM_CLASSES: &[(&str, i32)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// A drain under way, or done.
+/// A drain, under way or done.
 #[derive(Debug)]
 pub(super) struct Draining {
     drain: Drain,
-    /// Who was told to stop.
+    /// Pods that were told to stop.
     told: BTreeSet<PodKey>,
-    /// That all are stopped was told.
+    /// Whether the end of the drain was logged.
     done: bool,
 }
 
 impl Draining {
-    /// It may have to be told again.
+    /// The pod may have to be told again.
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.told.remove(key);
     }
 }
 
-/// What the order goes by; 0 when the manifest says nothing.
+/// The pod's priority; 0 when the manifest has none.
 fn priority(pod: &DesiredPod) -> i32 {
     let class = pod.spec.priority_class_name.as_deref();
     let of_class = SYSTEM_CLASSES.iter().find(|(name, _)| Some(*name) == class).map(|(_, value)| *value);
@@ -57,7 +57,7 @@ impl Turn {
                 self.log(log::Level::Info, line.to_owned());
                 self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false });
                 if self.listed {
-                    // What admission refused stays refused, and what has ended is left.
+                    // Pods that admission refused stay refused, and pods that have ended are not touched.
                     let refused = |e: &Entry| e.rejected.is_some() || e.is_over();
                     let held = all.into_iter().filter(|p| !self.entries.get(&p.key).is_some_and(refused));
                     let held: Vec<Arc<DesiredPod>> = held.collect();
@@ -75,7 +75,7 @@ impl Turn {
         }
     }
 
-    /// Tells those whose turn it is to stop.
+    /// Tells the pods of the lowest priority to stop.
     pub(super) fn drain_on(&mut self) {
         if self.draining.is_none() || !self.listed {
             return;
@@ -90,8 +90,8 @@ impl Turn {
         }
         draining.done = alive.is_empty();
         let most = draining.drain.grace;
-        // Of a pod that has ended only the sandbox may still go down, by itself: stopped as a whole, it would
-        // lose the containers that say that it has ended, and run again after the drain.
+        // A pod that has ended only waits for its sandbox to stop by itself. Stopping it as a whole would
+        // remove the containers that show that it has ended, and it would run again after the drain.
         let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
         let turn = alive.into_iter().filter(|(priority, key)| Some(*priority) == lowest && !over(key));
         let turn: Vec<PodKey> =
@@ -106,7 +106,7 @@ impl Turn {
         }
     }
 
-    /// Whatever runs or may come to run, with its priority; also what no manifest names.
+    /// Pods that run or may start to run, with their priority; pods without a manifest too.
     fn alive(&self) -> Vec<(i32, PodKey)> {
         let runs = |entry: &Entry| match &entry.worker {
             None => false,
@@ -124,7 +124,7 @@ impl Turn {
         keys.into_iter().map(|key| (self.priority_of(key), key.clone())).collect()
     }
 
-    /// The version that runs, else the one that is wanted.
+    /// The version that is wanted, else the one that runs, else the one that is held.
     fn version(&self, key: &PodKey) -> Option<&DesiredPod> {
         let entry = self.entries.get(key)?;
         let status = entry.worker.as_ref().and_then(|w| w.status.as_ref()).map(|s| &s.pod);

@@ -6,32 +6,32 @@ use std::collections::BinaryHeap;
 use crate::base::clock::Mono;
 use crate::pod::PodKey;
 
-/// What comes due.
+/// What is due.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// A worker whose thread could not be started is tried again.
+    /// A worker's thread could not be started: try again.
     Spawn(PodKey),
-    /// A pod has waited for others long enough.
+    /// A pod has waited for other pods long enough.
     After(PodKey),
-    /// Sources have waited long enough for the first word of those before them.
+    /// Sources have waited long enough for the first report of the sources before them.
     Sources,
 }
 
-/// Earliest first; bounded by what can be due (an entry of each kind a pod).
+/// Earliest first. At most one entry of each kind for each pod.
 #[derive(Debug, Default)]
 pub(super) struct DueHeap {
     heap: BinaryHeap<Reverse<(Mono, Due)>>,
 }
 
 impl DueHeap {
-    /// Adds; an equal entry that waits already is not doubled.
+    /// Adds an entry; does nothing when an equal one is in the heap.
     pub(super) fn push(&mut self, at: Mono, due: Due) {
         if !self.heap.iter().any(|Reverse((_, d))| *d == due) {
             self.heap.push(Reverse((at, due)));
         }
     }
 
-    /// Adds; an equal entry that waits already gives way.
+    /// Adds an entry; an equal one is removed first.
     pub(super) fn replace(&mut self, at: Mono, due: Due) {
         self.heap.retain(|Reverse((_, d))| *d != due);
         self.heap.push(Reverse((at, due)));
@@ -41,7 +41,7 @@ impl DueHeap {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The earliest one that is due, if any.
+    /// Removes and returns the earliest entry that is due.
     pub(super) fn pop(&mut self, now: Mono) -> Option<Due> {
         if self.next()? > now {
             return None;

@@ -1,5 +1,5 @@
-//! Pods that are wanted and not started yet: the node is drained, they wait for others, or they would close
-//! a cycle of waiting. What runs meanwhile under the same name is an older version, and stays.
+//! Pods that are wanted and not started yet: the node is drained, they wait for other pods, or they would
+//! close a cycle of waiting. A running pod of the same name is an older version, and stays meanwhile.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{PodEvent, words};
 use crate::status;
 
-/// Reason of a pod that waits for others.
+/// Reason in the status of a pod that waits for others.
 pub(super) const WAITS: &str = "WaitingForPods";
-/// Reason of a pod that would close a cycle.
+/// Reason in the status of a pod that would close a cycle.
 pub(super) const CYCLE: &str = "DependencyCycle";
-/// Reason and message of a pod on a drained node: the kubelet's reason.
+/// Reason (the kubelet's) and message of a pod on a drained node.
 const DRAINED: (&str, &str) = ("NodeShutdown", "The node is drained: podkeeper resume starts this pod.");
 
 /// A pod that is not started yet.
@@ -31,17 +31,17 @@ pub(super) struct Held {
     pub(super) why: Why,
 }
 
-/// Why it is not.
+/// Why a pod is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     Drained,
-    /// For others, since then.
+    /// Waits for other pods, since this time.
     After(Mono),
     Cycle,
 }
 
 impl Turn {
-    /// Decides about one wanted pod: started, refused, or held.
+    /// Decides about one wanted pod: start, refuse, or hold.
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         if self.draining.is_some() && !self.is_over(&pod) {
             let (reason, message) = DRAINED;
@@ -56,7 +56,7 @@ impl Turn {
         }
         self.make_way(&pod, now);
         if let Err(rejection) = self.admit(&pod) {
-            // What runs when the daemon begins is not stopped for want of room: it has its room.
+            // A pod that runs when the daemon starts is not stopped for lack of room: it has its room.
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
@@ -91,7 +91,7 @@ impl Turn {
         after::decide(after, |dependency| self.standing(dependency), since, now.mono)
     }
 
-    /// Since when it waits: for the first time now, unless this version waits already.
+    /// When the wait began: now, unless this version waits already.
     fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
         let held = self.entries.get(&pod.key).and_then(|e| e.held.as_ref());
         match held {
@@ -130,7 +130,7 @@ impl Turn {
         let line = match why {
             Why::Cycle => Some((log::Level::Error, format!("pod {}: {message}; it is not started", pod.key))),
             Why::After(_) => Some((log::Level::Info, format!("pod {}: {message}", pod.key))),
-            // Told of the node, once.
+            // Logged once, for the node.
             Why::Drained => None,
         };
         let new = Held { pod: Arc::clone(&pod), status: Arc::new(status), why };
@@ -148,8 +148,8 @@ impl Turn {
         }
     }
 
-    /// Something may be as those wish it that wait for these; and those that would have closed a cycle may not
-    /// any more.
+    /// Judges again the pods that wait for the changed ones, and those that would have closed a cycle: the
+    /// cycle may be open now.
     pub(super) fn release(&mut self, changed: &[PodKey], now: &Now) {
         if !self.listed || self.draining.is_some() {
             return;
@@ -175,7 +175,7 @@ impl Turn {
         }
     }
 
-    /// It is not held any more.
+    /// The pod is no longer held.
     pub(super) fn let_go(&mut self, key: &PodKey) {
         let held = self.entries.get_mut(key).and_then(|entry| entry.held.take());
         if let Some(held) = held {
@@ -195,7 +195,7 @@ impl Turn {
         }
     }
 
-    /// The way from a pod back to itself, over the pods that were accepted before it.
+    /// The chain of dependencies from a pod back to itself, over pods that were accepted before it.
     fn cycle(&self, pod: &DesiredPod) -> Option<Vec<PodKey>> {
         let node = &self.config.node_name;
         let over = |pod: &DesiredPod| -> Vec<PodKey> {
@@ -211,15 +211,15 @@ impl Turn {
         })
     }
 
-    /// It has ended for good, and its containers say so: it is not started again, and nothing of it is taken
-    /// away.
+    /// The pod has ended for good, and its containers show it: it is not started again, and its containers
+    /// stay.
     pub(super) fn is_over(&self, pod: &DesiredPod) -> bool {
         self.entries
             .get(&pod.key)
             .is_some_and(|e| e.is_over() && e.desired.as_ref().is_some_and(|d| d.uid == pod.uid))
     }
 
-    /// What an operator must repair.
+    /// Cycles, as problems for the operator to repair.
     pub(super) fn held_problems(&self) -> impl Iterator<Item = Problem> {
         let held = self.entries.values().filter_map(|e| e.held.as_ref());
         held.filter(|h| h.why == Why::Cycle).map(|h| Problem {
@@ -234,13 +234,13 @@ impl Turn {
 }
 
 impl Entry {
-    /// The version that was accepted last, started or not.
+    /// The version that was accepted last, started or waiting.
     fn accepted(&self) -> Option<&Arc<DesiredPod>> {
         let waits = self.held.as_ref().filter(|h| matches!(h.why, Why::After(_)));
         waits.map(|h| &h.pod).or(self.desired.as_ref())
     }
 
-    /// Its worker says that it has ended for good.
+    /// The worker reports that the pod has ended for good.
     pub(super) fn is_over(&self) -> bool {
         let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
         self.desired.is_some()

@@ -1,5 +1,6 @@
 //! The sync loop's body as a pure function: one event in, effects out (upstream `pkg/kubelet/kubelet.go`,
-//! `syncLoop`). It knows what every source wants, what Docker was seen to hold, and what every worker was told.
+//! `syncLoop`). It knows what every source wants, what Docker's last list held, and what every worker was
+//! told.
 //!
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
@@ -50,34 +51,34 @@ use sizes::Postponed;
 use uids::Told;
 use waiting::Waiting;
 
-/// Everything that can happen to the main loop. Closed: a new kind of happening is a new variant.
+/// Every event of the main loop. Closed: a new kind of event is a new variant.
 #[derive(Debug)]
 pub enum Event {
-    /// A source spoke.
+    /// A report of a source.
     Source(FromSource),
-    /// Docker's event stream spoke.
+    /// A report of Docker's event stream.
     Runtime(RuntimeEvent),
     /// A pod worker reported.
     Worker {
-        /// Whose.
+        /// The worker's pod.
         key: PodKey,
-        /// What.
+        /// Status, containers or end.
         report: Report,
     },
-    /// Something happened to a pod.
+    /// An event of a pod, for the recorder.
     Happened(PodEvent),
     /// A pod worker's thread could not be started.
     SpawnFailed {
-        /// Whose.
+        /// The worker's pod.
         key: PodKey,
         /// The system's reason.
         why: String,
     },
-    /// What is wrong with the claims of an earlier version, or that nothing is any more.
+    /// The problem with the claims of an earlier version of podkeeper; `None`: there is none any more.
     Claims(Option<String>),
-    /// Docker has these images, named in full, without a pull.
+    /// Docker got these images without a pull; full names.
     ImagesCame(Vec<String>),
-    /// Something is due.
+    /// A deadline of [`Turn::next_due`] has come.
     Tick,
     /// SIGHUP: look at the sources again.
     Rescan,
@@ -94,20 +95,20 @@ impl From<FromPod> for Event {
     }
 }
 
-/// What the event stream says: subscribe, then list; a list after each reconnect
+/// A report of the event stream: subscribe, then list; list again after each reconnect
 /// (docker-archive/classicswarm#2309).
 #[derive(Debug, Clone, PartialEq)]
 pub enum RuntimeEvent {
-    /// The complete list of our containers: after each (re)connect, and now and then as a safety net.
+    /// The complete list of podkeeper's containers: after each (re)connect, and every `--sync-frequency`.
     Listed {
-        /// All of ours.
+        /// All containers of this root directory.
         containers: Vec<ContainerSummary>,
         /// Docker's version, when known.
         version: Option<String>,
     },
     /// One container changed.
     Changed {
-        /// Whose.
+        /// The container's pod.
         key: PodKey,
         /// What to look at.
         hint: Hint,
@@ -116,14 +117,14 @@ pub enum RuntimeEvent {
     Lost(String),
 }
 
-/// What the loop must do after an event, in order.
+/// An effect that the loop must carry out after an event, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Start a worker.
     Spawn {
-        /// For whom.
+        /// The worker's pod.
         key: PodKey,
-        /// Docker is known to hold nothing under this identity.
+        /// Docker is known to hold no container of this identity.
         known_empty: bool,
     },
     /// Put a wish into a worker's mailbox.
@@ -132,38 +133,38 @@ pub enum Effect {
     Objects(PodKey, Arc<Objects>),
     /// Put a hint into a worker's mailbox.
     Hint(PodKey, Hint),
-    /// End a worker that has nothing left to do.
+    /// End a worker that has no work left.
     Retire(PodKey),
-    /// Remove what is left on disk of all pods and containers but these.
+    /// Remove the files of all pods and containers but these.
     Sweep(InUse),
     /// Tell the sources to look again.
     Rescan,
-    /// Tell the operator.
+    /// Write a log line.
     Log(log::Level, String),
 }
 
-/// Whose traces on the disk stay.
+/// Pods and containers whose files on the disk stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InUse {
-    /// UIDs of pods that are there or wanted.
+    /// UIDs of pods that Docker holds or a source wants.
     pub pods: BTreeSet<String>,
-    /// Ids of all containers of ours.
+    /// Ids of all containers of this root directory.
     pub containers: BTreeSet<String>,
 }
 
-/// What is known of one pod identity.
+/// State of one pod identity.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Admitted and told to the worker.
+    /// Admitted, and sent to the worker.
     desired: Option<Arc<DesiredPod>>,
     /// Wanted, and refused by admission.
     rejected: Option<Rejected>,
     /// Wanted, and not started yet.
     held: Option<Held>,
-    /// Wanted with other sizes than it runs with.
+    /// Wanted with other sizes than it runs with, for which there is no room.
     postponed: Option<Postponed>,
     worker: Option<WorkerInfo>,
-    /// How often in a row its thread could not be started.
+    /// How often in a row the worker's thread could not be started.
     spawn_failures: u32,
 }
 
@@ -175,20 +176,20 @@ struct Rejected {
 
 #[derive(Debug, Default)]
 struct WorkerInfo {
-    /// Wishes sent since it was spawned.
+    /// Number of wishes sent since the worker was spawned.
     wishes: u64,
-    /// UIDs that it was told to run, as long as something may be left of them.
+    /// UIDs that the worker was told to run, as long as containers of them may exist.
     uids: Table<String, Told>,
-    /// Nothing of it runs, it said after the last wish.
+    /// The worker reported, after the last wish, that no container of the pod runs.
     terminated: bool,
     seen: Table<String, DockerState>,
     status: Option<WorkerStatus>,
-    /// Local objects it was given last.
+    /// Local objects that were sent last.
     objects: Arc<Objects>,
 }
 
 impl WorkerInfo {
-    /// Something of it runs, a sandbox counts.
+    /// Whether a container of the pod runs; a sandbox counts.
     fn runs(&self) -> bool {
         self.seen.values().any(|state| *state == DockerState::Running)
     }
@@ -198,39 +199,39 @@ impl WorkerInfo {
 struct WorkerStatus {
     pod: Arc<DesiredPod>,
     status: Arc<PodStatus>,
-    /// Since when it is being stopped, wall time.
+    /// When its stop began, wall time.
     leaving: Option<Timestamp>,
 }
 
-/// State of one declared source, beside what the merge knows of it.
+/// State of one declared source, beside what the merge holds.
 #[derive(Debug, Default)]
 struct SourceState {
     reading: Reading,
-    /// It has said anything at all since the daemon began; what is remembered of it comes first.
+    /// The source has reported since the daemon started; what was remembered of it counts.
     heard: bool,
-    /// Of the content in force.
+    /// Problems of the content in force.
     problems: Vec<Problem>,
-    /// When it was last read well, wall time: only for people.
+    /// When it was last read well, wall time: only shown.
     last_success: Option<Timestamp>,
-    /// When the content in force was accepted, wall time: only for people.
+    /// When the content in force was accepted, wall time: only shown.
     accepted: Option<Timestamp>,
-    /// What is in force came from the store, and the source itself has not been accepted since.
+    /// The content in force came from the store, and no content was accepted since.
     restored: bool,
     /// Pods that the policy refuses.
     refused: Vec<Refused>,
-    /// Why not all of what it says is remembered.
+    /// Why its content could not be stored completely.
     store: Option<String>,
 }
 
-/// How the last reading of a source went.
+/// Result of the last reading of a source.
 #[derive(Debug, Default)]
 enum Reading {
-    /// It was accepted, or there was none yet.
+    /// The content was accepted, or the source was not read yet.
     #[default]
     Fine,
-    /// Nothing could be read.
+    /// The source could not be read.
     Failed(String),
-    /// What was read is not accepted: what is in force is older.
+    /// The content was read and is not accepted: the content in force is older.
     Refused(String, Vec<Problem>),
 }
 
@@ -257,33 +258,32 @@ pub struct Turn {
     merge: Merge,
     sources: Table<Source, SourceState>,
     entries: BTreeMap<PodKey, Entry>,
-    /// What the last list held, by identity: everything of ours, dead or alive.
+    /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     found: BTreeMap<PodKey, Vec<Owned>>,
-    /// Docker has been listed since the daemon began: before that nothing is started or stopped.
+    /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     listed: bool,
     docker: DockerView,
     due: DueHeap,
     /// Held pods, by what they wait for.
     waiting: Waiting,
-    /// Which pods are accepted has changed: a cycle of waiting may be open now.
+    /// The set of accepted pods has changed: a cycle of waiting may be open now.
     cycles_due: bool,
     /// How often a held pod was judged.
     #[cfg(test)]
     judged: usize,
-    /// The node is drained.
+    /// The drain of the node, if any.
     draining: Option<Draining>,
-    /// What is wrong with the claims of an earlier version.
+    /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
-    /// Pods left alone because their manifest cannot be read, already told.
+    /// Pods left alone because their manifest cannot be read, and its path; already logged.
     told_kept: BTreeMap<PodKey, String>,
-    /// What pods that vanished while nobody looked left on disk has been removed.
+    /// The files of pods that vanished while the daemon was down have been removed.
     swept: bool,
-    /// It left something alone that may be nobody's.
+    /// The sweep spared files that may belong to no pod.
     sweep_again: bool,
-    /// What a source said that gives pods up, while another one had not been heard.
+    /// Contents that give pods up and came before every source was heard.
     early: Table<Source, crate::source::PodSet>,
-    /// What sources said before those that precede them were heard, in order; and until when that is waited
-    /// for.
+    /// Reports that came before those of preceding sources, in order; and until when they wait.
     parked: Vec<FromSource>,
     parked_until: Option<Mono>,
     changed: bool,
@@ -292,7 +292,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A loop that knows nothing yet.
+    /// The state at the daemon's start.
     #[must_use]
     pub fn new(config: Arc<Config>) -> Turn {
         let declared = config.sources();
@@ -368,28 +368,28 @@ impl Turn {
         self.due.next()
     }
 
-    /// Whether anything that a snapshot shows has changed since this was last asked.
+    /// Whether the snapshot's content has changed since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Takes the events that an earlier daemon wrote down.
+    /// Takes over the events that an earlier daemon wrote to the event file.
     pub fn restore_events(&mut self, kept: Vec<Kept>) {
         self.ring.restore(kept);
     }
 
-    /// All events that are kept, if any has changed since this was last asked; and how.
+    /// All kept events, and how they changed; `None` when they have not changed since the last call.
     pub fn take_events(&mut self) -> Option<(Change, Vec<Arc<Kept>>)> {
         self.ring.take_changed().map(|change| (change, self.ring.all()))
     }
 
-    /// The events that are kept, the latest last.
+    /// All kept events, the latest last.
     #[must_use]
     pub fn events(&self) -> Vec<Arc<Kept>> {
         self.ring.all()
     }
 
-    /// Keeps an event. Its log line is the only one about it.
+    /// Keeps an event, and writes its only log line.
     fn record(&mut self, event: PodEvent, now: &Now) {
         let level = event.weight.level();
         if let Some(line) = self.ring.add(event, now) {
@@ -412,7 +412,7 @@ impl Turn {
         }
     }
 
-    /// Tried again, ever more slowly; told once.
+    /// Tries again at growing intervals; logged once.
     fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.worker = None;

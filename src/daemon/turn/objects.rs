@@ -1,8 +1,9 @@
-//! Which worker is told of which local objects: each exactly those that its pod refers to, so that no
-//! worker keeps what it has no business with.
+//! Which worker gets which local objects: exactly those that its pod refers to, so that no worker holds
+//! others.
 //!
-//! A pod sees the objects of its own source, and where this has none of that name, those that another one
-//! shares with it on purpose. Environments, volumes, pull secrets and claims all come through here.
+//! A pod sees the objects of its own source. Where that source has none of a name, the pod sees an object
+//! that another source shares with it by policy. Environments, volumes, pull secrets and claims all come
+//! through here.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ fn visible<'o>(
 }
 
 impl Turn {
-    /// Of the objects in force, those that the pod refers to and sees.
+    /// The objects in force that the pod refers to and sees.
     pub(super) fn objects_of(&self, pod: &DesiredPod) -> Objects {
         let (all, policies) = (self.merge.objects(), &self.config.policy);
         let wanted = references(pod).into_iter();
@@ -38,7 +39,7 @@ impl Turn {
         order::map(found)
     }
 
-    /// What pods refer to, do not see, and another source has: told to the operator, who may share it.
+    /// References to objects that only another source has: the operator may share them.
     pub(super) fn object_problems(&self) -> Vec<Problem> {
         let (all, policies) = (self.merge.objects(), &self.config.policy);
         let mut found = Vec::new();
@@ -72,10 +73,10 @@ impl Turn {
         found
     }
 
-    /// Tells a worker, if to it they are news.
+    /// Sends objects to a worker when they differ from the last ones.
     pub(super) fn give_objects(&mut self, key: &PodKey, objects: Objects) {
         let Some(worker) = self.entries.get_mut(key).and_then(|e| e.worker.as_mut()) else { return };
-        // Where an object is written is nothing to a container.
+        // The file that an object comes from does not matter to a container.
         let same = worker.objects.len() == objects.len()
             && worker.objects.iter().zip(&objects).all(|(a, b)| a.0 == b.0 && a.1.content == b.1.content);
         if !same {
@@ -84,7 +85,7 @@ impl Turn {
         }
     }
 
-    /// Tells every worker whose pod refers to something that is not as it was in `before`.
+    /// Sends objects to every worker whose pod refers to one that has changed since `before`.
     pub(super) fn hand_out_objects(&mut self, before: &Arc<Scopes>) {
         let now = self.merge.objects();
         if Arc::ptr_eq(before, now) {

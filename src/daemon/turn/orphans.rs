@@ -1,6 +1,6 @@
-//! Housekeeping of orphans (upstream `pkg/kubelet/kubelet_pods.go`, `HandlePodCleanups`): containers of ours
-//! that no manifest names. They are stopped once the source that made them has reported and every other one
-//! was heard, and left alone while it cannot be read.
+//! Orphans: podkeeper's containers that no manifest names (upstream `pkg/kubelet/kubelet_pods.go`,
+//! `HandlePodCleanups`). They are stopped once the source that made them has reported and every other source
+//! was heard. While their source cannot be read they are left alone.
 
 use super::{Effect, InUse, Turn};
 use crate::base::clock::Now;
@@ -10,12 +10,12 @@ use crate::plan::Owned;
 use crate::pod::PodKey;
 use crate::pod::problem::Severity;
 
-/// What to do about found containers that no manifest names.
+/// What to do about the containers of an orphan.
 pub(super) enum Verdict {
     Stop,
-    /// Somebody has not spoken since the daemon began; who that is.
+    /// A source has not reported since the daemon started; which one.
     Wait(String),
-    /// Their manifest is there and cannot be read.
+    /// Their manifest exists and cannot be read; its path.
     Keep(String),
 }
 
@@ -35,7 +35,7 @@ impl Turn {
         self.told_kept.retain(|key, _| unclaimed.contains(key));
         for key in unclaimed {
             let Some(verdict) = self.found.get(&key).map(|all| self.verdict(all)) else { continue };
-            // What runs without a manifest is shown, and why.
+            // The snapshot shows a pod without a manifest, and the reason.
             self.changed = true;
             match verdict {
                 Verdict::Wait(_) => {}
@@ -45,7 +45,7 @@ impl Turn {
                     self.wish(&key, Wish::Stop(order));
                 }
                 Verdict::Keep(path) => {
-                    // A file that is only not settled yet is no news.
+                    // A file that is only not settled yet is not logged.
                     if self.is_wrong(&path) && self.told_kept.get(&key) != Some(&path) {
                         let line = format!(
                             "pod {key} runs, but its manifest {path} is not accepted: it is left alone, and not restarted"
@@ -58,8 +58,9 @@ impl Turn {
         }
     }
 
-    /// Once, when everybody has spoken: from then on each worker removes what its own pod leaves. Of what was
-    /// found and is not wanted a worker may see nothing any more: then once again with the next list.
+    /// Runs once, when every source has reported: from then on each worker removes the files of its own pod.
+    /// A pod that was found and is not wanted may vanish without its worker seeing it, so the sweep runs once
+    /// more with the next list.
     fn sweep(&mut self) {
         if self.swept || !self.merge.all_ready() {
             return;
@@ -76,7 +77,7 @@ impl Turn {
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
 
-    /// A source has an error to tell about this path.
+    /// Whether a source has an error about this path.
     fn is_wrong(&self, path: &str) -> bool {
         let mut problems = self.sources.values().flat_map(|s| &s.problems);
         problems.any(|p| p.path == path && p.severity == Severity::Error)
@@ -86,7 +87,7 @@ impl Turn {
         let owner = all.iter().max_by_key(|c| c.attempt);
         let named = owner.and_then(|owner| owner.source);
         let Some(source) = named.filter(|s| self.sources.contains_key(s)) else {
-            // Nobody speaks for it any more: its source is not configured.
+            // Its source is not configured, so that no source speaks for it.
             return match self.sources.keys().find(|s| !self.merge.ready(**s)) {
                 None => Verdict::Stop,
                 Some(other) => {
@@ -94,7 +95,8 @@ impl Turn {
                 }
             };
         };
-        // The pod may have moved to another source since: what that one remembers must have been heard.
+        // The pod may have moved to another source: that source must be heard first, remembered content
+        // counts.
         let silent = self.sources.iter().find(|(_, state)| !state.heard).map(|(source, _)| source);
         if let Some(waited) = Some(&source).filter(|s| !self.merge.ready(**s)).or(silent) {
             return Verdict::Wait(format!("source {waited} has not been read since podkeeper began"));

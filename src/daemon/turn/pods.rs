@@ -17,12 +17,13 @@ use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{PodEvent, words};
 use crate::status;
 
-/// What a refused pod's containers are told.
+/// Order for the containers of a refused pod.
 pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };
 
 impl Entry {
-    /// The pods that hold what others may want: the admitted one, started or not, and the one that its worker still stops
-    /// (kubernetes/kubernetes#97722). One that has ended for good holds nothing, once nothing of it runs.
+    /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
+    /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds nothing once none of
+    /// its containers runs.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
         let waits = self.held.iter().filter(|h| matches!(h.why, Why::After(_))).map(|h| &h.pod);
         let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
@@ -38,14 +39,14 @@ impl Entry {
     }
 }
 
-/// What others may wait for in a status.
+/// The part of a status that other pods may wait for.
 fn gist(status: &PodStatus) -> (Option<String>, bool) {
     let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
     (status.phase.clone(), ready)
 }
 
 impl Turn {
-    /// HandlePod*: changes in the order the merge gave them, removals first.
+    /// HandlePod*: applies changes in the order of the merge, removals first.
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
         let touched: Vec<PodKey> = touched.collect();
@@ -61,7 +62,7 @@ impl Turn {
         self.readmit(&touched, now);
     }
 
-    /// What runs already is admitted first, so that it keeps its ports; then by name: no clock has a say.
+    /// Running pods are admitted first, so that they keep their ports; then by name, never by time.
     pub(super) fn additions(&mut self, mut pods: Vec<Arc<DesiredPod>>, now: &Now) {
         order::sort_by_key(&mut pods, |pod| (!self.runs(&pod.key, &pod.uid), pod.key.clone()));
         for pod in pods {
@@ -73,19 +74,19 @@ impl Turn {
         }
     }
 
-    /// Only the status, the source or the place changed: what is made from now on carries the new ones.
+    /// Only the status, the source or the path changed: containers made from now on carry the new ones.
     fn reconcile(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let Some(entry) = self.entries.get(&pod.key) else { return };
         if entry.held.as_ref().is_some_and(|held| held.pod.uid == pod.uid) {
             self.consider(pod, now);
         } else if let Some(old) = entry.desired.as_ref().filter(|old| old.uid == pod.uid) {
-            // Another source has other rights.
+            // Another source may have other rights.
             if old.source == pod.source { self.run(pod) } else { self.consider(pod, now) }
         }
     }
 
-    /// A changed pod has to pass admission like a new one: otherwise two writes would get past what one
-    /// may not (a pod with a UID of its own that is edited to be privileged).
+    /// An edited pod must pass admission like a new one. Otherwise two writes could do what one may not (a
+    /// pod with a UID of its own that is edited to be privileged).
     fn updates(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
         pods.into_iter().for_each(|pod| self.additions(vec![pod], now));
     }
@@ -93,7 +94,7 @@ impl Turn {
     fn remove(&mut self, pod: &Arc<DesiredPod>) {
         self.changed = true;
         if self.merge.get(&pod.key).is_some_and(|holder| holder.uid != pod.uid) {
-            // Another version takes the name over in this very merge: its arrival replaces this one.
+            // Another version takes the name over in this merge, and replaces this one.
             return;
         }
         self.let_go(&pod.key);
@@ -120,7 +121,7 @@ impl Turn {
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
 
-    /// Puts a wish into the worker's mailbox, starting the worker first where there is none.
+    /// Puts a wish into the worker's mailbox, and spawns the worker first when there is none.
     pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
         let known_empty = self.listed && !self.found.contains_key(key);
         let objects = match &wish {
@@ -137,7 +138,7 @@ impl Turn {
         if let Wish::Run(pod) = &wish {
             worker.uids.insert(pod.uid.clone(), Told::of(pod));
         }
-        // Before the wish: a pod never waits for what came together with it.
+        // Before the wish: a pod never waits for objects that came together with it.
         if let Some(objects) = objects {
             self.give_objects(key, objects);
         }
@@ -166,11 +167,11 @@ impl Turn {
         }
     }
 
-    /// Rejected pods get another chance whenever others change: on a node without a control plane nobody
-    /// else would give it to them (a deliberate difference from the kubelet).
-    /// `changed`: those for whom others may wait.
+    /// Rejected pods are admitted again whenever other pods change: on a node without a control plane no
+    /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
+    /// others may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
-        // A drained node starts nothing, and what was refused may stay so.
+        // A drained node starts no pod, and refused pods may stay refused.
         if !self.listed || self.draining.is_some() {
             return;
         }
@@ -183,14 +184,14 @@ impl Turn {
     }
 
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>) -> Result<(), Rejection> {
-        // The pod itself never counts.
+        // The pod itself does not count.
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
         self.check_uid(pod)?;
         admission::admit(pod, others.map(Arc::as_ref), &self.config)
     }
 
-    /// Something of this UID was alive when Docker was last listed.
+    /// A container of this UID ran at Docker's last list.
     pub(super) fn runs(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.found.get(key);
         found.is_some_and(|all| all.iter().any(|c| c.uid == uid && c.state.is_running()))
@@ -212,7 +213,7 @@ impl Turn {
                     (self::gist(&old.status), old.leaving.is_some(), old.pod.uid.clone()) == gist
                 });
                 worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
-                // What it held before may be free now.
+                // The pod's resources may be free now.
                 let changed = if same { &[][..] } else { std::slice::from_ref(key) };
                 if (over && !same) || replaced {
                     self.readmit(changed, now);
@@ -245,7 +246,7 @@ impl Turn {
                         self.entries.remove(key);
                     }
                     self.out.push(Effect::Retire(key.clone()));
-                    // Whoever waited for what goes by its UID.
+                    // A pod may have waited for this UID.
                     self.readmit(std::slice::from_ref(key), now);
                 }
             }

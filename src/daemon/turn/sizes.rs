@@ -1,10 +1,10 @@
-//! What a pod is given of the node's: units of devices, and room for other sizes of what runs.
+//! What a pod gets of the node: units of devices, and room for other sizes of a running pod.
 //!
-//! An edit of sizes keeps the UID: `manifest::hash::shape` is what was written without them, and `merge::names` gives a
-//! claim of the same shape at the same place the UID of the pod that holds the name, or of what runs. The class of
-//! service, and which limits there are, belong to the shape. The old version runs on while there is no room; the pod's
-//! cgroup has the larger limits of both meanwhile. Units of devices are written into the pod's annotation, thus onto its
-//! sandbox, where the next daemon finds them.
+//! An edit of sizes keeps the UID: `manifest::hash::shape` is the written pod without its sizes, and
+//! `merge::names` gives a claim of the same shape at the same place the UID of the pod that holds the name or
+//! runs. The class of service and the set of limits belong to the shape. The old version runs on while there
+//! is no room; meanwhile the pod's cgroup has the larger limits of both. Units of devices are written into
+//! the pod's annotation, thus onto its sandbox, where the next daemon finds them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::pod::DesiredPod;
 use crate::recorder::{PodEvent, words};
 use crate::status;
 
-/// Sizes that there is no room for: the pod goes on with those it has.
+/// New sizes without room: the pod keeps its old ones.
 #[derive(Debug)]
 pub(super) struct Postponed {
     pub(super) pod: Arc<DesiredPod>,
@@ -28,7 +28,7 @@ pub(super) struct Postponed {
 }
 
 impl Turn {
-    /// The pod, with the units it is given written on it. It was admitted, so there are enough.
+    /// The pod with its units of devices written on it. It was admitted, so there are enough.
     pub(super) fn with_devices(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let pools = &self.config.node.devices;
         let written =
@@ -44,7 +44,7 @@ impl Turn {
         };
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active()).filter_map(|pod| written(pod));
-        // What runs and has not been claimed by its source yet keeps what it has.
+        // A running pod that its source has not claimed yet keeps its units.
         let found = self.found.iter().filter(|(key, _)| **key != pod.key).flat_map(|(_, all)| all);
         let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.devices.clone());
         let taken: Vec<String> = others.chain(found).collect();
@@ -58,7 +58,8 @@ impl Turn {
         }
     }
 
-    /// True: what is refused are other sizes for what runs, which waits with those it has.
+    /// Returns true when the refused pod is a resize of a running one: the pod runs on with its old sizes,
+    /// and the resize waits.
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
         let node = &self.config.node;
         let Some(entry) = self.entries.get_mut(&pod.key) else { return false };

@@ -1,5 +1,5 @@
-//! What the sources say, as the loop takes it: who is heard, what is told to the operator, and what is
-//! older than its source (invariant 2: "I could not read" stops nothing).
+//! Reports of the sources: in which order they are handled, what is logged, and which pods are stale
+//! (invariant 2: "I could not read" stops no pod).
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use crate::recorder::{PodEvent, words};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 impl Turn {
-    /// Every source has said something, if only what it remembers. Before that nobody knows whether a pod that
-    /// one of them gives up is another one's by now.
+    /// Every source has reported, if only remembered content. Before that a pod that one source gives up may
+    /// belong to another source.
     pub(super) fn all_heard(&self) -> bool {
         self.sources.values().all(|source| source.heard)
     }
 
-    /// Takes what a source says, when it is its turn: a pod that is in two sources is to be started from the
-    /// one that holds it in the end, so the first word of those before is waited for, a moment.
+    /// Handles a source's report when it is its turn. A pod in two sources must be started from the one that
+    /// holds it in the end, so the first report of preceding sources is waited for, up to
+    /// `limits::SOURCE_HEAD_START`.
     pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
         let until = *self.parked_until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
         if now.mono < until && !self.precede(from.source) {
@@ -34,12 +35,12 @@ impl Turn {
         self.unpark(now);
     }
 
-    /// Everybody before this source was heard.
+    /// Every source before this one was heard.
     fn precede(&self, source: Source) -> bool {
         self.sources.iter().all(|(other, state)| *other >= source || state.heard)
     }
 
-    /// Takes what was parked, as far as its turn has come.
+    /// Handles the parked reports whose turn has come.
     pub(super) fn unpark(&mut self, now: &Now) {
         let over = self.parked_until.is_some_and(|until| until <= now.mono);
         let parked = std::mem::take(&mut self.parked);
@@ -53,16 +54,16 @@ impl Turn {
     }
 
     pub(super) fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
-        // Who is not declared has no say (kubernetes/kubernetes#59275).
+        // A source that is not declared is ignored (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
         if let SourceUpdate::Store(trouble) = update {
-            // Told in the log by the store itself.
+            // The store itself writes the log line.
             self.changed |= state.store != trouble;
             state.store = trouble;
             return;
         }
         let first = !std::mem::replace(&mut state.heard, true);
-        // Good news that is no news is not worth writing a status for.
+        // The same content after a good reading changes nothing in the status, which is not written then.
         self.changed |= !matches!(update, SourceUpdate::Same) || state.reading.trouble().is_some();
         match update {
             SourceUpdate::Store(_) => {}
@@ -127,7 +128,7 @@ impl Turn {
             }
         }
         if first && self.listed {
-            // Whoever waited for this source to say that it knows nothing of them.
+            // Orphans may have waited for this source's first report.
             self.housekeeping(now);
         }
         if first && self.all_heard() {
@@ -137,7 +138,7 @@ impl Turn {
         }
     }
 
-    /// Shown with every source: the first claim of a pod of any of them may wait for it.
+    /// Shown with every source: the first claim of a pod of any source may wait for it.
     pub(super) fn claims_told(&mut self, trouble: Option<String>) {
         self.changed = true;
         match &trouble {
@@ -155,8 +156,8 @@ impl Turn {
         }
     }
 
-    /// Remembers what a set says beside its pods, tells of pods that are newly refused, and answers with the
-    /// problems that are new.
+    /// Takes over the problems and refused pods of a set, and records newly refused pods. Returns the new
+    /// problems.
     fn take(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
@@ -171,8 +172,8 @@ impl Turn {
         new
     }
 
-    /// Logs what is wrong with a source's content, and what comes of it: `stays` says whether something of
-    /// a path is in force.
+    /// Logs problems of a source's content and their consequence: `stays` says whether a good version of a
+    /// path is in force.
     fn tell(&mut self, problems: &[Problem], stays: impl Fn(&Turn, &str) -> bool) {
         for problem in problems {
             let (level, then) = match problem.severity {
@@ -183,8 +184,8 @@ impl Turn {
         }
     }
 
-    /// The pod in force is not, or may not be, what its source holds now: it came from the store, its file
-    /// or answer is not accepted, or its newer version is refused.
+    /// The pod in force may differ from what its source holds now: it came from the store, its file or answer
+    /// is not accepted, or its newer version is refused.
     pub(super) fn is_stale(&self, pod: &DesiredPod) -> bool {
         let Some(state) = self.sources.get(&pod.source) else { return false };
         state.restored
@@ -194,12 +195,12 @@ impl Turn {
     }
 }
 
-/// What was not said before is not repeated.
+/// The problems that are not in `old`.
 fn new_of(problems: &[Problem], old: &[Problem]) -> Vec<Problem> {
     problems.iter().filter(|p| !old.contains(p)).cloned().collect()
 }
 
-/// What comes of content that is not accepted.
+/// The consequence of content that is not accepted.
 fn what_stays(something: bool) -> &'static str {
     if something {
         "; the last good version stays"

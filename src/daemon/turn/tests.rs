@@ -1,4 +1,4 @@
-//! The sync loop's body, one event at a time. [`rig::Rig`] words events and effects.
+//! The sync loop's body, one event at a time. [`rig::Rig`] turns events and effects into words.
 
 mod admission;
 mod docker;

@@ -1,12 +1,12 @@
-//! A UID belongs to one pod: directories, cgroup and volumes go by it alone. Whoever may write manifests may
-//! write any UID, and those that podkeeper makes can be foretold; so a pod whose UID another one has, or had and
-//! is not gone yet, is refused until then. Two pods are one only if the same source says so, or both manifests
-//! say the same word for word and refer to no object: what runs, and on which data, is the same then, whoever says
-//! it. With objects it is not: a copy in another source runs with this source's ConfigMaps, and would find what the
-//! first pod left in its volumes.
+//! A UID belongs to one pod: directories, cgroup and volumes are named by it alone. An author of manifests
+//! may write any UID, and the UIDs that podkeeper makes can be computed in advance. So a pod is refused while
+//! another one has its UID, or had it and is not gone yet. Two pods are one only if the same source says so,
+//! or if both manifests are equal word for word and refer to no object: containers and data are the same
+//! then. With objects they are not: a copy in another source would run with the ConfigMaps of that source, in
+//! the volumes of the first pod.
 //!
-//! As with names, a source that precedes has the UID in the end, whoever came first: otherwise whoever writes the
-//! URL's manifests could keep a pod of the node's own files from ever starting.
+//! As with names, a preceding source gets the UID in the end, even if it comes later. Otherwise an author of
+//! the URL's manifests could keep a pod of the node's own files from ever starting.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::pod::{DesiredPod, Source, same_uid};
 /// Reason of the refusal.
 const DUPLICATE: &str = "DuplicateUID";
 
-/// Under which source a worker was told to run a UID, and what its manifest said.
+/// The source under which a worker was told to run a UID, and the manifest as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     source: Source,
@@ -32,7 +32,7 @@ impl Told {
         Told { source: pod.source, written: pod.written.clone() }
     }
 
-    /// It is this pod, maybe moved from one source to another.
+    /// Whether this is the same pod, perhaps moved from one source to another.
     fn is(&self, pod: &DesiredPod) -> bool {
         let same = self.written.is_some() && self.written == pod.written;
         self.source == pod.source || (same && references(pod).is_empty())
@@ -40,14 +40,14 @@ impl Told {
 }
 
 impl Entry {
-    /// Something of this identity goes by that UID.
+    /// Whether a pod of this identity, wanted or not gone yet, has that UID.
     fn has_uid(&self, uid: &str) -> bool {
         let told = self.worker.iter().flat_map(|worker| worker.uids.keys().map(String::as_str));
         self.active().map(|pod| pod.uid.as_str()).chain(told).any(|other| same_uid(other, uid))
     }
 }
 
-/// Why this pod is refused.
+/// Refusal: another pod has the UID.
 fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
     let message = format!(
         "metadata.uid {} is that of {whose}: no other pod may have its directories and \
@@ -57,7 +57,7 @@ fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
     Rejection { reason: DUPLICATE.to_owned(), message }
 }
 
-/// Why this pod waits, although it goes by the same name: an ordinary move from one source to another, mostly.
+/// Refusal: the same name and UID run from another source. Mostly an ordinary move between sources.
 fn moved(pod: &DesiredPod) -> Rejection {
     let message = format!(
         "what runs with metadata.uid {} is of another source, and its manifest says something else or refers to \
@@ -69,7 +69,7 @@ fn moved(pod: &DesiredPod) -> Rejection {
 }
 
 impl Turn {
-    /// Refuses the pods of sources that come after this one's and have its UID; it waits until they are gone.
+    /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
     pub(super) fn make_way(&mut self, pod: &DesiredPod, now: &Now) {
         let wanted = |entry: &Entry| {
             let held = entry.held.as_ref().map(|held| &held.pod);
@@ -85,21 +85,21 @@ impl Turn {
         }
     }
 
-    /// The pod's UID is nobody else's.
+    /// Checks that no other pod has the pod's UID.
     ///
     /// # Errors
-    /// Whose it is.
+    /// Names the pod that has it.
     pub(super) fn check_uid(&self, pod: &DesiredPod) -> Result<(), Rejection> {
         let mut others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let holder = others.find(|(_, entry)| entry.has_uid(&pod.uid)).map(|(key, _)| key);
-        // Of two that run when the daemon begins one stays: the one that is looked at first.
+        // Of two pods that run when the daemon starts, the one that is considered first stays.
         let holder = holder.or_else(|| {
             let mut found = self.found.iter().filter(|(key, _)| **key != pod.key);
             let is = |all: &[Owned]| all.iter().any(|c| same_uid(&c.uid, &pod.uid));
             let other = found.find(|(_, all)| is(all)).map(|(key, _)| key);
             other.filter(|_| !self.runs(&pod.key, &pod.uid))
         });
-        // Refused or not: what precedes comes first when it is tried again.
+        // A refused pod counts too: a preceding source comes first at the next try.
         let refused = self.entries.values().filter_map(|entry| entry.rejected.as_ref());
         let mut before = refused.map(|rejected| &rejected.pod).filter(|other| {
             other.key != pod.key && other.source < pod.source && same_uid(&other.uid, &pod.uid)
@@ -111,20 +111,20 @@ impl Turn {
         }
     }
 
-    /// The same identity runs with the same UID for another source, whose manifest says something else.
+    /// Whether the same identity runs with the same UID from another source, with another manifest.
     fn is_another_sources(&self, pod: &DesiredPod) -> bool {
         let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
         if let Some(told) = worker.and_then(|worker| worker.uids.get(&pod.uid)) {
             return !told.is(pod);
         }
         let found = self.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
-        // Containers of one pod may carry both sources between which it moved.
+        // After a move the containers of one pod may carry both sources.
         let told: Vec<Told> =
             found.filter_map(|c| Some(Told { source: c.source?, written: c.written.clone() })).collect();
         !told.is_empty() && !told.iter().any(|told| told.is(pod))
     }
 
-    /// Forgets UIDs of which nothing is left, as Docker's list says.
+    /// Forgets UIDs without a container in Docker's list.
     pub(super) fn forget_uids(&mut self) {
         for (key, entry) in &mut self.entries {
             let desired = entry.desired.as_ref().map(|pod| pod.uid.clone());

@@ -1,7 +1,7 @@
-//! Pods that run and that no manifest names now: shown with the reason, so that they can be looked into, and
-//! made of nothing but what Docker's list says of their containers.
+//! Running pods without a manifest: shown with the reason, so that an operator can look into them. All that
+//! is known of them comes from Docker's list.
 //!
-//! Never here: doing anything about them. That is `orphans`'.
+//! Never here: stopping them. `orphans` does that.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::status::snapshot::PodView;
 const UNMANAGED: &str = "Unmanaged";
 
 impl Turn {
-    /// Everything that was found and is not wanted by anybody, as far as it is known.
+    /// All found pods that no source wants.
     pub(super) fn unmanaged_views(&self) -> impl Iterator<Item = PodView> {
         let unclaimed = self.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
         unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all))
@@ -93,7 +93,7 @@ impl Turn {
         Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving: None, stale: false })
     }
 
-    /// The first thing that is wrong with a path.
+    /// The first error about a path.
     fn why_not(&self, path: &str) -> Option<&str> {
         let mut problems = self.sources.values().flat_map(|s| s.problems.iter().chain(s.reading.problems()));
         let wrong = problems.find(|p| p.path == path && p.severity == Severity::Error);
@@ -101,7 +101,7 @@ impl Turn {
     }
 }
 
-/// The newest container of each name of this UID, in the order in which they were written.
+/// The newest container of each name of this UID, in the order of the manifest.
 fn containers<'a>(all: &'a [Owned], uid: &str) -> Vec<(&'a Owned, &'a str, ContainerKind)> {
     let mut newest: Vec<(u32, &Owned, &str, ContainerKind)> = Vec::new();
     for c in all.iter().filter(|c| c.uid == uid) {
@@ -145,7 +145,7 @@ fn status_of(c: &Owned, name: &str) -> ContainerStatus {
         container_id: Some(id),
         image: c.image.clone(),
         image_id: c.image_id.clone(),
-        // Nobody probes it: what runs counts as ready, as it does when the daemon begins.
+        // It is not probed: a running container counts as ready, as it does when the daemon starts.
         ready: runs,
         started: Some(runs),
         restart_count: i32::try_from(c.attempt).unwrap_or(i32::MAX),

@@ -1,4 +1,4 @@
-//! What the loop shows of itself: one immutable snapshot.
+//! The loop's state as one immutable snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Turn {
         PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }
     }
 
-    /// Pods that the policy refuses and of which no other version is wanted: shown as failed.
+    /// Pods that the policy refuses and that have no other wanted version: shown as failed.
     fn refused_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
         let wall = now.wall;
         let refused = self.sources.values().flat_map(|s| &s.refused);
@@ -105,7 +105,7 @@ impl Turn {
         })
     }
 
-    /// What pods of each source may do.
+    /// The policy of each source.
     fn policies(&self) -> BTreeMap<String, policy::Told> {
         let config = &self.config;
         let told = |source| policy::Told::of(config.policy.of(source));
@@ -128,8 +128,8 @@ impl Turn {
         self.sources.iter().map(view).collect()
     }
 
-    /// What is wrong with a part of what a source holds, with its claims, or with remembering it: the first of it, and how much
-    /// more there is. `problems` are those of all sources.
+    /// The first error in a source's content, its claims or its store, and the number of further ones.
+    /// `problems` are those of all sources.
     fn degraded(&self, source: Source, state: &SourceState, problems: &[Problem]) -> Option<String> {
         let url = self.config.location(Source::Http);
         let is_ours = |p: &&Problem| match source {

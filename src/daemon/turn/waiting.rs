@@ -1,27 +1,27 @@
-//! Who waits for whom: held pods by what they wait for, so that a status is looked at by those whom it concerns and
-//! by nobody else. Pure.
+//! Held pods by the pods that they wait for, so that a status is compared only by the pods that wait for it.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pod::after;
 use crate::pod::{DesiredPod, PodKey};
 
-/// The index. Bounded: as many entries as held pods name pods, twice.
+/// The index. Bounded: two entries for each pod that a held pod names.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// By either identity that a name may mean.
+    /// By both identities that a name may mean.
     by: BTreeMap<PodKey, BTreeSet<PodKey>>,
 }
 
 impl Waiting {
-    /// This pod waits from now on.
+    /// Adds a pod that waits.
     pub(super) fn add(&mut self, pod: &DesiredPod, node: &str) {
         for key in awaited(pod, node) {
             self.by.entry(key).or_default().insert(pod.key.clone());
         }
     }
 
-    /// It waits no more.
+    /// Removes a pod that no longer waits.
     pub(super) fn remove(&mut self, pod: &DesiredPod, node: &str) {
         for key in awaited(pod, node) {
             if let Some(all) = self.by.get_mut(&key) {
@@ -33,12 +33,12 @@ impl Waiting {
         }
     }
 
-    /// Who waits for this one.
+    /// The pods that wait for this one.
     pub(super) fn on(&self, key: &PodKey) -> impl Iterator<Item = &PodKey> {
         self.by.get(key).into_iter().flatten()
     }
 
-    /// Nobody waits for anybody.
+    /// Whether no pod waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.by.is_empty()

@@ -1,6 +1,6 @@
-//! Whether the node has what a pod requests beside the active ones (upstream
-//! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and
-//! whether it may have the devices that it names. Pure.
+//! Whether the node has room for a pod beside the active ones (upstream
+//! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and whether
+//! the pod may have the devices that it names. Pure.
 
 use super::{Rejection, refuse};
 use crate::daemon::config::Config;
@@ -9,18 +9,18 @@ use crate::node::devices::{self, DOMAIN};
 use crate::pod::DesiredPod;
 use crate::pod::requests::{self, HUGE_PAGES};
 
-/// Beginning of the reasons of this file.
+/// Prefix of the reasons of this file.
 const OUT_OF: &str = "OutOf";
 
 impl Rejection {
-    /// The node has not enough now, or at all.
+    /// The node has too little, now or at all.
     #[must_use]
     pub fn is_out_of_resources(&self) -> bool {
         self.reason.starts_with(OUT_OF)
     }
 }
 
-/// The pod has its place beside the others.
+/// Checks that the pod fits beside the others.
 pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
     enough("pods", 1, count, node.max_pods)?;
@@ -28,7 +28,7 @@ pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Re
         let capacity = match resource {
             "cpu" => node.allocatable.milli_cpu,
             "memory" => node.allocatable.memory,
-            // Unknown.
+            // The capacity is unknown.
             _ if node.allocatable.ephemeral_storage == 0 => continue,
             _ => node.allocatable.ephemeral_storage,
         };
@@ -67,7 +67,7 @@ fn enough(resource: &str, requested: i64, used: i64, capacity: i64) -> Result<()
     refuse(&format!("{OUT_OF}{resource}"), message)
 }
 
-/// What is larger than the whole node: reason and message of a resize that will never be.
+/// Message for a resize that is larger than the whole node, so that it can never be done.
 #[must_use]
 pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
     let all = [("cpu", node.allocatable.milli_cpu), ("memory", node.allocatable.memory)];
@@ -81,7 +81,7 @@ pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
     })
 }
 
-/// Who may name which devices: what the policy of the pod's source says.
+/// Checks the pod's devices against the policy of its source.
 pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
     let named = match devices::named(pod) {
         Ok(named) => named,

@@ -1,4 +1,4 @@
-//! Each reason for which a pod is refused, and that the first one counts.
+//! Each reason for which a pod is refused; the first one counts.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn reasons() {
         "{initContainers: [{name: i, securityContext: {privileged: true}}], containers: [{name: app}]}",
         "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged)",
     );
-    // Two reasons: the first that is looked for.
+    // Two reasons apply: the check that comes first counts.
     check(
         &format!("{{{app}, nodeName: n2, nodeSelector: {{disk: ssd}}, os: {{name: windows}}}}"),
         "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS",
@@ -133,7 +133,7 @@ fn a_refused_pod_is_told_once_and_shown_as_failed() {
         "{told:?}"
     );
     assert_eq!(rig.shown(), "a Failed NodeName");
-    // Other pods come and go: it is not told again.
+    // Other pods come and go: the refusal is not logged again.
     assert_eq!(rig.want(&[bad.clone(), pod("b")]), ["spawn b, empty", "run b/b-1"]);
     assert_eq!(acts(rig.want(&[bad])), ["stop b: its manifest is gone"]);
     assert_eq!(rig.want(&[]), [""; 0], "it never had a worker");
@@ -152,7 +152,7 @@ fn a_mended_pod_runs() {
     assert_eq!(rig.shown(), "a Pending");
 }
 
-/// An edit that this node cannot run: what ran is stopped, and the pod is shown as refused.
+/// An edit that this node cannot run: the running version is stopped, and the pod is shown as refused.
 #[test]
 fn an_edit_that_is_refused_stops_what_ran() {
     let mut rig = Rig::listed();

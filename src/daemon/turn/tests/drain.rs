@@ -1,4 +1,4 @@
-//! Draining a node: the order, who is left alone, and what may not start.
+//! Draining a node: the order, the pods left alone, and the pods that may not start.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn low_priorities_stop_first_and_each_group_waits_for_the_one_before() {
         rig.shown(),
         "a Pending NodeShutdown, b Pending NodeShutdown, c Pending NodeShutdown, n Pending NodeShutdown"
     );
-    // The same marker again, and a list: nothing.
+    // The same marker again, and a list: no effect.
     assert_eq!(rig.handle(marker(1, Some(10))), [""; 0]);
     assert_eq!(acts(rig.list(&[])), [""; 0]);
     let resumed = acts(rig.handle(Event::Drain(None)));
@@ -62,7 +62,7 @@ fn nothing_starts_on_a_drained_node() {
     let mut rig = Rig::new();
     rig.handle(marker(1, None));
     rig.want(&[pod("web"), pod("ran")]);
-    // Found when the daemon began: stopped, also what no manifest names.
+    // Found at the daemon's start: stopped, pods without a manifest too.
     let told = acts(rig.list(&["ran/ran-1/app running", "orphan/o-1/app running", "dead/d-1/app exited"]));
     assert!(told.contains(&"stop ran: the node is drained".to_owned()), "{told:?}");
     assert!(told.iter().any(|line| line.starts_with("stop orphan: ")), "{told:?}");
@@ -72,10 +72,10 @@ fn nothing_starts_on_a_drained_node() {
     rig.gone("orphan");
     rig.gone("dead");
     assert_eq!(left(&rig), "stopped");
-    // New and edited pods wait too; what is removed is gone.
+    // New and edited pods wait too; a removed pod is gone.
     assert_eq!(acts(rig.want(&[pod("web/web-2 in /m/web.yaml"), pod("new")])), [""; 0]);
     assert_eq!(rig.shown(), "new Pending NodeShutdown, web Pending NodeShutdown");
-    // Somebody starts one by hand, twice.
+    // An operator starts one by hand, twice.
     for _ in 0..2 {
         let told = acts(rig.list(&["web/web-1/app running"]));
         assert_eq!(told, ["spawn web", "stop web: the node is drained"]);
@@ -101,7 +101,7 @@ fn what_has_ended_for_good_is_left() {
     assert_eq!(left(&rig), "stopped");
     assert_eq!(rig.shown(), "job Succeeded");
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["run job/job-1"]);
-    // Its sandbox goes down by itself, and is waited for.
+    // Its sandbox stops by itself, and is waited for.
     rig.seen("job", &["job/job-1/POD running", "job/job-1/app exited"]);
     assert_eq!(acts(rig.handle(marker(2, None))), [""; 0]);
     assert_eq!(left(&rig), "default/job");
@@ -115,6 +115,6 @@ fn resumed_while_it_stops() {
     let mut rig = Rig::listed();
     rig.want(&[a, b]);
     assert_eq!(acts(rig.handle(marker(1, None))), ["stop a: the node is drained"]);
-    // One is wanted again after its stop, the other one was never touched.
+    // One pod is wanted again after its stop, the other one was never touched.
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["run a/a-1", "run b/b-1"]);
 }

@@ -8,7 +8,7 @@ use crate::base::clock::Mono;
 use crate::daemon::turn::Event;
 use crate::pod::DesiredPod;
 
-/// The pod with `podkeeper.dev/after`, and a minute of patience.
+/// The pod with `podkeeper.dev/after` and a timeout of one minute.
 pub(super) fn after(words: &str, on: &str) -> Arc<DesiredPod> {
     waiting(pod(words), on)
 }
@@ -47,7 +47,7 @@ fn a_pod_waits_for_another_one_and_says_so() {
     let gone = pod("gone");
     rig.want(&[Arc::clone(&db), Arc::clone(&web), Arc::clone(&gone)]);
     assert_eq!(acts(rig.status(&gone, "Succeeded", false)), ["spawn web, empty", "run web/web-1"]);
-    // What it waited for dies: it runs on.
+    // The awaited pod dies: this one runs on.
     assert_eq!(acts(rig.status(&db, "Pending", false)), [""; 0]);
     assert_eq!(acts(rig.want(&[web])), ["stop db: its manifest is gone", "stop gone: its manifest is gone"]);
 }
@@ -72,7 +72,7 @@ fn the_wait_is_one_deadline() {
         "Waited 60 s for pod default/db to run (there is no such pod); starting all the same"
     );
     assert_eq!(rig.turn.next_due(), None);
-    // Gone before its time: nothing is left of it.
+    // Removed before its deadline: no state stays.
     let mut rig = Rig::listed();
     rig.want(&[web]);
     assert_eq!(acts(rig.want(&[])), [""; 0]);
@@ -101,7 +101,7 @@ fn what_runs_does_not_wait() {
     let db = pod("db");
     rig.want(&[Arc::clone(&new), Arc::clone(&db)]);
     assert_eq!(acts(rig.status(&db, "Running", false)), ["run web/two"]);
-    // And back before that: nothing happened.
+    // The edit is undone before that: no effect.
     let mut rig = Rig::listed();
     rig.want(&[Arc::clone(&old)]);
     rig.want(&[new]);
@@ -132,7 +132,7 @@ fn a_cycle_refuses_the_one_that_closes_it() {
     let says =
         "podkeeper.dev/after of default/c closes a cycle: default/c -> default/b -> default/a -> default/c";
     assert!(problems[0].message.ends_with(says), "{problems:?}");
-    // Repaired at another place: it may come now.
+    // The cycle is repaired in another pod: this one may start.
     let a2 = pod("a/a-2");
     assert_eq!(acts(rig.want(&[Arc::clone(&a2), b, Arc::clone(&c)])), ["spawn a, empty", "run a/a-2"]);
     assert_eq!(rig.shown(), "a Pending, b Pending WaitingForPods, c Pending WaitingForPods");
@@ -175,7 +175,7 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
         assert_eq!(acts(rig.status(other, phase, false)), [""; 0]);
     }
     assert_eq!(rig.turn.judged, begun, "they wait for none of these");
-    // One more manifest concerns nobody either.
+    // One more manifest concerns none of them.
     rig.want(&all.iter().cloned().chain([pod("more")]).collect::<Vec<_>>());
     assert_eq!(rig.turn.judged, begun);
     rig.status(&db, "Pending", false);
@@ -183,7 +183,7 @@ fn who_waits_is_judged_when_what_it_waits_for_changes_and_at_no_other_time() {
     assert_eq!(once, begun + waiters.len());
     rig.status(&db, "Pending", false);
     assert_eq!(rig.turn.judged, once, "it says the same");
-    // All of them are gone, and nothing is left of them.
+    // All are gone: no state stays.
     rig.want(&[]);
     assert!(rig.turn.waiting.is_empty());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rig::{Rig, acts, pod};
 
-/// `cp web.yaml web-copy.yaml`, with another content: who runs keeps the name, whatever the files are
+/// `cp web.yaml web-copy.yaml`, with another content: the running pod keeps the name, whatever the files are
 /// called, also after a restart of the daemon.
 #[test]
 fn k136962_who_runs_keeps_the_name_after_a_restart() {
@@ -39,7 +39,7 @@ fn k136962_the_loser_goes_unnoticed_and_takes_over_when_the_winner_goes() {
     assert!(rig.snapshot().problems.is_empty());
 }
 
-/// What runs for a name whose only manifest is another one is replaced by its worker.
+/// A running pod is replaced by its worker when the only manifest of its name is another one.
 #[test]
 fn k112814_changed_while_the_daemon_was_dead() {
     let mut rig = Rig::new();

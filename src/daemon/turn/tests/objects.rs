@@ -1,4 +1,4 @@
-//! Workers are told of the local objects that their pods refer to: before the pod, and when they change.
+//! Workers get the local objects that their pods refer to: before the pod, and when they change.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn a_pod_sees_no_object_of_another_source() {
     let says = "Secret default/env is in source file, whose objects pods of source http do not see: \
                 --source-policy http=shared-objects=file/Secret/default/env shares it";
     assert!(problems.iter().any(|p| p.contains(says)), "{problems:?}");
-    // Its own it sees, and one that changes elsewhere is no news.
+    // It sees its own objects; a change in another source has no effect.
     assert_eq!(http(&mut rig, &[curious()], &secret("env", "{k: own}")), ["give spy [env]"]);
     assert_eq!(rig.want_objects(&[], &(everything() + &secret("more", "{}"))), [""; 0]);
 }
@@ -135,7 +135,7 @@ fn objects_are_shared_on_purpose_and_claims_never() {
     one.set(Setting::SharedObjects, "file/ConfigMap,file/Secret/default/env").unwrap();
     let mut rig = two(one, &everything());
     assert_eq!(acts(http(&mut rig, &[curious()], ""))[1], "give spy [map env]");
-    // A pod's own source comes first, and the other way round nothing is shared.
+    // The pod's own source comes first, and the other direction shares nothing.
     assert_eq!(http(&mut rig, &[curious()], &secret("env", "{k: own}")), ["give spy [map env]"]);
     let reader = pod_of("r", "{containers: [{name: app, envFrom: [{secretRef: {name: only}}]}]}");
     http(&mut rig, &[], &secret("only", "{}"));

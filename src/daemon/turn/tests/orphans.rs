@@ -1,4 +1,4 @@
-//! Containers of ours that no manifest names.
+//! Podkeeper's containers that no manifest names.
 
 use super::rig::{Rig, acts, config, container, pod, with_port};
 use crate::daemon::turn::{Event, RuntimeEvent};
@@ -6,7 +6,7 @@ use crate::runtime::labels;
 
 const WEB: &str = "web/web-1/app running";
 
-/// Only once the source has spoken, and by nobody else's word.
+/// Only once their own source has reported.
 #[test]
 fn k59275_k116880_stopped_once_the_owning_source_has_spoken() {
     let mut rig = Rig::new();
@@ -18,7 +18,7 @@ fn k59275_k116880_stopped_once_the_owning_source_has_spoken() {
     assert_eq!(acts(rig.list(&[WEB])), [""; 0], "it has its worker");
     assert_eq!(rig.gone("web"), ["retire web"]);
     assert_eq!(acts(rig.list(&[])), [""; 0]);
-    // The source speaks first.
+    // The source reports first.
     let mut rig = Rig::new();
     assert_eq!(acts(rig.want(&[])), [""; 0], "Docker has not been listed");
     assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
@@ -37,8 +37,8 @@ fn k116880_removed_and_put_back_during_an_outage() {
     assert_eq!(rig.gone("a"), [""; 0], "it is wanted again");
 }
 
-/// What vanished pods left on disk is removed once: when everybody has spoken, and nothing that is found or
-/// wanted is touched.
+/// The files of vanished pods are removed once: when every source has reported. Found and wanted pods keep
+/// theirs.
 #[test]
 fn what_is_left_on_disk_is_swept_once() {
     let mut rig = Rig::new();
@@ -53,7 +53,7 @@ fn what_is_left_on_disk_is_swept_once() {
     assert_eq!(swept.containers.len(), 1, "{swept:?}");
     rig.want(&[]);
     assert_eq!(rig.sweeps.len(), 1);
-    // What was found and is nobody's may be gone without anybody having seen it.
+    // A found pod without a manifest may be gone without a worker having seen it.
     rig.list(&[]);
     assert_eq!(rig.sweeps.len(), 2);
     assert!(!rig.sweeps[1].pods.contains("web-1"), "{:?}", rig.sweeps[1]);
@@ -81,11 +81,11 @@ fn kept_while_their_manifest_is_broken() {
     rig.want_with(&[], &["/m/web.yaml"]);
     rig.list(&[WEB]);
     assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
-    // One that is only not settled yet keeps its pod without a word.
+    // A file that is only not settled yet keeps its pod without a log line.
     let mut rig = Rig::new();
     rig.unsettled("/m/web.yaml");
     assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 containers are ours"]);
-    // Another file's trouble is not its own.
+    // An error in another file does not count.
     let mut rig = Rig::new();
     rig.want_with(&[], &["/m/other.yaml"]);
     assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
@@ -96,12 +96,12 @@ fn of_a_source_that_is_not_configured_they_go_when_all_others_have_spoken() {
     let mut rig = Rig::new();
     assert_eq!(acts(rig.list(&["web/web-1/app running of http"])), [""; 0]);
     assert_eq!(acts(rig.want(&[])), ["spawn web", "stop web: no manifest names it"]);
-    // Without any source there is nobody to wait for.
+    // Without any source there is none to wait for.
     let mut rig = Rig::with(crate::daemon::config::Config { manifest_path: None, ..config() });
     assert_eq!(acts(rig.list(&[WEB])), ["spawn web", "stop web: no manifest names it"]);
 }
 
-/// A source that is not declared has no say, even if it speaks.
+/// A report of a source that is not declared is ignored.
 #[test]
 fn k59275_an_undeclared_source_has_no_say() {
     use crate::pod::Source;
@@ -133,7 +133,7 @@ fn what_is_foreign_is_left_alone() {
     assert_eq!(acts(rig.handle(crate::daemon::turn::Event::Runtime(event))), [""; 0]);
 }
 
-/// Dead leftovers are removed too; those of a refused pod by its stop.
+/// Dead containers are removed too; those of a refused pod by its stop.
 #[test]
 fn the_dead_go_as_well() {
     let mut rig = Rig::new();
@@ -146,8 +146,8 @@ fn the_dead_go_as_well() {
     assert_eq!(effects, ["spawn a", "run a/a-1", "spawn b", "stop b: it was rejected"]);
 }
 
-/// A pod may have moved to another source while nobody looked: what gives it up first does not stop it before
-/// the other has said, or remembered, what it wants.
+/// A pod may have moved to another source while the daemon was down: a source that gives it up does not stop
+/// it before the other one has reported, or has remembered content.
 #[test]
 fn given_up_before_the_other_source_was_heard() {
     use crate::pod::Source;
@@ -180,7 +180,7 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
     let mut rig = Rig::new();
     let found = ["a/a-1/POD running", "a/a-1/app#2 running", "a/a-1/app#1 exited"];
     rig.list(&found);
-    // Nobody has spoken.
+    // No source has reported.
     assert_eq!(rig.shown(), "a Running Unmanaged");
     let message = |rig: &Rig| rig.snapshot().pods[0].status.message.clone().unwrap();
     assert!(
@@ -188,7 +188,7 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
         "{}",
         message(&rig)
     );
-    // Its manifest is there, and not accepted: what `--manifest-verify-key` does.
+    // Its manifest exists and is not accepted: what `--manifest-verify-key` does.
     rig.want_with(&[], &["/m/a.yaml"]);
     assert_eq!(
         message(&rig),

@@ -1,4 +1,5 @@
-//! Pods that want one host port: who runs keeps it, the other one is refused, and runs when it is free.
+//! Pods that want one host port: the running pod keeps it, the other one is refused, and runs when it is
+//! free.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ fn the_second_one_waits_until_the_first_is_dead() {
     assert_eq!(acts(rig.want(&[Arc::clone(&b), Arc::clone(&a)])), ["spawn a, empty", "run a/a-1"], "by name");
     assert_eq!(rig.shown(), "a Pending, b Failed NodePorts");
     rig.status(&a, "Running", false);
-    // Its manifest goes: it holds the port until it is dead.
+    // Its manifest is removed: it holds the port until it is dead.
     assert_eq!(acts(rig.want(&[Arc::clone(&b)])), ["stop a: its manifest is gone"]);
     assert_eq!(acts(rig.status(&a, "Running", true)), [""; 0]);
     assert_eq!(rig.shown(), "a Running terminating, b Failed NodePorts");
@@ -41,7 +42,7 @@ fn a_pod_that_has_ended_keeps_its_port_while_something_of_it_runs() {
     assert_eq!(acts(rig.seen("a", &down)), [""; 0]);
 }
 
-/// After a restart of the daemon, what runs is admitted first, whatever its name.
+/// After a restart of the daemon, running pods are admitted first, whatever their name.
 #[test]
 fn k136962_what_runs_keeps_its_port_after_a_restart() {
     let mut rig = Rig::new();
@@ -69,7 +70,7 @@ fn additions_are_sorted_running_first_then_by_name_whatever_their_time() {
     assert_eq!(order, ["run c/c-1", "run a/a-1", "run b/b-1", "run d/d-1", "run y/y-1", "run z/z-1"]);
 }
 
-/// Two files exchange their ports: after some steps both run, and never do both hold one port.
+/// Two files exchange their ports: in the end both run, and they never hold one port at once.
 #[test]
 fn two_pods_swap_their_ports_by_edits() {
     let mut rig = Rig::listed();
@@ -82,7 +83,7 @@ fn two_pods_swap_their_ports_by_edits() {
     assert_eq!(first, ["stop a: it was rejected", "stop b: it was rejected"]);
     rig.status(&a, "Running", true);
     rig.status(&b, "Running", true);
-    // The first one is dead: its port is free, and the other pod may have it as soon as it is dead itself.
+    // The first one is dead: its port is free, and the other pod may have it once it is dead itself.
     assert_eq!(acts(rig.report("a", Report::Terminated)), ["run b/b-2"]);
     assert_eq!(rig.shown(), "a Failed NodePorts, b Running terminating");
     assert_eq!(acts(rig.status(&b2, "Pending", false)), ["run a/a-2"]);
@@ -105,7 +106,7 @@ fn k97722_a_port_is_free_when_the_old_life_is_dead() {
     assert_eq!(rig.shown(), "a Pending, c Pending");
 }
 
-/// The pod itself never stands in its own way.
+/// A pod does not conflict with itself.
 #[test]
 fn an_edit_that_keeps_the_port_is_not_refused() {
     let mut rig = Rig::listed();

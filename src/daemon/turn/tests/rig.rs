@@ -26,7 +26,7 @@ pub(super) struct Rig {
     pub(super) turn: Turn,
     pub(super) now: Mono,
     wishes: BTreeMap<PodKey, u64>,
-    /// What sweeps of the root directory left alone.
+    /// Files that sweeps of the root directory spared.
     pub(super) sweeps: Vec<InUse>,
 }
 
@@ -86,8 +86,8 @@ pub(super) fn with_port(words: &str, port: u16) -> Arc<DesiredPod> {
     )
 }
 
-/// `a/a-1/app running`, `a/a-1/POD#2 exited`; with ` in path` its manifest is another, with ` of http`
-/// its source.
+/// `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another manifest, ` of http` another
+/// source.
 pub(super) fn container(words: &str) -> ContainerSummary {
     let (words, source) = words.split_once(" of ").unwrap_or((words, "file"));
     let (words, path) = words.split_once(" in ").unwrap_or((words, ""));
@@ -138,7 +138,7 @@ impl Rig {
         }
     }
 
-    /// Docker was listed and holds nothing; the log is not looked at.
+    /// Docker was listed and is empty; log lines are dropped.
     pub(super) fn listed() -> Rig {
         let mut rig = Rig::new();
         rig.list(&[]);
@@ -161,7 +161,7 @@ impl Rig {
                 _ => {}
             }
         }
-        // A sweep has a test of its own.
+        // Sweeps have a test of their own.
         effects.iter().filter(|e| !matches!(e, Effect::Sweep(_))).map(words).collect()
     }
 
@@ -169,7 +169,7 @@ impl Rig {
         self.handle(Event::Source(FromSource { source: Source::File, update }))
     }
 
-    /// The file source wants exactly these.
+    /// The file source wants exactly these pods.
     pub(super) fn want(&mut self, pods: &[Arc<DesiredPod>]) -> Vec<String> {
         self.want_with(pods, &[])
     }
@@ -182,7 +182,7 @@ impl Rig {
         self.source(SourceUpdate::Full(PodSet { pods: pods.to_vec(), objects, ..PodSet::default() }))
     }
 
-    /// A source's set with one path that is not believed yet, and nothing wrong.
+    /// A set of the source with one path that is not settled yet, and no error.
     pub(super) fn unsettled(&mut self, path: &str) -> Vec<String> {
         let broken = vec![path.to_owned()];
         self.source(SourceUpdate::Full(PodSet { broken, ..PodSet::default() }))
@@ -207,7 +207,7 @@ impl Rig {
         self.source(SourceUpdate::Failed(why.into()))
     }
 
-    /// Docker holds exactly these.
+    /// Docker holds exactly these containers.
     pub(super) fn list(&mut self, containers: &[&str]) -> Vec<String> {
         let containers = containers.iter().map(|words| container(words)).collect();
         self.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: Some("1.41".into()) }))
@@ -217,13 +217,13 @@ impl Rig {
         self.handle(Event::Worker { key: key(name), report })
     }
 
-    /// The worker of this pod tells its status.
+    /// The worker of this pod reports its status.
     pub(super) fn status(&mut self, pod: &Arc<DesiredPod>, phase: &str, terminating: bool) -> Vec<String> {
         let report = Report::Status { status: status(phase), pod: Arc::clone(pod), terminating };
         self.report(&pod.key.name, report)
     }
 
-    /// The worker has nothing left, having read all wishes.
+    /// The worker has no work left, and has read all wishes.
     pub(super) fn gone(&mut self, name: &str) -> Vec<String> {
         let mut out = self.report(name, Report::Terminated);
         let wishes = self.wishes.get(&key(name)).copied().unwrap_or_default();
@@ -241,7 +241,7 @@ impl Rig {
         self.turn.snapshot(&self.now())
     }
 
-    /// What the snapshot shows: `a Running, b Failed NodePorts`.
+    /// The snapshot's pods: `a Running, b Failed NodePorts`.
     pub(super) fn shown(&self) -> String {
         let view = |p: &crate::status::snapshot::PodView| {
             let reason = p.status.reason.as_ref().map(|r| format!(" {r}")).unwrap_or_default();
@@ -274,7 +274,7 @@ fn words(effect: &Effect) -> String {
     }
 }
 
-/// Without what is only said.
+/// The effects without log lines.
 pub(super) fn acts(effects: Vec<String>) -> Vec<String> {
     let said = |line: &String| ["ERROR:", "WARN:", "INFO:"].iter().any(|level| line.starts_with(level));
     effects.into_iter().filter(|line| !said(line)).collect()

@@ -1,4 +1,4 @@
-//! What the node gives: room, devices, sysctls; and other sizes for what runs.
+//! What the node gives: room, devices, sysctls; and other sizes for running pods.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn what_does_not_fit() {
         "OutOfmemory: Node didn't have enough resource: memory, requested: 1073741824, used: 536870912, \
          capacity: 1073741824",
     );
-    // Nothing is known of the disk.
+    // The disk's size is unknown.
     check(&asks("a", "ephemeral-storage: 1Ti"), &[&one], "fine");
     check(&none, &[&none, &none], "fine");
     check(
@@ -148,7 +148,7 @@ fn units_of_devices_are_given_once_and_kept() {
         given(&mut rig, &[all[0].clone(), edited, all[2].clone()]),
         ["b app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]
     );
-    // The next daemon reads it on the sandbox, whoever comes first.
+    // The next daemon reads it from the sandbox, in any order of pods.
     let mut rig = Rig::with(small());
     let mut sandbox = container("b/b-1/POD running");
     sandbox
@@ -182,14 +182,14 @@ fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
     let why = "Deferred: Node didn't have enough resource: cpu, requested: 1800, used: 500, capacity: 2000";
     assert_eq!(pending(&rig).as_deref(), Some(why));
     assert_eq!(rig.shown(), "a Running, b Pending");
-    // Another manifest with the same sizes says nothing new.
+    // Another manifest with the same sizes is not logged.
     let lines = rig.want(&[shaped("a", "cpu: 1800m"), annotated(&b, "note", "x")]);
     assert!(!lines.iter().any(|line| line.contains("ResizeDeferred")), "{lines:?}");
     let lines = rig.want(&[shaped("a", "cpu: 3"), b.clone()]);
     assert!(lines.iter().any(|line| line.contains("ResizeInfeasible")), "{lines:?}");
     let why = "Infeasible: Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000";
     assert_eq!(pending(&rig).as_deref(), Some(why));
-    // Room comes.
+    // There is room now.
     rig.want(&[shaped("a", "cpu: 1800m"), b]);
     let mut done = acts(rig.want(&[shaped("a", "cpu: 1800m")]));
     done.extend(acts(rig.gone("b")));

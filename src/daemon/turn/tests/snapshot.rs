@@ -1,4 +1,4 @@
-//! What the loop shows of itself.
+//! The snapshot of the loop's state.
 
 use super::rig::{Rig, pod, pod_of};
 use crate::daemon::turn::{Event, RuntimeEvent};

@@ -1,4 +1,4 @@
-//! What sources say beside their sets: restored, refused, the same again.
+//! Reports of sources beside their sets: restored, refused, the same again.
 
 use super::rig::{Rig, acts, pod};
 use crate::daemon::turn::Event;
@@ -12,7 +12,7 @@ fn set(pods: &[&str]) -> PodSet {
     PodSet { pods: pods.iter().map(|words| pod(words)).collect(), ..PodSet::default() }
 }
 
-/// `a STALE, b`: pods as the snapshot shows them.
+/// `a STALE, b`: the pods of the snapshot.
 fn stale(rig: &Rig) -> String {
     let word = |p: &crate::status::snapshot::PodView| {
         format!("{}{}", p.pod.key.name, if p.stale { " STALE" } else { "" })
@@ -29,14 +29,14 @@ fn what_is_restored_runs_and_marks_nothing_ready() {
     let shown = rig.snapshot();
     assert!(!shown.sources[0].ready && shown.sources[0].restored);
     assert_eq!(stale(&rig), "a STALE, b STALE");
-    // Not ready: what no manifest names is waited for.
+    // Not ready: pods without a manifest are left alone.
     assert_eq!(acts(rig.list(&["c/c-1/app running"])), ["hint a All", "hint b All"][..0]);
     assert_eq!(
         rig.fail("/m does not exist"),
         ["ERROR: source file: /m does not exist; what runs from it stays"]
     );
     assert_eq!(stale(&rig), "a STALE, b STALE, c");
-    // The source itself has the last word, and no store after it.
+    // The source's own report replaces it, and no store after that.
     let told = acts(rig.source(SourceUpdate::Full(set(&["a"]))));
     assert_eq!(told, ["stop b: its manifest is gone", "spawn c", "stop c: no manifest names it"]);
     assert_eq!(rig.source(SourceUpdate::Restored(set(&["b"]))), [""; 0]);
@@ -99,12 +99,12 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     );
     assert_eq!(rig.shown(), "a Pending, b Failed PodSecurity");
     assert_eq!(rig.source(with(&["a"], "b")), [""; 0], "told once");
-    // An older version of it that passed stays, and is marked.
+    // An older version that passed stays, and is marked.
     let told = rig.source(with(&["a"], "a/a-2"));
     assert_eq!(acts(told.clone()), [""; 0]);
     assert!(told[0].ends_with("(/m/a.yaml; the version before it stays)"), "{told:?}");
     assert_eq!(stale(&rig), "a STALE");
-    // Orphans of a refused pod are stopped: nobody wants them.
+    // Orphans of a refused pod are stopped: no manifest wants them.
     let mut rig = Rig::new();
     rig.source(with(&[], "b"));
     assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
@@ -137,7 +137,7 @@ fn full(pods: &[std::sync::Arc<crate::pod::DesiredPod>]) -> SourceUpdate {
 #[test]
 fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
     let (of_file, of_url, other) = (pod("a/from-file"), of_url("a/from-url"), of_url("b"));
-    // The URL answers first: it waits for the file source, and nothing is started twice.
+    // The URL answers first: it waits for the file source, and no pod is started twice.
     let mut rig = two(&[]);
     assert_eq!(http(&mut rig, full(&[of_url.clone(), other.clone()])), [""; 0]);
     let told = acts(rig.source(full(std::slice::from_ref(&of_file))));
@@ -166,10 +166,10 @@ fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spo
     rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
     assert_eq!(acts(rig.handle(Event::Tick)), [""; 0]);
     assert_eq!(rig.shown(), "a Running Unmanaged");
-    // It cannot be read: that is no word on what it holds.
+    // It cannot be read: that does not tell what it holds.
     rig.fail("/m cannot be read");
     assert_eq!(acts(rig.list(&[running])), [""; 0]);
-    // It holds the pod still: adopted.
+    // It still holds the pod: adopted.
     assert_eq!(acts(rig.source(full(&[pod("a/from-file")]))), ["spawn a", "run a/from-file"]);
     // Another daemon, and the file is gone: now the URL may have the name.
     let mut rig = two(&[running]);
@@ -188,7 +188,7 @@ fn what_cannot_be_remembered_is_told_in_the_sources_state() {
     assert!(rig.snapshot().sources[0].ready);
     rig.source(SourceUpdate::Store(None));
     assert_eq!(rig.snapshot().sources[0].degraded, None);
-    // It is no word of the source itself.
+    // It does not count as a report of the source.
     let mut rig = Rig::listed();
     rig.source(SourceUpdate::Store(Some("the disk is full".into())));
     assert!(!rig.snapshot().sources[0].ready);
@@ -215,7 +215,7 @@ fn a_source_with_a_bad_file_is_degraded() {
     let shown = rig.snapshot();
     assert_eq!(shown.sources[0].problem, None);
     assert_eq!(shown.sources[0].degraded.as_deref(), Some("/m/b.yaml: not YAML (and 1 more)"));
-    // Two that claim one name.
+    // Two files that claim one name.
     rig.want(&[pod("a"), pod("a/other in /m/z.yaml")]);
     assert!(
         rig.snapshot().sources[0]

@@ -1,4 +1,4 @@
-//! A UID is one pod's, whoever writes it.
+//! A UID belongs to one pod, in whichever source.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn what_runs_when_the_daemon_begins_has_its_uid() {
     assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), [""; 0]);
     assert_eq!(acts(rig.want(&[pod("a/u")])), ["spawn a", "run a/u"]);
     assert_eq!(rig.shown(), "a Pending, evil Failed DuplicateUID");
-    // An orphan has it until it is gone.
+    // An orphan holds its UID until it is gone.
     let mut rig = two(&["a/u/app running"]);
     assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), [""; 0]);
     assert_eq!(acts(rig.want(&[])), ["spawn a", "stop a: no manifest names it"]);
@@ -121,7 +121,7 @@ fn a_copy_that_refers_to_objects_does_not_take_over_the_uid_of_a_pod_of_another_
     }
 }
 
-/// Whoever writes the URL's manifests can foretell UIDs.
+/// An author of the URL's manifests can compute UIDs in advance.
 #[test]
 fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
     let mut rig = two(&[]);
@@ -131,7 +131,7 @@ fn a_pod_of_a_source_that_precedes_gets_its_uid_from_one_that_came_first() {
     assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Failed DuplicateUID");
     assert_eq!(acts(rig.gone("evil")), ["retire evil", "spawn mine, empty", "run mine/U"]);
     assert_eq!(rig.shown(), "evil Failed DuplicateUID, mine Pending");
-    // Also when it is what runs as the daemon begins.
+    // Also when it runs as the daemon starts.
     let mut rig = two(&["evil/u/app running"]);
     assert_eq!(acts(rig.want(&[pod("mine/u")])), [""; 0]);
     assert_eq!(acts(http(&mut rig, &[pod("evil/u")])), ["spawn evil", "stop evil: it was rejected"]);

@@ -1,4 +1,4 @@
-//! Workers come and go: spawned once, retired when nothing is left and nothing newer is wanted.
+//! Workers come and go: spawned once, retired when they have no work left and no newer wish.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn a_thread_that_cannot_be_started_is_tried_again_ever_more_slowly() {
         assert_eq!(spawn_fails(&mut rig), [""; 0], "told once");
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
-    // It works at last, and a later failure begins anew.
+    // The thread starts, and a later failure begins the intervals anew.
     rig.now = rig.turn.next_due().unwrap();
     rig.handle(Event::Tick);
     rig.status(&pod("a"), "Running", false);
@@ -93,7 +93,7 @@ fn reports_of_workers_that_are_gone_are_ignored() {
     assert_eq!(rig.turn.entries.len(), 0);
 }
 
-/// Pods that come and go for years leave nothing in the loop.
+/// Pods that come and go for years leave no state in the loop.
 #[test]
 fn nothing_grows() {
     let mut rig = Rig::listed();
@@ -122,7 +122,7 @@ fn a_deletion_timestamp_stops_with_its_grace() {
     leaving.metadata.deletion_grace_period_seconds = Some(7);
     let leaving = std::sync::Arc::new(leaving);
     assert_eq!(acts(rig.want(std::slice::from_ref(&leaving))), ["stop a within 7 s: its manifest is gone"]);
-    // One that is on its way out when it is first seen is not started.
+    // A pod with a deletion timestamp when it is first seen is not started.
     let mut rig = Rig::listed();
     assert_eq!(acts(rig.want(&[leaving])), [""; 0]);
 }
