@@ -215,9 +215,9 @@ impl Parts<'_> {
             (self.docker.clone(), Arc::clone(network), cgroups.clone(), pulls.clone());
         let recursive = settings.recursive_mounts.clone();
         let builtin = settings.builtin_sandbox;
-        let run_dir = writer.eye(&self.config.run_dir, file::LOCK);
+        let run_dir = writer.watch(&self.config.run_dir, file::LOCK);
         move || {
-            run_dir.look();
+            run_dir.check();
             recursive.store(docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
             PodNetwork::connected(&network);
             if !cgroups.is_decided()

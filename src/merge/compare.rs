@@ -1,5 +1,5 @@
-//! What makes two versions of one pod different (upstream `pkg/kubelet/config/config.go`,
-//! `checkAndUpdatePod`), and the annotations that the merge itself writes. Pure; knows one pod at a time.
+//! How two versions of one pod differ (upstream `pkg/kubelet/config/config.go`, `checkAndUpdatePod`), and the
+//! annotations that the merge itself writes. Pure; knows one pod at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,10 @@ use crate::manifest::static_pod::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFI
 use crate::merge::Op;
 use crate::pod::{DesiredPod, Source};
 
-/// Written by the agent, so not part of what the user means. `config.hash` is: it counts.
+/// Annotations that the agent writes; they are not part of what the user means. `config.hash` is, and counts.
 const LOCAL: [&str; 3] = [CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR];
 
-/// What became of a pod whose UID stays: `None` when nothing that anybody must hear of. Both are
-/// annotated.
+/// The change of a pod whose UID stays: `None` when no reader needs to know. Both pods are annotated.
 pub fn outcome(old: &DesiredPod, new: &DesiredPod) -> Option<Op> {
     if means_other(old, new) {
         let deleting = new.metadata.deletion_timestamp.is_some();
@@ -23,7 +22,7 @@ pub fn outcome(old: &DesiredPod, new: &DesiredPod) -> Option<Op> {
     (moved || old.status != new.status).then_some(Op::Reconcile)
 }
 
-/// The two differ in what the kubelet calls "meaningful". `None` and empty maps are equal.
+/// Whether the two differ in what the kubelet calls "meaningful". `None` and empty maps are equal.
 fn means_other(old: &DesiredPod, new: &DesiredPod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.deletion_timestamp != b.deletion_timestamp
@@ -37,9 +36,9 @@ fn meant(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&Strin
     all.into_iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
 }
 
-/// The pod as the rest of the daemon sees it: owned by `source`, with its local annotations and its UID,
-/// which is an older one when it moved here. `old` is the stored version with the same UID: its
-/// first-seen time (and mirror hash) stay.
+/// The pod as the other rooms see it: owned by `source`, with its local annotations and its UID, which is an
+/// older one when the pod moved here. `old` is the stored version with the same UID: its first-seen time (and
+/// mirror hash) stay.
 pub fn annotate(
     raw: &DesiredPod,
     uid: &str,
@@ -59,7 +58,7 @@ pub fn annotate(
     let kept = |key: &str| old.and_then(|o| o.metadata.annotations.as_ref()?.get(key).cloned());
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(CONFIG_SOURCE.into(), source.as_str().into());
-    // Upstream's layout has nine fractional digits always.
+    // Upstream's layout always has nine fractional digits.
     let first_seen = kept(CONFIG_SEEN).unwrap_or_else(|| format!("{seen:.9}"));
     annotations.insert(CONFIG_SEEN.into(), first_seen);
     if let Some(mirror) = kept(CONFIG_MIRROR) {

@@ -1,8 +1,9 @@
-//! Sets per source -> one desired map and typed changes (upstream `pkg/kubelet/config/config.go`). Pure.
+//! One set for each source -> one map of wanted pods, and typed changes (upstream
+//! `pkg/kubelet/config/config.go`). Pure.
 //!
-//! Identity is namespace/name across all sources: of several pods that claim one name, one holds it and
-//! the others wait, remembered from their source's last set. Only a source's own full set takes its pods
-//! away (invariant 2).
+//! Identity is namespace/name across all sources: of several pods that claim one name, one holds it and the
+//! others wait, remembered from their source's last set. Only a source's own full set removes its pods
+//! (invariant 2).
 //!
 //! Never here: reading anything, starting anything, wall-clock order.
 
@@ -30,7 +31,7 @@ use crate::source::PodSet;
 use names::{Claim, Holder, Holders};
 use objects::ObjectClaim;
 
-/// What happened to one pod in the merge.
+/// Kind of change of one pod in the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// A UID not known before.
@@ -41,62 +42,62 @@ pub enum Op {
     Delete,
     /// UID gone from its source.
     Remove,
-    /// The meaning is the same: only the status changed, or which source or file the pod is written in.
+    /// The meaning is the same: only the status, the source or the file changed.
     Reconcile,
-    /// From the last good store, before the source itself has answered: handled like Add, marks nothing
-    /// ready.
+    /// From the last good store, before the source itself has answered: handled like Add, but does not make
+    /// the source ready.
     Restore,
 }
 
-/// What was found running under one identity when the daemon began.
+/// A pod that ran under one identity when the daemon started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Running {
     /// Pod UID.
     pub uid: String,
-    /// [`DesiredPod::written`], as its containers carry it.
+    /// [`DesiredPod::written`], from its containers' labels.
     pub written: Option<String>,
-    /// [`DesiredPod::shape`], the same way.
+    /// [`DesiredPod::shape`], from its containers' labels.
     pub shape: Option<String>,
-    /// Sources and paths written on its containers.
+    /// Sources and paths in its containers' labels.
     pub places: BTreeSet<(Source, String)>,
-    /// When it was first seen, wall time: only for people.
+    /// When it was first seen, wall time: only shown.
     pub seen: Option<Timestamp>,
 }
 
-/// One message of the merge: pods of one kind of change, never empty except where an empty `Add` marks a
-/// source seen, as upstream.
+/// One message of the merge: pods with one kind of change. Never empty, except the empty `Add` that marks a
+/// source as seen, as upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Kind.
     pub op: Op,
-    /// Which source's set caused it.
+    /// The source whose set caused it.
     pub source: Source,
     /// The pods, in order of origin. For `Remove`: as they were last wanted.
     pub pods: Vec<Arc<DesiredPod>>,
 }
 
-/// One declared source, as its last set left it.
+/// One declared source after its last set.
 #[derive(Debug, Default)]
 struct Known {
-    /// It has sent a full set.
+    /// Whether it has sent a full set.
     ready: bool,
-    /// It has sent a set, if only what is remembered of it.
+    /// Whether it has sent a set, restored ones included.
     spoke: bool,
-    /// What it wants, losers included, in order of origin.
+    /// Pods that it wants, losers included, in order of origin.
     claims: Vec<Arc<DesiredPod>>,
     /// Its local objects, losers included, in order of origin.
     objects: Vec<Arc<LocalObject>>,
     /// [`PodSet::broken`].
     broken: BTreeSet<String>,
-    /// It wants more pods than one source may.
+    /// Set when it wants more pods than one source may have.
     crowded: Option<Problem>,
-    /// The same of objects.
+    /// Set when it has more objects than one source may have.
     crowded_objects: Option<Problem>,
 }
 
-/// What one merge changed, by kind.
+/// The changes of one merge, by kind.
 #[derive(Debug, Default)]
-struct Turn {
+struct Diff {
     removed: Vec<Arc<DesiredPod>>,
     added: Vec<Arc<DesiredPod>>,
     updated: Vec<Arc<DesiredPod>>,
@@ -107,72 +108,72 @@ struct Turn {
 /// The state of the merge. See [`Merge::full`].
 #[derive(Debug)]
 pub struct Merge {
-    /// The declared ones only.
+    /// Declared sources only.
     sources: Table<Source, Known>,
     holders: Holders,
     /// Local objects in force.
     objects: Arc<Scopes>,
-    /// What ran when the daemon began, of names that nobody has claimed yet.
+    /// Pods that ran when the daemon started, for names without a holder.
     running: BTreeMap<PodKey, Running>,
 }
 
 impl Merge {
-    /// A merge of these declared sources; no other source is ever ready or not ready, and what it sends
-    /// is not taken.
+    /// A merge of these declared sources. Sets of other sources are ignored, and those sources are never
+    /// ready.
     #[must_use]
     pub fn new(declared: &[Source]) -> Merge {
         let sources = declared.iter().map(|s| (*s, Known::default())).collect();
         Merge { sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
     }
 
-    /// This set lacks a pod that the source wants until now.
+    /// Whether this set lacks a pod that the source has wanted until now.
     #[must_use]
     pub fn gives_up(&self, source: Source, set: &PodSet) -> bool {
         let known = self.sources.get(&source).into_iter().flat_map(|known| &known.claims);
         known.into_iter().any(|claim| !set.pods.iter().any(|pod| pod.key == claim.key))
     }
 
-    /// Takes the complete set of one source and tells what changed, in delivery order: Remove, Add,
-    /// Update, Delete, (empty Add on a first set without Add, Update and Delete), Reconcile.
+    /// Takes the complete set of one source. Returns the changes in delivery order: Remove, Add, Update,
+    /// Delete, (empty Add on a first set without Add, Update and Delete), Reconcile.
     ///
-    /// A name that moves to another UID is a Remove and an Add. `seen` is only printed.
+    /// A name that moves to another UID is a Remove and an Add. `seen` is only shown.
     pub fn full(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source) else { return Vec::new() };
         let first = !known.ready;
         known.ready = true;
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
-        let turn = self.resolve(seen);
-        Self::tell(turn, source, Op::Add, first)
+        let diff = self.resolve(seen);
+        Self::tell(diff, source, Op::Add, first)
     }
 
-    /// Takes what the last good store held for a source: `Restore`, and the source stays not ready.
-    /// Nothing happens when the source has already spoken for itself.
+    /// Takes the set that the last good store held for a source: `Restore`, and the source stays not ready.
+    /// Does nothing when the source has already sent a full set.
     pub fn restore(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source).filter(|k| !k.ready) else { return Vec::new() };
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
-        let turn = self.resolve(seen);
-        Self::tell(turn, source, Op::Restore, false)
+        let diff = self.resolve(seen);
+        Self::tell(diff, source, Op::Restore, false)
     }
 
-    /// Tells what runs now for each identity (from Docker's labels, at start): of two that claim one name,
-    /// the running one keeps it (within one source), and a pod that moved between sources is recognised. May move a name from one claimant to the other; that is told
-    /// under the source of the one that now holds it.
+    /// Takes the pods that run (from Docker's labels, at the start). Of two claims of one name in one source,
+    /// the running pod keeps the name, and a pod that moved between sources is recognised. A name may move
+    /// from one claim to another; the change carries the source of the new holder.
     pub fn running(&mut self, found: &BTreeMap<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
         self.running.clone_from(found);
-        let mut turn = self.resolve(seen);
+        let mut diff = self.resolve(seen);
         let mut changes = Vec::new();
         let sources: Vec<Source> = self.sources.keys().copied().collect();
         for source in sources {
             let mine = |p: &Arc<DesiredPod>| self.get(&p.key).is_some_and(|now| now.source == source);
-            let part = turn.take(mine);
+            let part = diff.take(mine);
             changes.extend(Self::tell(part, source, Op::Add, false));
         }
         changes
     }
 
-    /// The pod that holds this identity now.
+    /// The pod that holds this identity.
     #[must_use]
     pub fn get(&self, key: &PodKey) -> Option<&Arc<DesiredPod>> {
         self.holders.get(key).map(|h| &h.pod)
@@ -183,19 +184,19 @@ impl Merge {
         self.holders.values().map(|h| &h.pod)
     }
 
-    /// All local objects in force, of each source. Another `Arc` only when something changed.
+    /// All local objects in force, of each source. The `Arc` is the same until an object changes.
     #[must_use]
     pub fn objects(&self) -> &Arc<Scopes> {
         &self.objects
     }
 
-    /// The source has sent at least one full set.
+    /// Whether the source has sent a full set.
     #[must_use]
     pub fn ready(&self, source: Source) -> bool {
         self.sources.get(&source).is_some_and(|k| k.ready)
     }
 
-    /// Every declared source is ready. True when none is declared.
+    /// Whether every declared source is ready. True when none is declared.
     #[must_use]
     pub fn all_ready(&self) -> bool {
         self.sources.values().all(|k| k.ready)
@@ -207,14 +208,14 @@ impl Merge {
         self.sources.get(&source).map_or(0, |k| k.claims.len().saturating_add(k.objects.len()))
     }
 
-    /// What is wrong with a source that wants too much.
+    /// Problems of a source that wants more than it may have.
     #[must_use]
     pub fn crowded(&self, source: Source) -> Vec<Problem> {
         let known = self.sources.get(&source);
         known.into_iter().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects)).cloned().collect()
     }
 
-    /// Something that the source holds was made from this path.
+    /// Whether a pod or object of the source comes from this path.
     #[must_use]
     pub fn has_of(&self, source: Source, path: &str) -> bool {
         self.sources.get(&source).is_some_and(|k| {
@@ -223,14 +224,15 @@ impl Merge {
         })
     }
 
-    /// Paths of a source that cannot be read well now ([`PodSet::broken`]).
+    /// Whether this path of a source cannot be read well ([`PodSet::broken`]).
     #[must_use]
     pub fn is_broken(&self, source: Source, path: &str) -> bool {
         self.sources.get(&source).is_some_and(|k| k.broken.contains(path))
     }
 
-    /// Two or more pods or objects with one name: the losers, and who holds the name. Also one UID under
-    /// several names, changes of immutable objects, and sources that want too much. At most [`limits::PROBLEMS_PER_SOURCE`].
+    /// Problems of pods or objects with the same name: the losers, and which one holds the name. Also one UID
+    /// under several names, changes of immutable objects, and sources that want more than they may have. At
+    /// most [`limits::PROBLEMS_PER_SOURCE`].
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let crowded = self.sources.values().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects));
@@ -247,27 +249,27 @@ impl Merge {
         }
     }
 
-    /// Chooses the holder of every name anew from what all sources last said, and compares with before.
-    fn resolve(&mut self, seen: Timestamp) -> Turn {
-        let mut turn = Turn::default();
+    /// Chooses the holder of every name from the last sets of all sources, and compares with before.
+    fn resolve(&mut self, seen: Timestamp) -> Diff {
+        let mut diff = Diff::default();
         let silent: Vec<Source> = self.sources.iter().filter(|(_, k)| !k.spoke).map(|(s, _)| *s).collect();
         let winners = names::winners(claims(&self.sources), &self.holders, &self.running, &silent);
         self.holders.retain(|key, holder| {
             let stays = winners.contains_key(key);
             if !stays {
-                turn.removed.push(Arc::clone(&holder.pod));
+                diff.removed.push(Arc::clone(&holder.pod));
             }
             stays
         });
         for (key, claim) in winners {
             let raw = Arc::clone(claim.pod);
             let uid = names::uid(claim, self.holders.get(key), self.running.get(key)).to_owned();
-            // What runs was seen by an earlier daemon first.
+            // An earlier daemon saw a running pod first.
             let ran = self.running.get(key).filter(|ran| ran.uid == uid).and_then(|ran| ran.seen);
             let seen = ran.unwrap_or(seen);
             let Some(holder) = self.holders.get_mut(key) else {
                 let pod = compare::annotate(&raw, &uid, claim.source, seen, None);
-                turn.added.push(Arc::clone(&pod));
+                diff.added.push(Arc::clone(&pod));
                 self.holders.insert(key.clone(), Holder { pod, raw });
                 continue;
             };
@@ -281,41 +283,42 @@ impl Merge {
             let old = Some(&*holder.pod).filter(|_| same_uid && ran.is_none());
             let new = compare::annotate(&raw, &uid, claim.source, seen, old);
             if !same_uid {
-                turn.removed.push(Arc::clone(&holder.pod));
+                diff.removed.push(Arc::clone(&holder.pod));
                 holder.pod = new;
-                turn.added.push(Arc::clone(&holder.pod));
+                diff.added.push(Arc::clone(&holder.pod));
             } else if let Some(op) = compare::outcome(&holder.pod, &new) {
                 holder.pod = new;
-                turn.of(op).push(Arc::clone(&holder.pod));
+                diff.of(op).push(Arc::clone(&holder.pod));
             }
             holder.raw = raw;
         }
         self.running.retain(|key, _| !self.holders.contains_key(key));
-        turn
+        diff
     }
 
-    /// Words the turn. `added` is what an addition is called, `first` that the source became ready just now.
-    fn tell(turn: Turn, source: Source, added: Op, first: bool) -> Vec<Change> {
-        let silent = first && turn.added.is_empty() && turn.updated.is_empty() && turn.deleted.is_empty();
+    /// The changes as messages. `added` is the kind of an addition; `first`: the source has become ready with
+    /// this set.
+    fn tell(diff: Diff, source: Source, added: Op, first: bool) -> Vec<Change> {
+        let silent = first && diff.added.is_empty() && diff.updated.is_empty() && diff.deleted.is_empty();
         let mut changes = Vec::new();
         let mut typed = |op, pods: Vec<Arc<DesiredPod>>, even_empty| {
             if even_empty || !pods.is_empty() {
                 changes.push(Change { op, source, pods: in_order(pods) });
             }
         };
-        typed(Op::Remove, turn.removed, false);
-        typed(added, turn.added, false);
-        typed(Op::Update, turn.updated, false);
-        typed(Op::Delete, turn.deleted, false);
+        typed(Op::Remove, diff.removed, false);
+        typed(added, diff.added, false);
+        typed(Op::Update, diff.updated, false);
+        typed(Op::Delete, diff.deleted, false);
         typed(Op::Add, Vec::new(), silent);
-        typed(Op::Reconcile, turn.reconciled, false);
+        typed(Op::Reconcile, diff.reconciled, false);
         changes
     }
 }
 
 impl Known {
-    /// Remembers a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then the
-    /// names they hold, then the first in order: a manifest too many never stops what runs.
+    /// Takes over a set. Past [`limits::PODS_PER_SOURCE`] the pods that hold their names stay, then other
+    /// versions of them, then the first in order: one manifest too many never stops a running pod.
     fn take(&mut self, source: Source, set: &PodSet, holders: &Holders, in_force: &Scopes) {
         self.spoke = true;
         (self.objects, self.crowded_objects) = objects::bounded(source, &set.objects, in_force);
@@ -345,8 +348,8 @@ impl Known {
     }
 }
 
-impl Turn {
-    /// The list of a kind of change that keeps its UID.
+impl Diff {
+    /// The list for a kind of change that keeps the UID.
     fn of(&mut self, op: Op) -> &mut Vec<Arc<DesiredPod>> {
         match op {
             Op::Update => &mut self.updated,
@@ -355,10 +358,10 @@ impl Turn {
         }
     }
 
-    /// Splits off the part that is about these pods.
-    fn take(&mut self, mine: impl Fn(&Arc<DesiredPod>) -> bool) -> Turn {
+    /// Splits off the changes of these pods.
+    fn take(&mut self, mine: impl Fn(&Arc<DesiredPod>) -> bool) -> Diff {
         let part = |pods: &mut Vec<Arc<DesiredPod>>| pods.extract_if(.., |pod| mine(pod)).collect();
-        Turn {
+        Diff {
             removed: part(&mut self.removed),
             added: part(&mut self.added),
             updated: part(&mut self.updated),
@@ -378,7 +381,7 @@ fn object_claims(sources: &Table<Source, Known>) -> impl Iterator<Item = ObjectC
     })
 }
 
-/// By place, and then by what is at one place.
+/// By origin, then by name and UID.
 fn in_place(a: &Arc<DesiredPod>, b: &Arc<DesiredPod>) -> Ordering {
     (&a.origin, &a.key, &a.uid).cmp(&(&b.origin, &b.key, &b.uid))
 }

@@ -1,14 +1,15 @@
-//! Who holds a name. Several manifests, in one source or in several, may claim one namespace/name; there
-//! is exactly one holder (invariant 1), and which one never depends on the order of arrival inside a set.
+//! Which pod holds a name. Several manifests, in one source or in several, may claim one namespace/name.
+//! There is exactly one holder (invariant 1), and the order of arrival inside a set never decides which one.
 //!
-//! The rule: a file wins over a URL, and that over the API, whoever came first, so that what the node runs
-//! follows from what the sources hold and not from which answered sooner. Within one source
-//! (kubernetes/kubernetes#136962): what runs keeps its name; an edit follows its file; else the first by path.
+//! The rule: a file wins over a URL, and a URL over the API, whichever came first, so that the running pods
+//! follow from what the sources hold and not from which one answered sooner. Within one source
+//! (kubernetes/kubernetes#136962): the running pod keeps its name; an edit follows its file; else the first
+//! by path.
 //!
-//! What runs from a source that has not spoken since the daemon began is not replaced by one that comes after
-//! it: nobody knows yet whether it is wanted still.
+//! A running pod of a source that has not reported since the daemon started is not replaced by one of a later
+//! source: it may still be wanted.
 //!
-//! A pod that another source takes over word for word stays the same pod: it keeps its UID, and nothing
+//! A pod that another source takes over word for word stays the same pod: it keeps its UID, and no container
 //! restarts.
 
 use std::collections::BTreeMap;
@@ -22,26 +23,26 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 /// One pod that one source wants.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
-    /// Who wants it.
+    /// The source.
     pub source: Source,
-    /// As the source gave it.
+    /// As the source sent it.
     pub pod: &'a Arc<DesiredPod>,
 }
 
 /// The pod that has the name.
 #[derive(Debug)]
 pub struct Holder {
-    /// With the merge's annotations: what everybody else sees.
+    /// With the merge's annotations: what other rooms see.
     pub pod: Arc<DesiredPod>,
-    /// As its source gave it in its last set.
+    /// As its source sent it in its last set.
     pub raw: Arc<DesiredPod>,
 }
 
 /// All holders, by name.
 pub type Holders = BTreeMap<PodKey, Holder>;
 
-/// Lower wins. Every component is a fact about the claim alone or about the holder before: a set that
-/// still contains the holder cannot move the name.
+/// Lower wins. Every component depends only on the claim or on the holder before: a set that still contains
+/// the holder cannot move the name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
     source: Source,
@@ -71,8 +72,8 @@ fn rank<'a>(claim: Claim<'a>, holder: Option<&Holder>, running: Option<&Running>
 }
 
 impl Running {
-    /// The claim is what runs, word for word, now from another source, or still where it moved to before
-    /// the daemon began. A manifest that only changed its path within one source is a new pod, as
+    /// Whether the claim is the running pod, word for word, either from another source or where it had moved
+    /// to before the daemon started. A manifest that only changed its path within one source is a new pod, as
     /// upstream (`pkg/kubelet/config/common.go`).
     fn is(&self, claim: Claim<'_>) -> bool {
         let here =
@@ -80,12 +81,12 @@ impl Running {
         self.written.is_some() && self.written == claim.pod.written && self.places.iter().any(here)
     }
 
-    /// It was made for a source that comes before this one and has not spoken yet.
+    /// Whether a preceding source that has not reported yet may still want the running pod.
     fn is_reserved(&self, source: Source, silent: &[Source]) -> bool {
         self.places.iter().any(|(owner, _)| *owner < source && silent.contains(owner))
     }
 
-    /// The claim is what runs, at the same place, with other sizes of its containers.
+    /// Whether the claim is the running pod, at the same place, with other sizes of its containers.
     fn is_resized(&self, claim: Claim<'_>) -> bool {
         let here =
             |(source, path): &(Source, String)| *source == claim.source && *path == claim.pod.origin.path;
@@ -94,7 +95,7 @@ impl Running {
 }
 
 impl Holder {
-    /// The same of the pod that has the name.
+    /// Whether the claim is the holder, at the same place, with other sizes of its containers.
     fn is_resized(&self, claim: Claim<'_>) -> bool {
         let (old, new) = (&self.raw, claim.pod);
         let here = self.pod.source == claim.source && old.origin.path == new.origin.path;
@@ -115,8 +116,8 @@ pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a
     stays.map_or(&raw.uid, |h| &h.pod.uid)
 }
 
-/// One winner for each claimed name, unless it has to wait. `running` holds what was found in Docker at
-/// start, for names whose first holder is not chosen yet; `silent` are the sources that have said nothing.
+/// One winner for each claimed name, unless it has to wait. `running` holds the pods found in Docker at the
+/// start, for names without a holder; `silent` are the sources that have not reported.
 pub fn winners<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     holders: &Holders,
@@ -141,7 +142,8 @@ pub fn winners<'a>(
     best
 }
 
-/// Tells both sides of every contested name, and names that share one UID. In order of source and origin.
+/// Problems for both sides of every contested name, and for names that share one UID. In order of source and
+/// origin.
 pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut uids: BTreeMap<&str, &DesiredPod> = BTreeMap::new();

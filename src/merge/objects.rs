@@ -1,9 +1,9 @@
-//! Local objects of each source -> one of each name in it. The rule: what is in force stays while its source
-//! has it (an edit follows its file); else the first by place. Sources have nothing to do with one another:
-//! what one has neither hides nor replaces what another has. Pure.
+//! Local objects of each source -> one object for each name and source. The rule: the object in force stays
+//! while its source has it (an edit follows its file); else the first by origin. Sources are independent: an
+//! object of one source neither hides nor replaces one of another. Pure.
 //!
-//! An object that says `immutable: true` keeps its data until its source has been without it once: as in
-//! the API, it is deleted and made anew, never changed.
+//! An object with `immutable: true` keeps its data until a set of its source is without it: as in the API, it
+//! is deleted and made anew, never changed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
 use crate::pod::{Origin, Source};
 
-/// One object that one source has. Whose it is, is who sent it.
+/// One object that one source has.
 #[derive(Clone, Copy)]
 pub struct ObjectClaim<'a> {
-    /// Who has it.
+    /// The source.
     pub source: Source,
-    /// As the source gave it.
+    /// As the source sent it.
     pub object: &'a Arc<LocalObject>,
 }
 
-/// Lower wins; only facts about the claim alone or about what is in force.
+/// Lower wins. Every component depends only on the claim or on the object in force.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
     other_origin: bool,
@@ -66,7 +66,7 @@ fn winners<'a>(
     best
 }
 
-/// What is in force now; `None` when nothing changed.
+/// The objects in force; `None` when none changed.
 pub fn resolve<'a>(claims: impl Iterator<Item = ObjectClaim<'a>>, in_force: &Scopes) -> Option<Arc<Scopes>> {
     let mut next = Scopes::new();
     for (name, claim) in winners(claims, in_force) {
@@ -82,13 +82,13 @@ pub fn resolve<'a>(claims: impl Iterator<Item = ObjectClaim<'a>>, in_force: &Sco
     (!same).then(|| Arc::new(next))
 }
 
-/// The object in force does not change into this one.
+/// Whether the object in force is immutable and differs from this one.
 fn is_refused(held: &LocalObject, claim: ObjectClaim<'_>) -> bool {
     let new = claim.object;
     held.immutable && (!new.immutable || held.content != new.content)
 }
 
-/// Tells both sides of every contested name, and changes that are refused. In order of source and place.
+/// Problems for both sides of every contested name, and for refused changes. In order of source and origin.
 pub fn problems<'a>(
     claims: impl Iterator<Item = ObjectClaim<'a>> + Clone,
     in_force: &Scopes,
@@ -117,8 +117,8 @@ pub fn problems<'a>(
     found
 }
 
-/// A source's objects in order, within bounds: past them those in force stay, then the first in order.
-/// Answers also with what is to be told.
+/// A source's objects in order, within bounds: past them the objects in force stay, then the first in order.
+/// Also returns the problem when objects were left out.
 pub fn bounded(
     source: Source,
     objects: &[Arc<LocalObject>],

@@ -39,7 +39,7 @@ fn state(merge: &Merge) -> BTreeMap<PodKey, Arc<DesiredPod>> {
     merge.pods().map(|p| (p.key.clone(), Arc::clone(p))).collect()
 }
 
-/// A reader that knows nothing but the changes.
+/// A reader that knows only the changes.
 fn apply(map: &mut BTreeMap<PodKey, Arc<DesiredPod>>, changes: &[Change]) {
     for change in changes {
         match change.op {
@@ -74,7 +74,7 @@ proptest! {
             });
             prop_assert!(wanted, "{} is nobody's", key);
         }
-        // Everybody who lost is told so, and nobody else.
+        // Each loser has a problem, and no other pod has one.
         let losers = merge.problems().iter().filter(|p| p.severity == Severity::Error).count();
         prop_assert_eq!(losers, claims.len() - held.len());
     }
@@ -130,7 +130,7 @@ proptest! {
                     let pod = s.pod(*source);
                     pod.key == key && pod.uid == old.uid
                 });
-                // Only a source that comes before may take it.
+                // Only a preceding source may take it.
                 let taken = *source < old.source && samples.iter().any(|s| s.pod(*source).key == key);
                 if still && !taken {
                     prop_assert_eq!(now.map(|p| p.uid.as_str()), Some(old.uid.as_str()), "{}", key);

@@ -163,7 +163,7 @@ fn the_decision_table_of_one_pod() {
     // A change of a pod that is being deleted is a Delete again: a shortened grace must arrive.
     check(a().deleted(5, 30), Some(a().deleted(5, 1)), "Delete[web:u1]");
     check(a().deleted(5, 30), Some(a()), "Update[web:u1]");
-    // Status and meaning together: the status goes along.
+    // Status and meaning change together: one Update has both.
     check(a(), Some(a().host("x").phase("Running")), "Update[web:u1]");
     check(a(), None, "Remove[web:u1]");
     check(a(), Some(sample("web", "u2", "/m/a.yaml")), "Remove[web:u1] Add[web:u2]");
@@ -252,11 +252,11 @@ fn source_and_first_seen_are_annotated_and_kept() {
         assert_eq!(pod.source.as_str(), source);
     };
     merge.full(Source::File, &set(Source::File, &[a()]), "2026-01-02T03:04:05.1Z".parse().unwrap());
-    // First sight is the merge's to write, whatever the manifest says.
+    // The merge writes the first-seen time, whatever the manifest says.
     check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
     merge.full(Source::File, &set(Source::File, &[a().host("x")]), at(1_900_000_000));
     check(&merge, "file", "2026-01-02T03:04:05.100000000Z");
-    // Another UID is another pod.
+    // A pod with another UID is another pod.
     let other = sample("web", "u2", "/m/a.yaml");
     merge.full(Source::File, &set(Source::File, &[other]), at(0));
     check(&merge, "file", "1970-01-01T00:00:00.000000000Z");
@@ -278,14 +278,14 @@ fn k136962_two_files_one_name() {
             "/m/b.yaml: pod default/web: the pod from /m/a.yaml has the same name and is ignored",
         ]
     );
-    // The loser goes: nothing happens.
+    // The loser is removed: no change.
     assert_eq!(file(&mut merge, std::slice::from_ref(&winner)), "");
     assert!(merge.problems().is_empty());
-    // The holder goes: the loser takes over in the same merge.
+    // The holder is removed: the loser takes over in the same merge.
     file(&mut merge, &[winner.clone(), loser.clone()]);
     assert_eq!(file(&mut merge, std::slice::from_ref(&loser)), "Remove[web:u1] Add[web:u2]");
     assert!(merge.problems().is_empty());
-    // And keeps it when the first comes back.
+    // It keeps the name when the first comes back.
     assert_eq!(file(&mut merge, &[winner, loser]), "");
     assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:u2");
 }
@@ -302,7 +302,7 @@ fn an_edit_follows_its_origin_and_then_its_file() {
         assert_eq!(told, format!("Remove[web:u1] Add[web:{}]", edited.uid));
     };
     check(sample("web", "u2", "/m/b.yaml"));
-    // A document was put before it at the same time.
+    // At the same time a document was inserted before it.
     check(sample("web", "u2", "/m/b.yaml").document(3));
 }
 
@@ -343,7 +343,7 @@ fn a_file_wins_over_a_url_whoever_came_first() {
     assert_eq!(http(&mut merge, std::slice::from_ref(&in_url)), "Add[web:h1]");
     assert_eq!(file(&mut merge, std::slice::from_ref(&in_file)), "Remove[web:h1] Add[web:f1]");
     assert_eq!(http(&mut merge, &[in_url]), "");
-    // Whatever runs when the daemon begins.
+    // Also when the URL's pod runs as the daemon starts.
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     let running = Running { uid: "h1".to_owned(), ..Running::default() };
     assert_eq!(words(&merge.running(&BTreeMap::from([(key, running)]), at(2))), "");
@@ -365,7 +365,7 @@ fn a_pod_with_a_fixed_uid_moves_between_sources_and_files_without_a_restart() {
         assert_eq!(annotations[CONFIG_SOURCE], "http");
         assert_eq!(annotations[CONFIG_SEEN], "1970-01-01T00:01:40.000000000Z");
         assert!(merge.problems().is_empty());
-        // The new owner alone takes it away.
+        // Only the new owner removes it.
         assert_eq!(file(&mut merge, &[]), "");
         assert_eq!(http(&mut merge, &[]), "Remove[web:u1]");
     };
@@ -390,10 +390,10 @@ fn what_runs_when_the_daemon_begins_keeps_its_name() {
     let changes = second.running(&uids("u2"), at(2));
     assert_eq!(words(&changes), "Remove[web:u1] Add[web:u2]");
     assert!(changes.iter().all(|c| c.source == Source::File));
-    // It counts once: from now on the holder keeps the name by itself.
+    // That counts once: from now on the holder keeps the name by itself.
     assert_eq!(file(&mut second, &[both[0].clone()]), "Remove[web:u2] Add[web:u1]");
     assert_eq!(file(&mut second, &both), "");
-    // What runs is wanted by nobody: the edit of kubernetes/kubernetes#112814.
+    // The running version is wanted by no manifest: the edit of kubernetes/kubernetes#112814.
     let mut third = merge();
     assert!(third.running(&uids("u0"), at(1)).is_empty());
     assert_eq!(file(&mut third, &both), "Add[web:u1]");
@@ -412,7 +412,7 @@ fn running_tells_each_move_under_the_source_that_now_holds_the_name() {
     let uid = |uid: &str| Running { uid: uid.to_owned(), ..Running::default() };
     let uids = BTreeMap::from([(key("web"), uid("h1")), (key("db"), uid("f3"))]);
     let changes = merge.running(&uids, at(2));
-    // Within one source what runs keeps its name; between two the file does.
+    // Within one source the running pod keeps its name; between two sources the file's pod does.
     assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3]");
     let sources: Vec<Source> = changes.iter().map(|c| c.source).collect();
     assert_eq!(sources, [Source::File, Source::File]);
@@ -427,10 +427,10 @@ fn a_pod_that_another_source_takes_over_word_for_word_stays_the_same() {
     assert_eq!(http(&mut merge, &[in_url()]), "Add[]");
     assert_eq!(merge.problems().len(), 1, "{:?}", merge.problems());
     assert_eq!(merge.problems()[0].severity, Severity::Warning);
-    // The file goes: the URL's pod is the same one, under the UID that runs.
+    // The file is removed: the URL's pod is the same one, under the UID that runs.
     assert_eq!(file(&mut merge, &[]), "Reconcile[web:f1]");
     assert_eq!(holder(&merge, "web"), "http:http://x:f1");
-    // Read again, it is still that one; and so it is when the file comes back and takes the name again.
+    // It is the same after the next reading, and when the file comes back and takes the name again.
     assert_eq!(http(&mut merge, &[in_url()]), "");
     assert_eq!(file(&mut merge, &[in_file()]), "Reconcile[web:f1]");
     assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
@@ -438,7 +438,7 @@ fn a_pod_that_another_source_takes_over_word_for_word_stays_the_same() {
     assert_eq!(http(&mut merge, &[sample("web", "h2", "http://x").written("v")]), "");
     assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
     assert_eq!(file(&mut merge, &[]), "Remove[web:f1] Add[web:h2]");
-    // Other words under the same name are another pod, too, and so is a file that only was renamed.
+    // Another content under the same name is another pod, and so is a file that was only renamed.
     assert_eq!(file(&mut merge, &[sample("db", "f3", "/m/c.yaml").written("c")]), "Add[db:f3]");
     let renamed = sample("db", "f4", "/m/d.yaml").written("c");
     assert_eq!(file(&mut merge, &[renamed]), "Remove[db:f3] Add[db:f4]");
@@ -463,12 +463,12 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     };
     let claim = || sample("web", "h1", "http://x").written("w");
     check(&[(Source::File, "/m/a.yaml")], claim(), "http:http://x:f1");
-    // It moved long ago, and a container was made since.
+    // It moved long ago, and one container was made since.
     check(&[(Source::File, "/m/a.yaml"), (Source::Http, "http://x")], claim(), "http:http://x:f1");
     check(&[(Source::Http, "http://x")], claim(), "http:http://x:f1");
     // The URL changed: as with a renamed file.
     check(&[(Source::Http, "http://old")], claim(), "http:http://x:h1");
-    // Other words: it is the file's still, until that source has said that it is not.
+    // Another content: the pod is still the file's, until that source has reported without it.
     for claim in [sample("web", "h1", "http://x").written("v"), sample("web", "h1", "http://x")] {
         let places = [(Source::File, "/m/a.yaml".to_owned())].into();
         let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
@@ -496,12 +496,12 @@ fn one_uid_under_two_names_loses_no_pod_and_is_reported() {
         ["/m/b.yaml: pod default/db: metadata.uid u1 is also that of pod default/web from /m/a.yaml: only \
           the first of them to run is not refused"]
     );
-    // Renaming a pod with a fixed UID is another pod.
+    // A renamed pod with a fixed UID is another pod.
     assert_eq!(
         file(&mut merge, &[sample("web", "u1", "/m/a.yaml"), sample("kv", "u1", "/m/b.yaml")]),
         "Remove[db:u1] Add[kv:u1]"
     );
-    // A copy of a file with a fixed UID: one holder, and deleting either changes nothing.
+    // A copied file with a fixed UID: one holder, and removing either file changes nothing.
     let copies = [sample("web", "u1", "/m/a.yaml"), sample("web", "u1", "/m/b.yaml")];
     assert_eq!(file(&mut merge, &copies), "Remove[kv:u1]");
     assert_eq!(file(&mut merge, &[copies[1].clone()]), "Reconcile[web:u1]");
@@ -541,7 +541,7 @@ fn past_the_bound_what_holds_its_name_stays() {
     assert_eq!(problems.len(), 1);
     assert!(problems[0].message.starts_with("source file wants 10 pods more than the 1000"), "{problems:?}");
     assert_eq!(problems[0].path, "/m/00990.yaml");
-    // It is over as soon as there are few enough.
+    // The problem ends when the set is small enough.
     merge.full(Source::File, &of(vec![numbered(1, "u")]), at(1));
     assert!(merge.problems().is_empty());
 }
@@ -561,20 +561,20 @@ fn a_pod_that_is_resized_keeps_its_uid() {
         merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(1));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
     assert_eq!(uid(&merge), ["u1"]);
-    // And back, and once more.
+    // Back, and once more.
     let changes =
         merge.full(Source::File, &set(Source::File, &[sized("u1", "/m/a.yaml", "s", "i:1")]), at(2));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Update]);
     merge.full(Source::File, &set(Source::File, &[sized("u2", "/m/a.yaml", "s", "i:2")]), at(3));
     assert_eq!(uid(&merge), ["u1"]);
-    // Another shape is another pod, and so is another place.
+    // Another shape is another pod, and so is another path.
     let changes =
         merge.full(Source::File, &set(Source::File, &[sized("u3", "/m/a.yaml", "t", "i:1")]), at(4));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
     let changes =
         merge.full(Source::File, &set(Source::File, &[sized("u4", "/m/b.yaml", "t", "i:1")]), at(5));
     assert_eq!(changes.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Remove, Op::Add]);
-    // What runs when the daemon begins is recognised by its labels.
+    // A pod that runs when the daemon starts is recognised by its labels.
     let mut merge = Merge::new(&[Source::File]);
     let places = [(Source::File, "/m/a.yaml".to_owned())].into();
     let found =
@@ -585,7 +585,7 @@ fn a_pod_that_is_resized_keeps_its_uid() {
     assert_eq!(uid(&merge), ["u1"]);
 }
 
-/// AGE goes on when the daemon begins anew: what runs was seen before, whichever is known first.
+/// The age goes on after a restart of the daemon: the running pod was seen earlier, whichever is known first.
 #[test]
 fn what_runs_keeps_the_time_at_which_it_was_first_seen() {
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };

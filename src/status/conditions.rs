@@ -8,7 +8,7 @@ use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::pod::ContainerKind;
 use crate::status::{Input, seconds};
 
-/// Types that the agent owns; all others are somebody else's and are passed on.
+/// Types that the agent owns; all others belong to other writers and are passed on.
 const OWNED: [&str; 8] = [
     "PodScheduled",
     "Ready",
@@ -19,9 +19,9 @@ const OWNED: [&str; 8] = [
     "PodReadyToStartContainers",
     RESTARTING,
 ];
-/// True while the pod's containers are taken away, for all of them to run again.
+/// True while all containers of the pod are removed in order to run again.
 pub(super) const RESTARTING: &str = "AllContainersRestarting";
-/// Owned, and taken over from the status before: set on eviction.
+/// Owned, and copied from the status before: set on eviction.
 const DISRUPTION: &str = "DisruptionTarget";
 
 /// Status, reason and message of one condition.
@@ -44,7 +44,7 @@ impl Word {
     }
 }
 
-/// All conditions, in the kubelet's order. `status` holds the phase and container statuses already.
+/// All conditions, in the kubelet's order. `status` has the phase and container statuses already.
 pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus) -> Vec<PodCondition> {
     let before = old.conditions.as_deref().unwrap_or_default();
     let from_source = input.pod.status.conditions.as_deref().unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn conditions(input: &Input<'_>, old: &PodStatus, status: &PodStatus)
     all
 }
 
-/// Only pods that may start over have this one.
+/// Only pods that may restart all containers have this condition.
 fn restarting(input: &Input<'_>, status: &PodStatus) -> Option<(&'static str, Word)> {
     let word = match status.phase.as_deref() {
         Some("Succeeded") => Word::because(false, "PodCompleted"),
@@ -100,7 +100,7 @@ fn restarting(input: &Input<'_>, status: &PodStatus) -> Option<(&'static str, Wo
     could_restart_all(input.pod).then_some((RESTARTING, word))
 }
 
-/// A sandbox runs and none has to be made.
+/// A sandbox runs, and no new one is needed.
 fn sandbox_is_ready(input: &Input<'_>) -> bool {
     match sandbox_change(input.pod, input.observed) {
         SandboxChange::Keep(sandbox) => sandbox.state.is_running(),
@@ -108,7 +108,7 @@ fn sandbox_is_ready(input: &Input<'_>) -> bool {
     }
 }
 
-/// Names of containers without a status, and of those that are not there yet.
+/// Names of containers without a status, and of those whose status is not good.
 #[derive(Debug, Default)]
 struct Lacking<'a> {
     unknown: Vec<&'a str>,
@@ -124,8 +124,8 @@ impl<'a> Lacking<'a> {
         }
     }
 
-    /// `containers with unknown status: [a b], containers with unready status: [c]`; `None` when all is
-    /// well.
+    /// `containers with unknown status: [a b], containers with unready status: [c]`; `None` when both lists
+    /// are empty.
     fn message(&self, word: &str) -> Option<String> {
         let part = |word: &str, names: &[&str]| {
             (!names.is_empty()).then(|| format!("containers with {word} status: [{}]", names.join(" ")))

@@ -14,7 +14,7 @@ use crate::pod::ContainerKind;
 use crate::status::{Input, WaitingReason, seconds};
 use crate::termination;
 
-/// Reason of a container whose end nobody saw.
+/// Reason of a container whose end was not observed.
 const UNKNOWN: &str = "ContainerStatusUnknown";
 const GONE_WHEN_DELETED: &str =
     "The container could not be located when the pod was deleted.  The container used to be Running";
@@ -41,7 +41,7 @@ pub(super) fn statuses(
     (init, regular)
 }
 
-/// Statuses of the ephemeral containers of the newest sandbox, by name. None of them stands in the spec.
+/// Statuses of the ephemeral containers of the newest sandbox, by name. They are not in the spec.
 pub(super) fn ephemeral(input: &Input<'_>) -> Vec<ContainerStatus> {
     let uid = &input.pod.uid;
     let sandboxes = input.observed.sandboxes(uid);
@@ -68,8 +68,8 @@ fn status(
         None => without_instance(input, container, old),
     };
     let newest = instances.first().copied();
-    // One that was only just made has not been looked at yet, and one whose image was looked at before is made of
-    // the image's id: its name is the manifest's.
+    // A container that was only just created was not inspected yet, and one whose image was resolved before
+    // is created from the image's id: its image name is the manifest's.
     if status.image.is_empty() || status.image.starts_with("sha256:") {
         status.image = container.image.clone().unwrap_or_default();
     }
@@ -96,7 +96,7 @@ fn status(
     status
 }
 
-/// As wanted; what is only to be recursive "if possible" is, where the engine can.
+/// Mounts of the manifest; `IfPossible` is recursive where the engine can do that.
 fn mounts(container: &Container, recursive: bool) -> Option<Vec<VolumeMountStatus>> {
     let of = |mount: &VolumeMount| {
         let read_only = mount.read_only == Some(true);
@@ -116,7 +116,7 @@ fn mounts(container: &Container, recursive: bool) -> Option<Vec<VolumeMountStatu
     container.volume_mounts.as_ref().map(|all| all.iter().map(of).collect())
 }
 
-/// The status of a container that Docker does not know (any more).
+/// The status of a container that Docker does not have (any more).
 fn without_instance(
     input: &Input<'_>,
     container: &Container,
@@ -158,7 +158,7 @@ fn from_instances(
     let mut restart_count = i32::try_from(newest.attempt).unwrap_or(i32::MAX).max(old_count);
     let old_state = old.and_then(|o| o.state.as_ref());
     let old_last = old.and_then(|o| o.last_state.as_ref());
-    // The end of one that somebody has removed since.
+    // The end of an instance that has been removed since.
     let container_id = format!("docker://{}", newest.id);
     let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
     let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
@@ -175,7 +175,7 @@ fn from_instances(
         RunState::Exited(exit) => exited(input, newest, exit),
         RunState::Removing => match end_of(old_state, newest).or_else(|| end_of(old_last, newest)) {
             Some(known) => known,
-            // An end that nobody saw is counted here: `restarts_told` leaves it out.
+            // An end that was not observed is counted here; `restarts_told` does not count it.
             None => {
                 if old_state.is_some_and(|s| s.running.is_some()) {
                     restart_count = restart_count.max(old_count.saturating_add(1));
@@ -208,14 +208,15 @@ fn from_instances(
     }
 }
 
-/// The end of this very instance, if it was recorded before Docker began to take it away.
+/// The end of this very instance, if it was recorded before Docker began to remove it.
 fn end_of(state: Option<&ContainerState>, instance: &Owned) -> Option<ContainerState> {
     let end = state?.terminated.as_ref()?;
     let id = end.container_id.as_deref()?.strip_prefix("docker://")?;
     (id == instance.id).then(|| terminated(end.clone()))
 }
 
-/// Why it does not start, for a container that should: kubelet's reason cache. One that runs never waits.
+/// Why a container that should run does not start: the kubelet's reason cache. A running container never
+/// waits.
 fn overlay(
     input: &Input<'_>,
     kind: ContainerKind,
@@ -281,7 +282,7 @@ fn terminated(end: ContainerStateTerminated) -> ContainerState {
     ContainerState { terminated: Some(end), ..ContainerState::default() }
 }
 
-/// Nobody saw this end.
+/// Whether this end was not observed.
 pub(super) fn is_unseen(end: &ContainerStateTerminated) -> bool {
     end.reason.as_deref() == Some(UNKNOWN)
 }
@@ -295,8 +296,8 @@ fn vanished(message: &str) -> ContainerState {
     })
 }
 
-/// The reasons of cri-dockerd (`core/container_status.go`). A container that never ran started and ended when
-/// it was made.
+/// The reasons of cri-dockerd (`core/container_status.go`). A container that never ran has its creation time
+/// as start and end.
 fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
     let reason = match exit {
         _ if exit.cannot_run => "ContainerCannotRun",
@@ -315,7 +316,7 @@ fn exited(input: &Input<'_>, owned: &Owned, exit: &Exit) -> ContainerState {
         finished_at: finished.map(seconds),
         message: termination::joined(&exit.message, own, most),
         reason: Some(reason.to_owned()),
-        // Docker does not tell it, and exit code 137 alone does not either: a program may exit so.
+        // Docker does not tell it, and exit code 137 alone does not prove it: a program may exit with it.
         signal: None,
         started_at: started.map(seconds),
     })

@@ -1,5 +1,5 @@
-//! The status file: what the daemon writes and the command line reads. It lies on tmpfs, so it is written
-//! without fsync, and whole or not at all: a reader sees one moment or the one before.
+//! The status file: the daemon writes it, and the command line reads it. It lies on tmpfs, so it is written
+//! without fsync, and whole or not at all: a reader sees one version or the one before.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,19 +28,19 @@ use crate::policy;
 pub const NAME: &str = "status.json";
 /// Name of the lock file in the root directory and in the run directory.
 pub const LOCK: &str = "lock";
-/// Annotation, in the status file only, of a pod that runs from an older version than its source holds or
+/// Annotation, in the status file only, of a pod that runs from an older version than its source holds, or
 /// from the store of last good versions.
 pub const STALE: &str = "podkeeper.dev/stale";
-/// Format of the file. A reader refuses any other.
+/// Format of the file. A reader refuses other formats.
 pub const API_VERSION: &str = "podkeeper.dev/v1";
 const KIND: &str = "NodeStatus";
 
 /// The status file's bytes. Borrows everything: no pod is copied. `addresses` are the node's, at most one of
-/// each family: those of its pods on the host's network, too.
+/// each family; pods on the host's network have them too.
 ///
-/// A pod that is on its way out has a `deletionTimestamp`: the source's, or, as in the API, when its grace
-/// period is over. With it stands the grace period: kubectl's describer breaks on a pod that has only one of
-/// the two.
+/// A pod that is being stopped has a `deletionTimestamp`: the source's, or, as in the API, the end of its
+/// grace period. It has the grace period too: kubectl's describer breaks on a pod that has only one of the
+/// two.
 #[must_use]
 pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]) -> Vec<u8> {
     let file = FileOut {
@@ -93,7 +93,7 @@ struct PodOut<'a> {
     status: StatusOut<'a>,
 }
 
-/// A status with the addresses of the node: only who writes it knows them, and they may change.
+/// A status with the node's addresses: only the writer knows them, and they may change.
 struct StatusOut<'a> {
     status: &'a PodStatus,
     host_network: bool,
@@ -102,7 +102,7 @@ struct StatusOut<'a> {
 
 impl Serialize for StatusOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As with the kubelet, a pod that was refused, or was not begun, is on no host.
+        // As with the kubelet, a pod that was refused or not started has no host address.
         let Some(first) = self.addresses.first().filter(|_| self.status.conditions.is_some()) else {
             return through_value(self.status, serializer);
         };
@@ -121,7 +121,7 @@ impl Serialize for StatusOut<'_> {
 /// Metadata as it is, or with a deletion timestamp, or marked as stale.
 struct MetadataOut<'a> {
     metadata: &'a ObjectMeta,
-    /// Since when it is on its way out, and its own grace period.
+    /// When its stop began, and its own grace period in seconds.
     leaving: Option<(Timestamp, i64)>,
     stale: bool,
 }
@@ -155,11 +155,11 @@ impl Serialize for MetadataOut<'_> {
     }
 }
 
-/// Replaces a file of the run directory. Mode 0600: environment variables of pods are in the status. A
-/// killed daemon leaves at most one half-written `.NAME.tmp` of each name behind.
+/// Replaces a file of the run directory. Mode 0600: environment variables of pods are in the status. A killed
+/// daemon leaves at most one half-written `.NAME.tmp` of each name.
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// An error of the file system, with the path.
 pub fn write_atomically(run_dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let (temporary, path) = (run_dir.join(format!(".{name}.tmp")), run_dir.join(name));
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -170,10 +170,10 @@ pub fn write_atomically(run_dir: &Path, name: &str, bytes: &[u8]) -> io::Result<
     write().map_err(named)
 }
 
-/// Gives the status file a new time, without changing it.
+/// Gives the status file the current time, without changing its content.
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// An error of the file system, with the path.
 pub fn touch(run_dir: &Path) -> io::Result<()> {
     let path = run_dir.join(NAME);
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
@@ -187,9 +187,9 @@ pub fn touch(run_dir: &Path) -> io::Result<()> {
 pub enum ReadError {
     /// No such file: the daemon has not run since boot, or has another run directory.
     Missing(PathBuf),
-    /// Not root.
+    /// The reader is not root.
     Denied(PathBuf),
-    /// The file system's word.
+    /// Another error of the file system.
     Io(PathBuf, io::Error),
     /// Larger than [`limits::STATUS_BYTES`], not JSON, or of another format.
     Unreadable(PathBuf, String),
@@ -243,7 +243,7 @@ pub fn read(run_dir: &Path) -> Result<Status, ReadError> {
 /// # Errors
 /// Not JSON, or of another format.
 pub fn parse(bytes: &[u8]) -> Result<Status, String> {
-    // One `Value` first: only one copy of the Kubernetes types' decoding is in the binary.
+    // One `Value` first: the binary has only one copy of the Kubernetes types' decoding.
     let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("damaged: {e}"))?;
     match value.get("apiVersion").and_then(Value::as_str) {
         Some(API_VERSION) => {}
@@ -313,7 +313,7 @@ pub(in crate::status) mod tests {
         assert_eq!((file.pods.len(), status.pods.len()), (2, 2));
         assert_eq!(file.problems, snapshot().problems);
         assert_eq!(file.pods[0].metadata.deletion_timestamp, None);
-        // As the API has it, when the grace period is over.
+        // As in the API: the end of the grace period.
         let end = SINCE.checked_add(SignedDuration::from_secs(30)).unwrap();
         assert_eq!(file.pods[1].metadata.deletion_timestamp, Some(Time(end)));
         assert_eq!(file.pods[1].metadata.deletion_grace_period_seconds, Some(30));

@@ -1,5 +1,5 @@
-//! Golden files of `tests/golden/plan/`: `NAME.yaml` says what is wanted and seen, `NAME.json` what the
-//! plan and the status are. `UPDATE=1` rewrites the answers.
+//! Golden files of `tests/golden/plan/`: `NAME.yaml` has the wanted pod and the observations, `NAME.json` the
+//! plan and the status. `UPDATE=1` rewrites the answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::plan::{Observed, PodActions, SandboxAction, stop_now, surplus};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason};
 
-/// Answers a scenario. Its keys: `spec`; `observed` and `before` (what was seen, and the looks before it,
-/// in the words of `plan::testing`); `probes`; `waiting` (name -> [reason, message]); `terminal`;
-/// `source` (file unless given); `deleted`.
+/// Answers a scenario. Its keys: `spec`; `observed` and `before` (the observation and the earlier ones, in
+/// the words of `plan::testing`); `probes`; `waiting` (name -> [reason, message]); `terminal`; `source` (file
+/// unless given); `deleted`.
 fn answer(scenario: &Value) -> Value {
     let text = |key: &str| scenario[key].as_str().unwrap_or_default();
     let flag = |key: &str| scenario[key].as_bool().unwrap_or_default();

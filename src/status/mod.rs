@@ -1,6 +1,5 @@
-//! What podkeeper says about its pods: PodStatus as the kubelet computes it (upstream
-//! `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`) [pure], the status snapshot and the file it is
-//! written to. Never decides anything.
+//! Status of pods: PodStatus as the kubelet computes it (upstream `pkg/kubelet/kubelet_pods.go`,
+//! `generateAPIPodStatus`) [pure], the snapshot, and the status file. Never decides anything.
 
 mod conditions;
 mod containers;
@@ -31,33 +30,33 @@ use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 /// Why a container that should run waits (kubelet's reason cache): name -> reason and message.
 pub type Waiting = Table<String, WaitingReason>;
 
-/// `CrashLoopBackOff`, `ErrImagePull` … with its message.
+/// A reason such as `CrashLoopBackOff`, with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingReason {
-    /// Kubelet's reason.
+    /// The kubelet's reason.
     pub reason: String,
-    /// Kubelet's message.
+    /// The kubelet's message.
     pub message: String,
 }
 
-/// Containers whose sizes are being changed.
+/// A resize in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resize {
-    /// Their names.
+    /// Names of the containers whose sizes are being changed.
     pub containers: BTreeSet<String>,
-    /// Why it does not work.
+    /// Error of the last attempt.
     pub error: Option<String>,
 }
 
-/// Nothing is.
+/// No resize in progress.
 pub const NO_RESIZE: Resize = Resize { containers: BTreeSet::new(), error: None };
 
-/// What [`compute`] is computed from.
+/// Input of [`compute`].
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The pod as wanted.
     pub pod: &'a DesiredPod,
-    /// What was seen of it.
+    /// Containers of the pod as last observed.
     pub observed: &'a Observed,
     /// Probe results.
     pub probes: &'a Probes,
@@ -65,24 +64,24 @@ pub struct Input<'a> {
     pub waiting: &'a Waiting,
     /// Repository digest by image id (`sha256:…` -> `repo@sha256:…`), where known.
     pub digests: &'a BTreeMap<String, String>,
-    /// Last words by container id, where they are known.
+    /// Termination messages by container id, where known.
     pub messages: &'a BTreeMap<String, String>,
     /// The last computed status.
     pub old: Option<&'a PodStatus>,
     /// The pod is being finalised: its containers are dead for good (upstream `getPhase`).
     pub terminal: bool,
-    /// It has failed for good: activeDeadlineSeconds passed, and its containers are stopped.
+    /// The pod has failed for good: activeDeadlineSeconds passed, and its containers are stopped.
     pub past_deadline: bool,
-    /// What is being resized.
+    /// The resize in progress.
     pub resize: &'a Resize,
-    /// The engine mounts recursively read-only where that is asked for.
+    /// The engine can mount recursively read-only.
     pub recursive_mounts: bool,
-    /// For lastTransitionTime and startTime.
+    /// Time for lastTransitionTime and startTime.
     pub now: Timestamp,
 }
 
 impl Input<'_> {
-    /// All containers are being taken away, or were a moment ago, to run again.
+    /// All containers are being removed, or were in the last status, in order to run again.
     fn starts_over(&self) -> bool {
         let mut before = self.old.iter().flat_map(|old| old.conditions.iter().flatten());
         before.any(|c| c.type_ == conditions::RESTARTING && c.status == "True")
@@ -91,11 +90,11 @@ impl Input<'_> {
 }
 
 /// Computes the status (upstream `pkg/kubelet/kubelet_pods.go`, `generateAPIPodStatus`). Keeps `old`'s
-/// transition times and start time; a terminal phase stays what it is. hostIP is not set here: the
-/// writer knows the node's addresses.
+/// transition times and start time; a terminal phase never changes. hostIP is not set here: the writer knows
+/// the node's addresses.
 ///
-/// An observation in which a container that ended for good is not ended any more is not believed: the
-/// answer then is `old` (upstream `pkg/kubelet/status/status_manager.go`, `updateStatusInternal`).
+/// When a container that had ended for good appears not to have ended, the observation is rejected and the
+/// result is `old` (upstream `pkg/kubelet/status/status_manager.go`, `updateStatusInternal`).
 #[must_use]
 pub fn compute(input: &Input<'_>) -> PodStatus {
     let pod = input.pod;
@@ -106,8 +105,9 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
         return old.clone();
     }
     let mut computed = phase::phase(pod, &init, &regular, input.terminal, regular_in_sandbox).to_owned();
-    // What still runs (a sidecar beside an init container that failed) is stopped first, as the kubelet's status
-    // manager waits for it (`mergePodStatus`); and a pod that starts over has not ended.
+    // A running container (a sidecar beside a failed init container) is stopped before the phase is terminal,
+    // as the kubelet's status manager waits for it (`mergePodStatus`). A pod that restarts all containers has
+    // not ended.
     let alive = |c: &Owned| c.uid == pod.uid && c.state.is_running() && !c.is_sandbox();
     let goes_on = || input.observed.all.iter().any(alive) || !triggers(pod, input.observed).is_empty();
     if matches!(computed.as_str(), "Succeeded" | "Failed") && goes_on() {
@@ -117,7 +117,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     let terminal = |status: &PodStatus| {
         status.phase.clone().filter(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"))
     };
-    // Sticky twice: against what we said, and against what the API server has.
+    // Sticky twice: against our last status, and against the API server's.
     let phase = terminal(&pod.status).or_else(|| terminal(old)).unwrap_or(computed);
     let phase = if input.past_deadline { "Failed".to_owned() } else { phase };
     let same_phase = old.phase.as_deref() == Some(phase.as_str());
@@ -145,11 +145,11 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     status
 }
 
-/// What the message of a pod that was refused begins with.
+/// Prefix of the message of a refused pod.
 pub const REJECTED: &str = "Pod was rejected: ";
 
-/// Status of a pod that admission refused (upstream `rejectPod`): no containers, no conditions.
-/// `message` is the bare one, as in the event.
+/// Status of a pod that admission refused (upstream `rejectPod`): no containers, no conditions. `message` has
+/// no prefix, as in the event.
 #[must_use]
 pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
     PodStatus {
@@ -171,7 +171,7 @@ pub fn held(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -> Po
     }
 }
 
-/// What does not depend on the containers.
+/// The fields that do not depend on containers.
 fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
     PodStatus {
         observed_generation: pod.metadata.generation,
@@ -183,19 +183,19 @@ fn frame(pod: &DesiredPod, old: &PodStatus, start_time: Time) -> PodStatus {
     }
 }
 
-/// Times in a status have whole seconds: what is compared must survive being written and read.
+/// Times in a status have whole seconds, so that a status is equal after being written and read.
 pub(crate) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
-/// When the pod was first seen, as the merge writes it: its sandbox carries that on to the next daemon.
+/// When the pod was first seen, as the merge writes it: the pod's sandbox carries it on to the next daemon.
 fn began(pod: &DesiredPod) -> Option<Time> {
     let seen = pod.metadata.annotations.as_ref()?.get(CONFIG_SEEN)?;
     Some(seconds(seen.parse().ok()?))
 }
 
-/// When the pod began, if no status says: when it was first seen, else creation of its first sandbox that is
-/// left (by attempt), so that a daemon that is started again says the same.
+/// When the pod started, if no status says: when it was first seen, else the creation time of its oldest
+/// sandbox (by attempt), so that a restarted daemon shows the same.
 fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
     let sandboxes = input.observed.sandboxes(&pod.uid);
     let first = sandboxes.last().and_then(|sandbox| sandbox.created);
@@ -203,7 +203,7 @@ fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
     from_source.or_else(|| began(pod)).unwrap_or_else(|| seconds(first.unwrap_or(input.now)))
 }
 
-/// Some regular container, in whatever state, joined the newest sandbox.
+/// Whether a regular container, in any state, joined the newest sandbox.
 fn regular_in_sandbox(pod: &DesiredPod, observed: &Observed) -> bool {
     let sandboxes = observed.sandboxes(&pod.uid);
     let Some(current) = sandboxes.first() else { return false };
@@ -212,8 +212,8 @@ fn regular_in_sandbox(pod: &DesiredPod, observed: &Observed) -> bool {
     })
 }
 
-/// The first IPv4 and the first IPv6 address of the newest sandbox; the old ones while it does not run or
-/// was not inspected yet.
+/// The first IPv4 and the first IPv6 address of the newest sandbox; the old ones while the sandbox does not
+/// run or was not inspected yet.
 fn pod_ips(pod: &DesiredPod, observed: &Observed, old: &PodStatus) -> Vec<PodIP> {
     let sandboxes = observed.sandboxes(&pod.uid);
     let known = sandboxes.first().and_then(|sandbox| match (&sandbox.role, &sandbox.state) {
@@ -234,8 +234,8 @@ fn pod_ips(pod: &DesiredPod, observed: &Observed, old: &PodStatus) -> Vec<PodIP>
     }
 }
 
-/// The first attempt that is free after what this status tells of a container; `None` when it tells of none that
-/// ran. The number of one that was made and never ran is free.
+/// The first attempt that is free after this status of a container; `None` when the status shows none that
+/// ran. The number of a container that was created and never ran is free.
 #[must_use]
 pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
@@ -244,7 +244,7 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     let runs = state.is_some_and(|state| state.running.is_some());
     let ended = state.and_then(|state| state.terminated.as_ref());
     let last = told.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    // An end that nobody saw has been counted already.
+    // An end that was not observed has been counted already.
     let taken = match ended.or(last) {
         _ if runs => true,
         Some(end) if ended.is_some() => !containers::is_unseen(end),
@@ -258,8 +258,8 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     u32::try_from(told.restart_count).ok()?.checked_add(u32::from(taken))
 }
 
-/// A container that had ended for good is said not to have ended. Init containers are bound only by
-/// policy `Never`: with any other they run again in each new sandbox.
+/// Whether a container that had ended for good is reported as not ended. For init containers only policy
+/// `Never` counts: with any other policy they run again in each new sandbox.
 fn is_illegal(
     pod: &DesiredPod,
     old: &PodStatus,

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus};
 use crate::plan::restart::{could_restart_all, restarts};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 
-/// How far one container is, as the phase sees it.
+/// State of one container, as the phase counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// No status, or one without a state.
@@ -83,7 +83,7 @@ impl Counts {
             Seen::Waiting => self.waiting = self.waiting.saturating_add(1),
             Seen::Stopped { code, waits } => {
                 self.stopped = self.stopped.saturating_add(1);
-                // A container that waits to run again has not succeeded, whatever it said last.
+                // A container that waits to run again has not succeeded, whatever its last exit code.
                 self.succeeded = self.succeeded.saturating_add(usize::from(code == 0 && !waits));
                 let is_final = !restarts(pod, container, code) && !begins_anew(pod, waits);
                 self.stopped_final = self.stopped_final.saturating_add(usize::from(is_final));
@@ -92,13 +92,13 @@ impl Counts {
     }
 }
 
-/// A container of a pod that starts over waits for its turn, whatever its policy.
+/// A container of a pod that restarts all containers waits for its turn, whatever its policy.
 fn begins_anew(pod: &DesiredPod, waits: bool) -> bool {
     waits && could_restart_all(pod)
 }
 
-/// The phase, without regard to what it was before. `terminal`: the pod is being finalised.
-/// `regular_in_sandbox`: some regular container exists in the current sandbox.
+/// The phase, without regard to the phase before. `terminal`: the pod is being finalised.
+/// `regular_in_sandbox`: a regular container exists in the current sandbox.
 pub(super) fn phase(
     pod: &DesiredPod,
     init: &[ContainerStatus],
@@ -130,7 +130,7 @@ pub(super) fn phase(
         return "Pending";
     }
     let all_succeeded = counts.stopped == counts.succeeded;
-    // A static pod's end is its manifest's, so being torn down gives it no terminal phase.
+    // A static pod ends with its manifest, so its teardown gives it no terminal phase.
     let is_final = (terminal && pod.source == Source::Api) || counts.stopped == counts.stopped_final;
     match (is_final, all_succeeded) {
         (false, _) => "Running",

@@ -1,4 +1,4 @@
-//! The node's whole state at one moment, immutable: what the status file holds and the command line reads.
+//! The node's whole state at one moment, immutable: the status file holds it, and the command line reads it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use crate::pod::DesiredPod;
 use crate::pod::problem::Problem;
 use crate::policy;
 
-/// One moment of the node, as the sync loop publishes it.
+/// The node at one moment, as the sync loop publishes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Node name.
     pub node: String,
     /// Docker's state.
     pub docker: DockerView,
-    /// The node is drained, or being drained.
+    /// Set while the node is drained or being drained.
     pub drain: Option<DrainView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
-    /// What pods of each of them may do, by its word.
+    /// What pods of each source may do, by the source's name.
     pub policies: BTreeMap<String, policy::Told>,
     /// By identity.
     pub pods: Vec<PodView>,
-    /// Everything wrong with what the sources hold.
+    /// All problems of what the sources hold.
     pub problems: Vec<Problem>,
 }
 
 /// A pod and its status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodView {
-    /// As wanted (or, for one that is on its way out, as last wanted).
+    /// The wanted version; for a pod that is being stopped, the last wanted one.
     pub pod: Arc<DesiredPod>,
-    /// As it is.
+    /// Its status.
     pub status: Arc<PodStatus>,
-    /// Since when it is being stopped, wall time (kubectl prints `Terminating`).
+    /// When its stop began, wall time (kubectl prints `Terminating`).
     pub leaving: Option<Timestamp>,
     /// It runs from an older version than its source holds, or from the store of last good versions.
     pub stale: bool,
@@ -48,26 +48,26 @@ pub struct PodView {
 pub struct DockerView {
     /// Endpoint as configured.
     pub endpoint: String,
-    /// The event stream is up and the list is known.
+    /// Whether the event stream is up and the list is known.
     pub reachable: bool,
-    /// Version in use, when known.
+    /// Version, when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Why not.
+    /// Why Docker is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A drained node.
+/// A drain of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainView {
-    /// When it was asked for, wall time.
+    /// When the drain was asked for, wall time.
     pub since: Timestamp,
-    /// Most seconds of grace of any pod.
+    /// Upper bound of each pod's grace, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u32>,
-    /// Nothing runs any more.
+    /// Whether all pods have stopped.
     pub stopped: bool,
     /// Pods that still run: `namespace/name`.
     #[serde(default)]
@@ -82,27 +82,27 @@ pub struct SourceView {
     pub name: String,
     /// Path or URL.
     pub location: String,
-    /// It has sent a full set since the daemon began.
+    /// Whether it has sent a full set since the daemon started.
     pub ready: bool,
-    /// What is in force came from the store of last good versions.
+    /// Whether the content in force came from the store of last good versions.
     #[serde(default)]
     pub restored: bool,
-    /// When it was last read well, wall time. While it has no problem it may be older than the truth: a
-    /// source that says the same again writes no status.
+    /// When it was last read well, wall time. May be older than the last reading while there is no problem: a
+    /// source that sends the same content again causes no write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Timestamp>,
     /// When the content in force was accepted, wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Timestamp>,
-    /// Pods it wants.
+    /// Number of pods that it wants.
     pub pods: usize,
-    /// Local objects of it that are in force.
+    /// Number of its local objects in force.
     #[serde(default)]
     pub objects: usize,
-    /// Why its last reading failed, if it did.
+    /// Why its last reading failed, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What is wrong with a part of what it holds, or with remembering it.
+    /// The first problem in a part of its content, or in storing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
 }
@@ -126,20 +126,19 @@ pub struct StatusFile {
     pub addresses: Vec<String>,
     /// Docker's state.
     pub docker: DockerView,
-    /// The node is drained, or being drained.
+    /// Set while the node is drained or being drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,
-    /// Sources.
+    /// State of each source.
     pub sources: Vec<SourceView>,
-    /// What pods of each of them may do, by its word.
+    /// What pods of each source may do, by the source's name.
     #[serde(default)]
     pub policies: BTreeMap<String, policy::Told>,
-    /// Problems.
+    /// Problems, as in [`Snapshot::problems`].
     pub problems: Vec<Problem>,
-    /// Where each pod is written: `namespace/name` (with the node's suffix) to file path or URL.
+    /// Where each pod comes from: `namespace/name` (with the node's suffix) to file path or URL.
     #[serde(default)]
     pub origins: BTreeMap<String, String>,
-    /// Pods with spec and status, as the Kubernetes API shows them; a pod that is being stopped has a
-    /// deletionTimestamp.
+    /// Pods with spec and status, in the API's form; a pod that is being stopped has a deletionTimestamp.
     pub pods: Vec<Pod>,
 }

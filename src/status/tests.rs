@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// One computation, with what most tests leave alone.
+/// One computation, with defaults for most inputs.
 struct Case<'a> {
     pod: &'a DesiredPod,
     seen: Observed,

@@ -1,7 +1,7 @@
-//! The status thread: takes the latest snapshot and writes the status file when its content differs, and
-//! the event file when there are events. What is published in a burst is written once; what only counts
-//! on is written now and then (`limits::EVENTS_REPEATED`). Whoever asks whether the daemon still works gets a new
-//! time on the status file: nothing else is written while nothing changes.
+//! The status thread: takes the latest snapshot and writes the status file when its content differs, and the
+//! event file when there are events. Snapshots that come in a burst are written once; events that only repeat
+//! are written at most every `limits::EVENTS_REPEATED`. A caller that asks whether the daemon still works
+//! gets a new time on the status file. No other write happens while nothing changes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ struct Shared {
 struct Slot {
     latest: Option<Snapshot>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
-    /// The events of an earlier daemon, which are written already.
+    /// The events of an earlier daemon, which are in the event file already.
     found: Vec<Arc<Kept>>,
-    /// There is an event file.
+    /// Whether there is an event file.
     has_events: bool,
-    /// Something of what was written is gone.
+    /// Whether a written file was removed.
     lost: bool,
     asked: bool,
     closed: bool,
@@ -41,19 +41,19 @@ pub struct Writer {
     shared: Arc<Shared>,
 }
 
-/// Makes the run directory anew, with all that has to be in it beside what is written here.
+/// Makes the run directory anew, with every file in it that this room does not write.
 pub type Restore = Box<dyn Fn() -> io::Result<()> + Send>;
 
-/// Notices that what was written has been taken away.
-pub struct Eye {
+/// Notices that written files were removed.
+pub struct FileWatch {
     shared: Arc<Shared>,
     paths: [PathBuf; 2],
     events: PathBuf,
 }
 
-impl Eye {
-    /// Looks, and has it written again where it is missing. Wakes nobody otherwise.
-    pub fn look(&self) {
+impl FileWatch {
+    /// Has missing files written again. Does not wake the thread otherwise.
+    pub fn check(&self) {
         let has_events = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events;
         let events = Some(&self.events).filter(|_| has_events);
         if self.paths.iter().chain(events).all(|path| path.exists()) {
@@ -65,11 +65,11 @@ impl Eye {
 }
 
 impl Writer {
-    /// Starts the thread, which writes into this directory what it is told of this node. `node_ips` are the
-    /// addresses that the node was given.
+    /// Starts the thread, which writes this node's state into this directory. `node_ips` are the addresses
+    /// given to the node by flag.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The thread could not be started.
     pub fn start(run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: Restore) -> io::Result<Writer> {
         let shared = Arc::new(Shared::default());
         let (theirs, run_dir, node) = (Arc::clone(&shared), run_dir.to_owned(), node.to_owned());
@@ -81,36 +81,36 @@ impl Writer {
         Ok(Writer { shared })
     }
 
-    /// An eye on what is written into this directory, and on the file `beside` it that [`Restore`] makes.
+    /// Watches the files in this directory, and the file `beside` them that [`Restore`] makes.
     #[must_use]
-    pub fn eye(&self, run_dir: &Path, beside: &str) -> Eye {
-        Eye {
+    pub fn watch(&self, run_dir: &Path, beside: &str) -> FileWatch {
+        FileWatch {
             shared: Arc::clone(&self.shared),
             paths: [file::NAME, beside].map(|name| run_dir.join(name)),
             events: run_dir.join(object::NAME),
         }
     }
 
-    /// What an earlier daemon wrote of events, all of it: to be written again where it is taken away.
+    /// All events that an earlier daemon wrote: they are written again when the file is removed.
     pub fn found_events(&self, events: Vec<Arc<Kept>>) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.has_events = !events.is_empty();
         slot.found = events;
     }
 
-    /// Replaces what waits to be written; never blocks on the writing.
+    /// Replaces the snapshot that waits to be written; never blocks on a write.
     pub fn publish(&self, snapshot: Snapshot) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some(snapshot);
         self.shared.wake.notify_one();
     }
 
-    /// Says that the main thread works: the status file gets a new time.
+    /// Tells that the main thread works: the status file gets a new time.
     pub fn answer(&self) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).asked = true;
         self.shared.wake.notify_one();
     }
 
-    /// The same for events: all of them, and whether one is new.
+    /// Replaces the events that wait to be written: all of them, and whether one is new.
     pub fn publish_events(&self, change: Change, events: Vec<Arc<Kept>>) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let unwritten = slot.events.take().map(|(change, _)| change);
@@ -127,17 +127,17 @@ impl Drop for Writer {
     }
 }
 
-/// What is to be written now.
+/// One piece of work for the thread.
 enum Work {
     Status(Box<Snapshot>),
     Events(Vec<Arc<Kept>>),
-    /// Everything once more.
+    /// Both files once more.
     Again,
     /// A new time for the status file.
     Answer,
 }
 
-/// How long events that changed so wait after the last time they were written.
+/// Least time between two writes of events, by kind of change.
 fn patience(change: Change) -> Duration {
     match change {
         Change::New => limits::EVENTS_NEW,
@@ -145,7 +145,7 @@ fn patience(change: Change) -> Duration {
     }
 }
 
-/// Waits for work, and until `retry` at most; `None`: there will be none.
+/// Waits for work, at most until `retry`; `None`: the writer was dropped.
 fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>) -> Option<Work> {
     let mut slot = shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
@@ -178,10 +178,10 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
 }
 
 fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
-    // The directory may be taken away under us at any time.
+    // The directory may be removed at any time.
     let write = |name: &str, bytes: &[u8]| {
         let gone = !run_dir.exists();
-        // Also where only what is in it was taken away.
+        // Also when only the content of the directory was removed.
         restore()?;
         if gone {
             log::warn!("the run directory {} was gone and is made anew", run_dir.display());
@@ -203,7 +203,7 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
     };
     let mut events_written = None;
     let mut complained = false;
-    // What could not be written is older than what is known: all of it is tried again.
+    // A failed write leaves old files: everything is written again.
     let mut retry = None;
     while let Some(work) = next(shared, events_written, retry) {
         let result = match work {
@@ -219,7 +219,7 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
                     None => Ok(()),
                 }
             }
-            // No new time for what is not the state: who asks is told of when it is.
+            // No new time for a file that is not the current state: the caller gets its answer when it is.
             Work::Answer if retry.is_some() => write_all(&status, &kept),
             Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
@@ -284,48 +284,48 @@ mod tests {
         });
         restore().unwrap();
         let writer = Writer::start(&dir, "node", &[], restore).unwrap();
-        let eye = writer.eye(&dir, "lock");
+        let watch = writer.watch(&dir, "lock");
         writer.publish(file::tests::snapshot());
         let path = dir.join(file::NAME);
         until("it is written", || path.exists());
         let first = std::fs::read(&path).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        // Nothing changes, and nobody publishes anything.
-        eye.look();
+        // No change, and no publish.
+        watch.check();
         until("it is written again", || path.exists());
         assert_eq!(std::fs::read(&path).unwrap(), first);
-        // Only what is in it, with what is made beside the file.
+        // Only the directory's content, with the lock beside the file.
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(dir.join("lock")).unwrap();
-        eye.look();
+        watch.check();
         until("it is written again", || path.exists());
         assert!(dir.join("lock").exists());
-        // Only the events, of an earlier daemon and of this one.
+        // Only the event file, of an earlier daemon and of this one.
         let events = dir.join(object::NAME);
-        eye.look();
+        watch.check();
         writer.found_events(kept());
-        eye.look();
+        watch.check();
         until("they are written again", || events.exists());
         let found = std::fs::read(&events).unwrap();
         std::fs::remove_file(&events).unwrap();
-        eye.look();
+        watch.check();
         until("they are written again", || events.exists());
         assert_eq!(std::fs::read(&events).unwrap(), found);
         writer.publish_events(Change::New, kept());
         until("they are written", || writer.shared.slot.lock().unwrap().events.is_none());
         std::fs::remove_file(&events).unwrap();
-        eye.look();
+        watch.check();
         until("they are written again", || events.exists());
-        // Only what is made beside it.
+        // Only the lock beside it.
         std::fs::remove_file(dir.join("lock")).unwrap();
-        eye.look();
+        watch.check();
         until("it is made again", || dir.join("lock").exists());
         drop(writer);
-        // It may still be writing.
+        // The thread may still be writing.
         until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
     }
 
-    /// A full disk, say: what failed is not forgotten, and an older state is not passed off as today's.
+    /// On a full disk, say, a failed write is repeated, and an older state does not get a new time.
     #[test]
     fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {
         let root = crate::cli::scratch("writer-full");
@@ -353,7 +353,7 @@ mod tests {
         thread::sleep(limits::STATUS_COALESCE);
         assert_eq!((time(), std::fs::read(&path).unwrap()), (before, old.clone()));
         std::fs::remove_dir(&in_the_way).unwrap();
-        // Nothing changes, and nobody asks.
+        // No change, and no caller asks.
         until("it is written", || std::fs::read(&path).is_ok_and(|new| new != old));
         until("they are written", || root.join(object::NAME).exists());
         std::fs::remove_dir_all(&root).unwrap();

@@ -1,5 +1,5 @@
-//! Who holds an object's name, what does not change, bounds; and the property: replaying any sequence of
-//! sets ends with the last ones.
+//! Which object holds a name, immutable objects, bounds; and the property: after any sequence of sets the
+//! last ones are in force.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::merge::Merge;
 use crate::pod::object::{Content, ObjectKind};
 use crate::source::PodSet;
 
-/// `name=value`, `name!=value` (immutable) in the file `path`; the document is the place in the list.
+/// `name=value`, `name!=value` (immutable) in the file `path`; `document` is its place in the list.
 fn object(source: Source, path: &str, document: u32, words: &str) -> Arc<LocalObject> {
     let (name, value) = words.split_once('=').unwrap();
     let immutable = name.ends_with('!');
@@ -51,7 +51,7 @@ fn value(object: &LocalObject) -> &str {
     }
 }
 
-/// `name=value path`, of all in force.
+/// `name=value path` of all objects in force.
 fn state(merge: &Merge) -> String {
     let one = |o: &Arc<LocalObject>| format!("{}={} {}", o.key.name, value(o), o.origin);
     merge.objects().values().map(one).collect::<Vec<_>>().join(", ")
@@ -61,7 +61,7 @@ fn problems(merge: &Merge) -> Vec<String> {
     merge.problems().iter().map(|p| format!("{:?} {p}", p.severity)).collect()
 }
 
-/// Sets of the file source one after the other, and what is in force after each.
+/// Sets of the file source one after the other, and the objects in force after each.
 fn check(steps: &[(&str, &str)]) -> Merge {
     let mut merge = merge();
     for (words, expected) in steps {
@@ -145,7 +145,7 @@ fn an_immutable_object_is_not_changed_but_deleted_and_made_anew() {
     );
     check(&[("a: x!=1", "x=1 a"), ("b: x!=1", "x=1 b"), ("b:", ""), ("b: x!=2", "x=2 b")]);
     check(&[("a: x=1", "x=1 a"), ("a: x!=2", "x=2 a"), ("a: x!=3", "x=2 a")]);
-    // Another source is another owner.
+    // Another source has its own object.
     let mut merge = self::merge();
     merge.full(Source::File, &set(Source::File, "a: x!=1"), at());
     merge.full(Source::Http, &set(Source::Http, "u: x!=2"), at());

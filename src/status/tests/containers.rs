@@ -115,7 +115,7 @@ fn container_status_table() {
     );
 }
 
-/// `docker rm -f`, with whatever of the death and of the removal was seen before the container was gone.
+/// `docker rm -f`, for each subset of the death and the removal that was observed.
 #[test]
 fn a_container_that_was_removed_by_force_counts_one_restart_whatever_was_seen_of_it() {
     let always = app("Always");
@@ -179,7 +179,7 @@ fn instances_newest_is_state_second_is_last_state() {
     let known = case(&always, "app#1 exited 3").status();
     let status = case(&always, "app#1 removing; app#2 running").after(known).container("app");
     assert_eq!(status["lastState"]["terminated"]["exitCode"], 3, "an end that was seen is not forgotten");
-    // The dead were removed by hand.
+    // The dead containers were removed by hand.
     let ended = case(&always, "sandbox running; app#4 exited 9").status();
     let first = case(&always, "sandbox running; app running").after(ended).status();
     for (turn, status) in [first.clone(), case(&always, "sandbox running; app running").after(first).status()]
@@ -302,7 +302,7 @@ fn volume_mounts_table() {
         ]);
         assert_eq!(case.container("app")["volumeMounts"], expected);
         assert_eq!(case.container("none")["volumeMounts"], Value::Null);
-        // Another engine changes nothing for what it did not make.
+        // Another engine changes nothing for containers that it did not make.
         let old = case.status();
         let mut later = case.after(old);
         later.recursive = !recursive;

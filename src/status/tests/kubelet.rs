@@ -1,12 +1,13 @@
-//! The worlds of the kubelet's own tables (`kubelet_pods_test.go`, `generate_test.go`, `prober_manager_test.go`), in
-//! podkeeper's words. A container that waits after it ended is one that was made anew.
+//! The cases of the kubelet's own tables (`kubelet_pods_test.go`, `generate_test.go`,
+//! `prober_manager_test.go`), in podkeeper's words. A container that waits after it ended is one that was
+//! made anew.
 
 use super::conditions::words;
 use super::*;
 
 const AB: &str = "containers: [{name: a}, {name: b}]";
 const PLAIN: &str = "initContainers: [{name: x}]";
-/// One that has not started while its probe has no result.
+/// A sidecar that has not started while its probe has no result.
 const SIDECAR: &str = "initContainers: [{name: x, restartPolicy: Always, startupProbe: {}}]";
 
 fn of(policy: &str, init: &str) -> DesiredPod {
@@ -25,7 +26,7 @@ fn phases(pod: &DesiredPod, rows: &[(&str, &str)]) {
     }
 }
 
-/// A pod that the API deleted, and whose containers run no more.
+/// A pod that the API deleted, and whose containers no longer run.
 fn finalised(policy: &str, init: &str, seen: &str) -> String {
     let pod = DesiredPod { source: Source::Api, ..of(policy, init) };
     Case { terminal: true, ..case(&pod, &format!("{UP}{seen}")) }.phase()
@@ -159,7 +160,7 @@ fn phase_with_policies_and_rules_of_containers() {
     check(&of(&format!("{sidecar}, {{name: z}}"), ""), "x exited 42; z created", "Pending");
 }
 
-/// Both containers run in the old status and are not there any more.
+/// Both containers run in the old status and do not exist any more.
 fn vanished(pod: &DesiredPod, now: &str, change: impl Fn(&mut PodStatus)) -> Case<'static> {
     let mut old = case(pod, "sandbox running; a running; b running").status();
     change(&mut old);

@@ -151,7 +151,7 @@ fn illegal_transitions_are_not_believed() {
     );
 }
 
-/// A sidecar is stopped before its pod has failed; what the pod held is in use until then.
+/// A sidecar is stopped before its pod has failed; the pod's ports and resources are in use until then.
 #[test]
 fn no_end_while_something_runs() {
     let side = pod(

@@ -1,4 +1,4 @@
-//! One test for each rule of phase, container statuses and conditions, named by what it says.
+//! One test for each rule of phase, container statuses and conditions, named after the rule.
 
 use super::*;
 
