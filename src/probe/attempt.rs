@@ -1,5 +1,5 @@
-//! One question on its way: a probe's attempt or a hook. It never blocks; whoever has it polls its
-//! descriptor and calls [`Attempt::advance`] until there is an outcome, or its deadline has come.
+//! One attempt of a probe, or one run of a hook. It never blocks: its owner polls its descriptors and calls
+//! [`Attempt::advance`] until there is an outcome, or its deadline has come.
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
@@ -21,36 +21,36 @@ use crate::runtime::http1::Parser;
 
 mod exec;
 
-/// What attempts are made with.
+/// Shared parts of all attempts.
 #[derive(Debug)]
 pub struct Kit {
     docker: Docker,
-    /// How long Docker may take to answer a call.
+    /// Time that Docker has to answer a call.
     patience: Duration,
     /// Made on first use.
     tls: OnceCell<Result<Tls, String>>,
 }
 
 impl Kit {
-    /// Tools over this engine.
+    /// Parts for this engine.
     #[must_use]
     pub fn new(docker: Docker) -> Kit {
         Kit { docker, patience: limits::PROBE_DOCKER, tls: OnceCell::new() }
     }
 }
 
-/// Whom and how to ask.
+/// One question to one container.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Container id.
     pub id: &'a str,
     /// The pod's address.
     pub address: Option<IpAddr>,
-    /// What.
+    /// The action.
     pub action: &'a Action,
-    /// For the whole of it; `None` for no end.
+    /// Time for the whole attempt; `None`: no limit.
     pub timeout: Option<Duration>,
-    /// It is a hook: of an HTTP answer the status does not matter.
+    /// Set for a hook: the status of an HTTP answer does not matter then.
     pub hook: Option<HookKind>,
 }
 
@@ -114,27 +114,27 @@ struct Grpc {
 }
 
 impl Attempt {
-    /// Begins to ask.
+    /// Starts an attempt.
     #[must_use]
     pub fn begin(question: &Question<'_>, kit: &Kit) -> Attempt {
         let now = Instant::now();
         let timeout = question.timeout.unwrap_or(limits::HOOK_HTTP);
         let doing = Doing::begin(question, timeout, kit).unwrap_or_else(Doing::Over);
-        // The time of a command begins when Docker has started it.
+        // The time of a command starts when Docker has started it.
         let deadline = now.checked_add(timeout).filter(|_| !matches!(doing, Doing::Exec(_)));
         Attempt { doing, timeout, deadline }
     }
 
-    /// No question to the container: commands of this probe outlived their time already, and `first` is the
-    /// oldest of them. Docker is asked whether that is still so; `text` is the failure then.
+    /// An attempt that asks Docker and not the container: earlier commands of this probe outlived their
+    /// timeout, and `first` is the oldest of them. The outcome is the failure `text` if that one still runs.
     #[must_use]
     pub fn of_left(kit: &Kit, first: &Execution, text: String) -> Attempt {
         let doing = Doing::Left { pending: first.inspect(), text };
         Attempt { doing, timeout: kit.patience, deadline: None }
     }
 
-    /// Goes on as far as possible without waiting. Gives the outcome once it is there; also when time is
-    /// up.
+    /// Advances as far as possible without waiting. Returns the outcome when there is one, also at the
+    /// deadline.
     pub fn advance(&mut self, kit: &Kit) -> Option<Outcome> {
         let outcome = match &mut self.doing {
             Doing::Over(outcome) => Some(outcome.clone()),
@@ -151,7 +151,7 @@ impl Attempt {
     fn timed_out(&self) -> Outcome {
         match &self.doing {
             Doing::Over(outcome) => outcome.clone(),
-            // They have no deadline here.
+            // These have no deadline here.
             Doing::Exec(_) | Doing::Left { .. } => Outcome::unknown("the command's time is up"),
             Doing::Http(http) => http.timed_out(),
             Doing::Tcp { place, .. } => match place.socket() {
@@ -166,7 +166,7 @@ impl Attempt {
         }
     }
 
-    /// A host name that has to be looked up before it can go on.
+    /// A host name that must be resolved before the attempt can go on.
     #[must_use]
     pub fn wants_name(&self) -> Option<&str> {
         let place = match &self.doing {
@@ -177,7 +177,7 @@ impl Attempt {
         place.address.is_none().then_some(place.host.as_str())
     }
 
-    /// The name's address, or why it has none.
+    /// Takes the address of that name, or why it has none.
     pub fn named(&mut self, result: &Result<IpAddr, String>) {
         let (place, url) = match &mut self.doing {
             Doing::Http(http) => (&mut http.place, Some(http.here.shown())),
@@ -194,7 +194,7 @@ impl Attempt {
         }
     }
 
-    /// A command that still runs: for reading what it writes until it ends.
+    /// The command, if it still runs: its output must be read until it ends.
     #[must_use]
     pub fn into_running(self) -> Option<Box<Execution>> {
         match self.doing {
@@ -203,13 +203,13 @@ impl Attempt {
         }
     }
 
-    /// It runs a command.
+    /// Whether it runs a command.
     #[must_use]
     pub fn is_exec(&self) -> bool {
         matches!(self.doing, Doing::Exec(_))
     }
 
-    /// What to poll, and whether for writing, too.
+    /// Descriptors to poll; true: for writing, too.
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         let fds = match &self.doing {
             Doing::Over(_) => [None, None],
@@ -224,7 +224,7 @@ impl Attempt {
         fds.into_iter().flatten()
     }
 
-    /// Advance it then at the latest.
+    /// Latest time of the next [`Attempt::advance`].
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         let own = match &self.doing {
@@ -240,7 +240,7 @@ impl Attempt {
 }
 
 impl Doing {
-    /// `Err`: it was over before it began.
+    /// `Err`: the outcome is known before the start.
     fn begin(question: &Question<'_>, timeout: Duration, kit: &Kit) -> Result<Doing, Outcome> {
         match question.action {
             Action::Exec(command) => {
@@ -333,7 +333,7 @@ impl Grpc {
     }
 }
 
-/// Go's words for a request that failed.
+/// Go's words for a failed request.
 fn get_error(url: &str, why: &str) -> String {
     format!("Get {url:?}: {why}")
 }
@@ -358,7 +358,7 @@ impl Http {
                 return match (fed, progress) {
                     (Err(why), _) => Some(self.failed(&format!("net/http: malformed HTTP response: {why}"))),
                     (_, Err(why)) if why == tls::PLAIN && self.hook.is_some() => {
-                        // Upstream: a hook that asks a plain server over https is made over http.
+                        // Upstream: a hook that speaks https to a plain server is repeated over http.
                         self.here.tls = false;
                         self.again();
                         continue;

@@ -1,8 +1,8 @@
 //! One unary call of the standard gRPC health service over plaintext HTTP/2, as bytes in and bytes out
 //! (RFC 9113; grpc.io "gRPC over HTTP2"; upstream `pkg/probe/grpc/grpc.go`). Pure: no socket, no clock.
 //!
-//! One stream, one small request, one small answer: no flow control is needed, and what a server may send
-//! besides is answered (settings, ping) or passed over.
+//! One stream, one small request, one small answer: no flow control is needed. Other frames of the server are
+//! acknowledged (settings, ping) or ignored.
 
 use std::time::Duration;
 
@@ -28,21 +28,21 @@ mod kind {
 }
 
 mod flag {
-    /// Also the acknowledgement of settings and ping.
+    /// Also the acknowledgement bit of settings and ping.
     pub const END_STREAM: u8 = 1;
     pub const END_HEADERS: u8 = 4;
     pub const PADDED: u8 = 8;
     pub const PRIORITY: u8 = 32;
 }
 
-/// What was learnt of the call.
+/// Result of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The server's word on the service, as its number.
+    /// The service's state, as the number in the answer.
     Status(u64),
-    /// It ended with a code other than OK.
+    /// The call ended with a code other than OK.
     Rpc(u32, String),
-    /// The server does not speak gRPC as it should.
+    /// The server does not speak gRPC correctly.
     Broken(String),
 }
 
@@ -51,7 +51,7 @@ pub enum Answer {
 pub struct Health {
     input: Vec<u8>,
     decoder: Decoder,
-    /// A header block that goes on, and whether it ends the stream.
+    /// An unfinished header block, and whether it ends the stream.
     block: Option<(Vec<u8>, bool)>,
     http_status: Option<String>,
     code: Option<u32>,
@@ -62,7 +62,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Begins a call; the bytes to send first are appended to `out`. `authority` is host and port.
+    /// Starts a call; the first bytes to send are appended to `out`. `authority` is host and port.
     #[must_use]
     pub fn begin(authority: &str, service: &str, timeout: Duration, out: &mut Vec<u8>) -> Health {
         out.extend_from_slice(PREFACE);
@@ -107,13 +107,13 @@ impl Health {
         }
     }
 
-    /// The server has shown that it speaks HTTP/2.
+    /// Whether the server has shown that it speaks HTTP/2.
     #[must_use]
     pub fn is_greeted(&self) -> bool {
         self.greeted
     }
 
-    /// Takes what came; what is to be sent is appended to `out`. Gives the end of the call.
+    /// Takes received bytes; bytes to send are appended to `out`. Returns the result at the end of the call.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Option<Answer> {
         self.seen = self.seen.saturating_add(bytes.len());
         if self.seen > limits::GRPC_ANSWER {
@@ -137,7 +137,7 @@ impl Health {
         }
     }
 
-    /// The connection ended before the call did.
+    /// Result when the connection ends before the call.
     #[must_use]
     pub fn closed(&self) -> Answer {
         Answer::Rpc(14, "error reading from server: EOF".to_owned())
@@ -226,7 +226,7 @@ impl Health {
         last.then(|| self.end())
     }
 
-    /// The stream is over.
+    /// Result at the end of the stream.
     fn end(&self) -> Answer {
         let http = self.http_status.as_deref().unwrap_or_default();
         match self.code {
@@ -279,20 +279,20 @@ pub fn judge(answer: &Answer, timeout: Duration) -> Outcome {
     })
 }
 
-/// The call took too long.
+/// Message of a call that took too long.
 #[must_use]
 pub fn timed_out(timeout: Duration) -> String {
     format!("timeout: health rpc did not complete within {}", backoff::words(timeout))
 }
 
-/// No connection in time.
+/// Message when the connection was not made in time.
 #[must_use]
 pub fn connect_timed_out(address: &str, timeout: Duration) -> String {
     let within = backoff::words(timeout);
     format!("timeout: failed to connect service {address:?} within {within}: context deadline exceeded")
 }
 
-/// No connection.
+/// Message when the connection failed.
 #[must_use]
 pub fn connect_failed(address: &str, why: &str) -> String {
     format!("error: failed to connect service at {address:?}: {why}")
@@ -337,7 +337,7 @@ fn unpadded(payload: &[u8], padded: bool) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(usize::from(padding))?)
 }
 
-/// `%41` is `A`; what is no escape stays.
+/// `%41` is `A`; other bytes stay.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -359,7 +359,7 @@ fn varint(mut value: usize, into: &mut Vec<u8>) {
     into.push(u8::try_from(value).unwrap_or(0));
 }
 
-/// Field 1 of the message behind the length prefix; 0 when it is left out, as protobuf has it.
+/// Field 1 of the message after the length prefix; 0 when absent, as in protobuf.
 fn message_status(data: &[u8]) -> Option<u64> {
     let (&[compressed, a, b, c, d], rest) = data.split_first_chunk::<5>()?;
     let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?;

@@ -1,13 +1,13 @@
 //! HPACK (RFC 7541): header blocks of HTTP/2, as far as one request and its answer need it. Pure.
 //!
-//! Written: literals without indexing and without Huffman coding, which every peer must read. Read:
-//! everything, for servers use all of it.
+//! Written: literals without indexing and without Huffman coding, which every peer must read. Read: all of
+//! HPACK, for servers use all of it.
 
 use std::collections::VecDeque;
 
 use crate::base::limits;
 
-/// A header block that breaks the rules.
+/// A header block that violates the RFC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadBlock;
 
@@ -20,7 +20,7 @@ pub fn write(name: &str, value: &str, into: &mut Vec<u8>) {
     }
 }
 
-/// An integer with a prefix of `bits` bits, the bits above being zero.
+/// An integer with a prefix of `bits` bits; the bits above are zero.
 fn integer(value: usize, bits: u32, into: &mut Vec<u8>) {
     let most = (1usize << bits) - 1;
     if value < most {
@@ -39,7 +39,7 @@ fn integer(value: usize, bits: u32, into: &mut Vec<u8>) {
 /// Name and value as bytes.
 pub type Header = (Vec<u8>, Vec<u8>);
 
-/// The reader's side of one connection.
+/// The receiving side of one connection.
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// Newest first.
@@ -49,7 +49,7 @@ pub struct Decoder {
     capacity: Option<usize>,
 }
 
-/// What a table entry counts beside its bytes.
+/// Size of a table entry beside its bytes.
 const OVERHEAD: usize = 32;
 const TABLE: usize = 4096;
 
@@ -57,7 +57,7 @@ impl Decoder {
     /// Reads one whole header block.
     ///
     /// # Errors
-    /// It breaks the rules, or is longer than [`limits::GRPC_BYTES`] when decoded.
+    /// The block violates the RFC, or is longer than [`limits::GRPC_BYTES`] when decoded.
     pub fn read(&mut self, block: &[u8]) -> Result<Vec<Header>, BadBlock> {
         let mut rest = block;
         let mut headers = Vec::new();
@@ -148,12 +148,12 @@ fn read_string(rest: &mut &[u8]) -> Result<Vec<u8>, BadBlock> {
     if coded { unhuffman(text) } else { Ok(text.to_vec()) }
 }
 
-/// The code of RFC 7541 appendix B is canonical: it is given by its lengths. Codes of one length follow
-/// each other in the order of their symbols.
+/// The code of RFC 7541 appendix B is canonical: its lengths define it. Codes of one length follow each other
+/// in the order of their symbols.
 fn unhuffman(text: &[u8]) -> Result<Vec<u8>, BadBlock> {
     let mut out = Vec::new();
     let (mut code, mut length) = (0u32, 0u8);
-    // First code of the present length.
+    // First code of the current length.
     let mut first = 0u32;
     for byte in text {
         for bit in (0..8).rev() {
@@ -165,7 +165,7 @@ fn unhuffman(text: &[u8]) -> Result<Vec<u8>, BadBlock> {
             if code.wrapping_sub(first) < count {
                 let nth = usize::try_from(code.wrapping_sub(first)).unwrap_or(0);
                 let symbol = of_length().nth(nth).map(|(symbol, _)| symbol).ok_or(BadBlock)?;
-                // 256 ends the text, and must not be written.
+                // 256 is the end symbol, and must not be written.
                 out.push(u8::try_from(symbol).map_err(|_| BadBlock)?);
                 (code, length, first) = (0, 0, 0);
             } else {
@@ -176,7 +176,7 @@ fn unhuffman(text: &[u8]) -> Result<Vec<u8>, BadBlock> {
             }
         }
     }
-    // What is left over is the beginning of the end symbol: ones, less than a byte.
+    // The rest is a prefix of the end symbol: ones, less than a byte.
     let padding = length < 8 && code == (1u32 << length) - 1;
     if padding { Ok(out) } else { Err(BadBlock) }
 }

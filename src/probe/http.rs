@@ -1,4 +1,4 @@
-//! The request of an httpGet, where a redirect leads, and what an answer means (upstream
+//! The request of an httpGet, the target of a redirect, and the verdict on an answer (upstream
 //! `pkg/probe/http/http.go`, `pkg/probe/http/request.go`). Pure.
 
 use std::net::IpAddr;
@@ -6,31 +6,31 @@ use std::net::IpAddr;
 use super::outcome::Outcome;
 use super::spec::{HookKind, HttpGet};
 
-/// How probes introduce themselves: the kubelet's name and reference level.
+/// User agent of probes: the kubelet's name and reference level.
 pub const USER_AGENT: &str = "kube-probe/1.36";
-/// And hooks.
+/// User agent of hooks.
 pub const HOOK_AGENT: &str = "kube-lifecycle/1.36";
 
-/// Where a request goes.
+/// Target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// `https`.
+    /// Whether the scheme is `https`.
     pub tls: bool,
     /// Name or address, without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Path and query, with its slash and without blanks.
+    /// Path and query; starts with a slash, without blanks.
     pub target: String,
-    /// The port is written out.
+    /// Whether the port is written out.
     explicit_port: bool,
 }
 
 impl Url {
-    /// The first one of a probe. `None`: it needs the pod's address, which is unknown.
+    /// The first URL of a probe.
     ///
     /// # Errors
-    /// The port cannot be told.
+    /// The port is invalid, or the pod's address is needed and unknown.
     pub fn first(get: &HttpGet, address: Option<IpAddr>) -> Result<Url, String> {
         let port = get.port.clone()?;
         let host = match (&get.host, address) {
@@ -48,14 +48,15 @@ impl Url {
         if self.explicit_port { format!("{host}:{}", self.port) } else { host }
     }
 
-    /// As an error message shows it.
+    /// The URL for error messages.
     #[must_use]
     pub fn shown(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority(), self.target)
     }
 
-    /// Where `location` leads from here; whether it names a server is told, too. `None`: nowhere we go.
+    /// The target of a redirect to `location`, and whether it names a server. `None`: not a target that is
+    /// followed.
     #[must_use]
     pub fn join(&self, location: &str) -> Option<(Url, bool)> {
         let location = location.trim();
@@ -109,7 +110,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, port))
 }
 
-/// A path as it is sent: a slash first, no fragment, and what may not stand there escaped.
+/// A path as it is sent: starts with a slash, without a fragment, other characters escaped.
 fn target(path: &str) -> String {
     let path = path.split('#').next().unwrap_or_default();
     let mut out = String::with_capacity(path.len().saturating_add(1));
@@ -127,8 +128,8 @@ fn target(path: &str) -> String {
     out
 }
 
-/// The bytes of a request. `named`: the configured `Host` holds (the first request, and those to which a
-/// redirect without a server's name led). `hook`: for a hook.
+/// The bytes of a request. `named`: the configured `Host` is sent (in the first request, and after redirects
+/// that name no server). `hook`: for a hook.
 #[must_use]
 pub fn request(get: &HttpGet, url: &Url, named: bool, hook: Option<HookKind>) -> Vec<u8> {
     let find = |name: &str| get.headers.iter().rev().find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -154,7 +155,7 @@ pub fn request(get: &HttpGet, url: &Url, named: bool, hook: Option<HookKind>) ->
     out.into_bytes()
 }
 
-/// A header cannot end its line: nothing is smuggled behind it.
+/// A header cannot end its line: no further header can be smuggled in.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>().trim().to_owned()
 }
@@ -162,15 +163,16 @@ fn clean(text: &str) -> String {
 /// What to do with an answer whose head has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Ask there; whether the configured `Host` still holds.
+    /// Send a request there; true: the configured `Host` is sent again.
     Follow(Url, bool),
     /// Read the body, then judge.
     Judge,
-    /// It cannot go on; why.
+    /// Fail with this message.
     Stop(String),
 }
 
-/// Redirects stay with the host name of the first request (the port may differ); other 3xx are judged.
+/// A redirect is followed only to the host name of the first request (the port may differ); other 3xx are
+/// judged.
 #[must_use]
 pub fn next(
     status: u16,
@@ -194,7 +196,7 @@ pub fn next(
     Next::Follow(url, named && !names_server)
 }
 
-/// The verdict on an answer. The body is said of a redirect only.
+/// The verdict on an answer. Only a redirect's message has the body.
 #[must_use]
 pub fn judge(status: u16, body: &[u8]) -> Outcome {
     match status {

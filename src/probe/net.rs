@@ -1,5 +1,5 @@
-//! A TCP connection that never blocks, with or without TLS. Bytes in, bytes out; who uses it knows what
-//! they mean, and when it is too late.
+//! A TCP connection that never blocks, with or without TLS. Bytes in, bytes out; the caller knows their
+//! meaning and the deadline.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use rustix::net::{
 use super::outcome::errno_words;
 use super::tls::Session;
 
-/// What a step brought.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing more for now.
+    /// No more bytes for now.
     Waits,
-    /// The server closed its side, or said under TLS that nothing more comes.
+    /// The server closed its side, or sent close_notify under TLS.
     Closed,
 }
 
@@ -33,7 +33,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Begins to connect.
+    /// Starts to connect.
     ///
     /// # Errors
     /// In Go's words: `dial tcp 10.0.0.1:80: connect: connection refused`.
@@ -50,7 +50,7 @@ impl Net {
         Ok(Net { fd, address, connected, tls: None, out: Vec::new() })
     }
 
-    /// Speaks TLS from here.
+    /// Uses TLS from now on.
     pub fn encrypt(&mut self, session: Session) {
         self.tls = Some(Box::new(session));
     }
@@ -58,7 +58,7 @@ impl Net {
     /// Adds bytes to send.
     ///
     /// # Errors
-    /// TLS refuses them.
+    /// An error of TLS.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         match &mut self.tls {
             Some(session) => {
@@ -70,19 +70,19 @@ impl Net {
         Ok(())
     }
 
-    /// The connection stands.
+    /// Whether the connection is established.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// Finds out whether the connection stands.
+    /// Checks whether the connection is established.
     ///
     /// # Errors
-    /// It does not come to stand.
+    /// The connection failed.
     pub fn advance_connect(&mut self) -> Result<bool, String> {
         if !self.connected {
-            // Writable, or broken, means decided.
+            // Writable or in error: the connect has ended.
             let mut set = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::OUT)];
             let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
             if !matches!(rustix::event::poll(&mut set, Some(&zero)), Ok(n) if n > 0) {
@@ -96,10 +96,10 @@ impl Net {
         Ok(true)
     }
 
-    /// Sends and receives what goes now, at most `most` bytes; what came is appended to `into`.
+    /// Sends and receives without waiting, at most `most` bytes; received bytes are appended to `into`.
     ///
     /// # Errors
-    /// The connection did not come to stand, or broke, or is not TLS.
+    /// The connection failed or broke, or the server does not speak TLS.
     pub fn advance(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Progress, String> {
         if !self.advance_connect()? {
             return Ok(Progress::Waits);
@@ -139,12 +139,12 @@ impl Net {
     fn write(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match send(&self.fd, &self.out, SendFlags::NOSIGNAL) {
-                // Nothing was taken: as if it were full.
+                // No byte was taken: as with a full buffer.
                 Ok(0) => return Ok(()),
                 Ok(n) => _ = self.out.drain(..n.min(self.out.len())),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(()),
-                // It may have answered before it hung up: the answer is still there to read.
+                // The server may have answered before it closed: the answer can still be read.
                 Err(Errno::PIPE | Errno::CONNRESET) => self.out.clear(),
                 Err(errno) => {
                     let words = errno_words(&io::Error::from(errno));
@@ -155,13 +155,13 @@ impl Net {
         Ok(())
     }
 
-    /// What to poll, and whether for writing, too.
+    /// Descriptor to poll; true: for writing, too.
     #[must_use]
     pub fn polled(&self) -> (BorrowedFd<'_>, bool) {
         (self.fd.as_fd(), self.wants_write())
     }
 
-    /// Poll for writing, too.
+    /// Whether to poll for writing, too.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         !self.connected || !self.out.is_empty()

@@ -1,4 +1,4 @@
-//! What an attempt brought, and the kubelet's words for it (upstream `pkg/kubelet/prober/prober.go`,
+//! The outcome of an attempt, and the kubelet's words for it (upstream `pkg/kubelet/prober/prober.go`,
 //! `pkg/probe/http/http.go`, `pkg/probe/grpc/grpc.go`). Pure.
 
 use std::time::Duration;
@@ -12,33 +12,33 @@ use crate::plan::backoff;
 pub enum Outcome {
     /// It passed.
     Passed,
-    /// It passed, and something is to be said.
+    /// It passed, with a warning.
     Warned(String),
-    /// It did not pass.
+    /// It failed.
     Failed(String),
-    /// It could not be made: neither of both.
+    /// The attempt itself failed: neither passed nor failed.
     Errored {
-        /// Upstream's word for the result that is thrown away.
+        /// Upstream's word for the discarded result.
         state: &'static str,
-        /// Why.
+        /// The error.
         why: String,
     },
 }
 
 impl Outcome {
-    /// It could not be made, and nothing is known.
+    /// An attempt that failed itself: no result is known.
     #[must_use]
     pub fn unknown(why: impl Into<String>) -> Outcome {
         Outcome::Errored { state: "unknown", why: why.into() }
     }
 }
 
-/// Reason of the event of a failure.
+/// Reason of the event of a failed attempt.
 pub const UNHEALTHY: &str = "Unhealthy";
 /// Reason of the event of a warning.
 pub const WARNING: &str = "ProbeWarning";
 
-/// Reason and text of the event that an outcome makes.
+/// Reason and text of an outcome's event.
 #[must_use]
 pub fn event(kind: Kind, outcome: &Outcome) -> Option<(&'static str, String)> {
     let word = kind.word();
@@ -52,14 +52,14 @@ pub fn event(kind: Kind, outcome: &Outcome) -> Option<(&'static str, String)> {
     }
 }
 
-/// An exec that did not end in time.
+/// Message of an exec that did not end in time.
 #[must_use]
 pub fn exec_timed_out(command: &[String], timeout: Duration) -> String {
     let command = command.join(" ");
     format!("command timed out: {command:?} timed out after {}", backoff::words(timeout))
 }
 
-/// What is kept of an exec's output: standard output first, at most [`limits::PROBE_OUTPUT`] bytes.
+/// The kept output of an exec: standard output first, at most [`limits::PROBE_OUTPUT`] bytes.
 #[must_use]
 pub fn exec_output(stdout: &[u8], stderr: &[u8]) -> String {
     let all = [stdout, stderr].concat();

@@ -1,9 +1,9 @@
-//! The rim of all probes and hooks: one thread, one `poll` over everything that is on its way. Nothing
-//! here waits for one server, so a probe that hangs costs a descriptor and delays nobody, and a hundred
-//! probes cost no thread.
+//! The thread of all probes and hooks: one `poll` over all attempts under way. It never waits for one server,
+//! so a probe that hangs costs a descriptor and delays no other, and a hundred probes cost no further thread.
 //!
-//! The thread begins with the first container that has a probe or a hook: a node without any has none.
-//! Host names (of `httpGet.host` and its like) are looked up by a second thread, for that may block.
+//! The thread starts with the first container that has a probe or a hook; a node without any has no such
+//! thread. Host names (of `httpGet.host` and the like) are resolved by a second thread, because that may
+//! block.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::pod::PodKey;
 use crate::runtime::docker::Docker;
 use crate::runtime::exec::Execution;
 
-/// What a pod's worker is told.
+/// A message to a pod's worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// A stored result changed.
@@ -40,7 +40,7 @@ pub enum News {
         /// The result.
         verdict: ProbeVerdict,
     },
-    /// What an attempt brought, where it is worth an event.
+    /// The outcome of an attempt that makes an event.
     Said {
         /// Container id.
         id: String,
@@ -57,13 +57,13 @@ pub enum News {
         id: String,
         /// Which hook.
         kind: HookKind,
-        /// Or why it failed.
+        /// `Err`: why it failed.
         result: Result<(), String>,
     },
 }
 
 impl News {
-    /// Both are about the same probe or hook of the same container.
+    /// Whether both are about the same probe or hook of the same container.
     #[must_use]
     pub fn is_about(&self, other: &News) -> bool {
         match (self, other) {
@@ -81,13 +81,13 @@ impl News {
     }
 }
 
-/// Who is told; never blocks.
+/// Receiver of a pod's messages; never blocks.
 pub trait Hear: Send + Sync {
-    /// Takes it.
+    /// Takes a message.
     fn hear(&self, news: News);
 }
 
-/// The handle. Clones are the same prober.
+/// Handle of the thread. Clones share one prober.
 #[derive(Clone)]
 pub struct Prober {
     shared: Arc<Shared>,
@@ -115,21 +115,21 @@ struct Inner {
 }
 
 impl Prober {
-    /// A prober that has nothing to do yet, and no thread.
+    /// A prober without work and without a thread.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// There is no file descriptor left.
     pub fn new(docker: Docker, clock: System) -> std::io::Result<Prober> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Prober { shared: Arc::new(Shared { docker, clock, inner: Mutex::new(Inner::default()), wake }) })
     }
 
-    /// All that is to be asked of one pod from now on, instead of what was before; `listener` is told.
+    /// Replaces all probes and hooks of one pod; `listener` gets the results.
     pub fn watch(&self, key: &PodKey, listener: Arc<dyn Hear>, watch: Watch) {
         let mut inner = self.shared.lock();
         let other = |(of, who, _): &(PodKey, Arc<dyn Hear>, Watch)| of == key && !Arc::ptr_eq(who, &listener);
         if watch.is_empty() && inner.unread.iter().any(other) {
-            // The worker that ends has a successor.
+            // A worker that ends has a successor already.
             return;
         }
         if !inner.running {
@@ -160,29 +160,29 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // Full means that a wake-up waits already.
+        // A full counter means that a wake-up is pending.
         _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// Whose an attempt is.
-enum Whom {
+/// The probe or hook of an attempt.
+enum Owner {
     Probe(ProbeId),
     Hook { key: PodKey, id: String, kind: HookKind },
 }
 
 struct Asking {
-    whom: Whom,
+    owner: Owner,
     attempt: Attempt,
     began: Instant,
     name_asked: bool,
 }
 
-/// A pod that is watched.
+/// A watched pod.
 struct Pod {
     key: PodKey,
     listener: Arc<dyn Hear>,
-    /// Hooks that were begun and are still wished for.
+    /// Hooks that were started and are still wanted.
     hooks: Vec<(String, HookKind)>,
 }
 
@@ -194,7 +194,7 @@ struct Body {
     asking: Vec<Asking>,
     /// Exec probes that wait for their turn.
     queue: VecDeque<ProbeId>,
-    /// Commands that outlived their time-out: what they write is read until they end.
+    /// Commands that outlived their timeout: their output is read until they end.
     left: Vec<(ProbeId, Box<Execution>)>,
     names: Option<Sender<String>>,
 }
@@ -218,7 +218,7 @@ impl Body {
         loop {
             self.read();
             self.begin_due();
-            // What ended makes room, and may be due again.
+            // An attempt that ended makes room, and its probe may be due again.
             if !self.advance() {
                 self.wait();
             }
@@ -246,10 +246,10 @@ impl Body {
             let gone = self.schedule.set(&key, &watch.targets, now);
             self.queue.retain(|id| !gone.contains(id));
             self.left.retain(|(id, _)| !gone.contains(id));
-            let wished = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
-            self.asking.retain(|asking| match &asking.whom {
-                Whom::Probe(id) => !gone.contains(id),
-                Whom::Hook { key: of, id, kind } => *of != key || wished(id, *kind),
+            let wanted = |id: &str, kind: HookKind| watch.hooks.iter().any(|h| h.id == id && h.kind == kind);
+            self.asking.retain(|asking| match &asking.owner {
+                Owner::Probe(id) => !gone.contains(id),
+                Owner::Hook { key: of, id, kind } => *of != key || wanted(id, *kind),
             });
             if watch.is_empty() {
                 self.pods.retain(|pod| pod.key != key);
@@ -261,7 +261,7 @@ impl Body {
             }
             let Some(pod) = self.pods.get_mut(at) else { continue };
             pod.listener = listener;
-            pod.hooks.retain(|(id, kind)| wished(id, *kind));
+            pod.hooks.retain(|(id, kind)| wanted(id, *kind));
             for hook in watch.hooks {
                 let begun = pod.hooks.iter().any(|(id, kind)| *id == hook.id && *kind == hook.kind);
                 if !begun {
@@ -288,7 +288,7 @@ impl Body {
         }
     }
 
-    /// When the execs began that are still being started.
+    /// Start times of the execs that are still being started.
     fn starting(&self) -> impl Iterator<Item = Instant> {
         let busy = |a: &&Asking| a.attempt.is_exec() && a.began.elapsed() < limits::PROBE_EXEC_BUSY;
         self.asking.iter().filter(busy).map(|a| a.began)
@@ -305,7 +305,7 @@ impl Body {
                 let text = outcome::exec_timed_out(command, probing.timing.timeout);
                 let text = format!("{text} ({count} earlier ones still run, and no further one is made)");
                 let attempt = Attempt::of_left(&self.kit, first, text);
-                return self.ask(Whom::Probe(id), attempt);
+                return self.ask(Owner::Probe(id), attempt);
             }
         }
         let question = Question {
@@ -316,14 +316,14 @@ impl Body {
             hook: None,
         };
         let attempt = Attempt::begin(&question, &self.kit);
-        self.ask(Whom::Probe(id), attempt);
+        self.ask(Owner::Probe(id), attempt);
     }
 
-    fn ask(&mut self, whom: Whom, attempt: Attempt) {
-        self.asking.push(Asking { whom, attempt, began: Instant::now(), name_asked: false });
+    fn ask(&mut self, owner: Owner, attempt: Attempt) {
+        self.asking.push(Asking { owner, attempt, began: Instant::now(), name_asked: false });
     }
 
-    /// Takes everything a step further. True: something ended.
+    /// Advances all attempts. Returns whether one ended.
     fn advance(&mut self) -> bool {
         self.left.retain_mut(|(_, run)| run.advance().is_none());
         let mut ended = false;
@@ -341,13 +341,13 @@ impl Body {
                 continue;
             };
             ended = true;
-            let Asking { whom, attempt, .. } = self.asking.swap_remove(at);
-            match whom {
-                Whom::Probe(id) => {
+            let Asking { owner, attempt, .. } = self.asking.swap_remove(at);
+            match owner {
+                Owner::Probe(id) => {
                     self.left.extend(attempt.into_running().map(|run| (id, run)));
                     self.finished(id, &outcome);
                 }
-                Whom::Hook { key, id, kind } => self.hooked(&key, id, kind, outcome),
+                Owner::Hook { key, id, kind } => self.hooked(&key, id, kind, outcome),
             }
         }
         ended
@@ -392,7 +392,7 @@ impl Body {
         let asked = self.asking.iter().flat_map(|a| a.attempt.fds());
         let left = self.left.iter().filter_map(|(_, run)| Some((run.fd()?, run.wants_write())));
         fds.extend(asked.chain(left).map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))));
-        // An interrupted wait is a wake-up like any other.
+        // An interrupted wait is handled as a wake-up.
         _ = wait::until(fds, until);
     }
 }
@@ -406,11 +406,11 @@ fn begin_hook(key: &PodKey, hook: &HookWish, kit: &Kit) -> Asking {
         hook: Some(hook.kind),
     };
     let attempt = Attempt::begin(&question, kit);
-    let whom = Whom::Hook { key: key.clone(), id: hook.id.clone(), kind: hook.kind };
-    Asking { whom, attempt, began: Instant::now(), name_asked: false }
+    let owner = Owner::Hook { key: key.clone(), id: hook.id.clone(), kind: hook.kind };
+    Asking { owner, attempt, began: Instant::now(), name_asked: false }
 }
 
-/// Hands a name to the thread that looks names up, which is started on first need.
+/// Sends a name to the thread that resolves names, which is started on first use.
 fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str) -> Result<(), String> {
     if names.is_none() {
         let (ask, asked) = bounded::<String>(limits::PROBE_NAMES);
@@ -439,7 +439,7 @@ fn look_up(shared: &Arc<Shared>, names: &mut Option<Sender<String>>, name: &str)
     }
 }
 
-/// Differs from process to process, so that nodes that boot together do not probe together.
+/// Differs between processes, so that nodes that boot together do not probe together.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -1,6 +1,6 @@
-//! All probes of the node and when which is due: one heap of times. Pure: told the time, it names
-//! what to ask; told the outcome, it says what changed. The order of times never drifts, for each probe
-//! keeps to its own grid of periods, however long an attempt takes.
+//! All probes of the node and when which is due: one heap of times. Pure: given the time, it names the probe
+//! to run; given the outcome, it returns what changed. Times never drift, for each probe keeps to its own
+//! grid of periods, however long an attempt takes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,14 +14,14 @@ use crate::base::clock::Mono;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
 
-/// Names a probe within a [`Schedule`].
+/// Identifies a probe within a [`Schedule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbeId(u64);
 
 /// A stored result that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// Whose pod.
+    /// The pod.
     pub key: PodKey,
     /// Container id.
     pub id: String,
@@ -31,10 +31,10 @@ pub struct Changed {
     pub verdict: ProbeVerdict,
 }
 
-/// What an attempt brought that is not just a pass.
+/// The event of an attempt that did not simply pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Whose pod.
+    /// The pod.
     pub key: PodKey,
     /// Container id.
     pub id: String,
@@ -46,12 +46,12 @@ pub struct Said {
     pub text: String,
 }
 
-/// What an outcome leads to.
+/// Results of an outcome.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// Tell the worker.
+    /// For the worker.
     pub changed: Option<Changed>,
-    /// Worth an event, each time: counting them is the recorder's.
+    /// For the recorder, each time: it does the counting.
     pub said: Option<Said>,
 }
 
@@ -64,11 +64,11 @@ struct Entry {
     tracker: Tracker,
     /// Its time in `due`.
     next: Option<Mono>,
-    /// Being asked, or about to be.
+    /// An attempt is under way or about to start.
     busy: bool,
-    /// The attempt's place in the grid.
+    /// The attempt's slot in the grid.
     slot: Mono,
-    /// The next attempt is this one made again.
+    /// The next attempt repeats this one.
     again: bool,
 }
 
@@ -79,12 +79,12 @@ pub struct Schedule {
     next_id: u64,
     /// Ordered by their ids.
     entries: Vec<(ProbeId, Entry)>,
-    /// A time that its entry no longer has is passed over.
+    /// A time that its entry no longer has is skipped.
     due: BinaryHeap<Reverse<(Mono, ProbeId)>>,
 }
 
 impl Schedule {
-    /// An empty one; `seed` spreads first attempts.
+    /// An empty schedule; `seed` spreads first attempts.
     #[must_use]
     pub fn new(seed: u64) -> Schedule {
         Schedule { random: seed | 1, next_id: 0, entries: Vec::new(), due: BinaryHeap::new() }
@@ -104,7 +104,7 @@ impl Schedule {
         self.entries.iter().filter(|(_, e)| e.key == *key).map(|(id, _)| *id).collect()
     }
 
-    /// Takes the whole set of one pod. Gives the probes that are not wanted any more.
+    /// Replaces all probes of one pod. Returns the ids of those that are no longer wanted.
     pub fn set(&mut self, key: &PodKey, targets: &[Target], now: Mono) -> Vec<ProbeId> {
         let mut gone = self.of(key);
         for target in targets {
@@ -145,7 +145,7 @@ impl Schedule {
         gone
     }
 
-    /// When the next one is due.
+    /// Time of the next attempt.
     pub fn next_due(&mut self) -> Option<Mono> {
         while let Some(&Reverse((at, id))) = self.due.peek() {
             if self.get(id).is_some_and(|e| e.next == Some(at)) {
@@ -156,7 +156,7 @@ impl Schedule {
         None
     }
 
-    /// Takes one that is due. It is being asked from now on, until [`Schedule::finished`].
+    /// Takes a probe that is due. Its attempt is under way until [`Schedule::finished`].
     pub fn take_due(&mut self, now: Mono) -> Option<ProbeId> {
         self.next_due().filter(|at| *at <= now)?;
         let Reverse((at, id)) = self.due.pop()?;
@@ -169,13 +169,13 @@ impl Schedule {
         Some(id)
     }
 
-    /// What to ask, and of whom.
+    /// The container and the probe.
     #[must_use]
     pub fn question(&self, id: ProbeId) -> Option<(&Target, &Probing)> {
         self.get(id).map(|e| (&e.target, &*e.probing))
     }
 
-    /// An attempt came to its end. One that could not be made may be due again at once.
+    /// Takes the end of an attempt. An attempt that failed itself may be due again at once.
     pub fn finished(&mut self, id: ProbeId, outcome: &Outcome, now: Mono) -> Finished {
         let Some(entry) = self.get_mut(id) else { return Finished::default() };
         entry.busy = false;
@@ -208,7 +208,7 @@ impl Schedule {
         Finished { changed, said }
     }
 
-    /// Sets the first attempt of a probe whose time has come to have one.
+    /// Sets the time of a probe's first attempt, when it may have one.
     fn arm(&mut self, id: ProbeId, now: Mono) {
         let Some(entry) = self.get(id) else { return };
         if entry.busy || entry.next.is_some() || entry.tracker.is_held() {
@@ -217,15 +217,16 @@ impl Schedule {
         if entry.probing.action.needs_address() && entry.target.address.is_none() {
             return;
         }
-        // Of a container that was there before us it is taken that it has started, and whether it is ready
-        // kills nobody; its liveness waits all the same.
+        // A container that ran before the daemon counts as started, and its readiness kills no container, so
+        // that is probed at once; its liveness probe waits all the same.
         let open = entry.kind == Kind::Startup || (entry.target.adopted && entry.kind == Kind::Readiness);
         if !open && !self.has_started(entry) {
             return;
         }
         let timing = entry.probing.timing;
         let first = entry.target.started.after(timing.initial_delay).max(now);
-        // Readiness is asked at once, as upstream does for whatever is not ready; the rest is spread.
+        // Readiness is probed at once, as upstream does for a container that is not ready; the others are
+        // spread.
         let at_once = entry.kind == Kind::Readiness && !entry.target.adopted;
         let spread = if at_once { Duration::ZERO } else { self.part_of(timing.period) };
         self.put(id, first.after(spread));
@@ -260,14 +261,15 @@ impl Schedule {
         Duration::from_millis(self.random % millis)
     }
 
-    /// How many it holds, and how many times are set.
+    /// Number of entries, and of entries with a time.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         (self.entries.len(), self.entries.iter().filter(|(_, e)| e.next.is_some()).count())
     }
 }
 
-/// The next place in the grid; at once when the attempt took longer than that, and then in the grid again.
+/// The next slot of the grid; at once when the attempt took longer than a period, and in the grid again after
+/// that.
 fn next_slot(slot: Mono, period: Duration, now: Mono) -> Mono {
     let late = now.since(slot).as_nanos().checked_div(period.as_nanos()).unwrap_or(0);
     if late == 0 {

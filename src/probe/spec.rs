@@ -1,5 +1,5 @@
-//! What a manifest asks of a container: probes and hooks as closed types, ports and references resolved
-//! (upstream `pkg/apis/core/v1/defaults.go`, `pkg/probe/http/request.go`). Pure.
+//! A container's probes and hooks as closed types, with ports and references resolved (upstream
+//! `pkg/apis/core/v1/defaults.go`, `pkg/probe/http/request.go`). Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use crate::base::clock::Mono;
 use crate::mapping::env;
 use crate::pod::object::Objects;
 
-/// Which of a container's probes. In the order of evaluation: startup gates the others.
+/// Kind of probe, in the order of evaluation: startup gates the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Until it passed, the others wait; its failure kills.
+    /// The others wait until it has passed; its failure kills the container.
     Startup,
     /// Its failure makes the container unready.
     Readiness,
-    /// Its failure kills.
+    /// Its failure kills the container.
     Liveness,
 }
 
 impl Kind {
-    /// All of them, startup first.
+    /// All kinds, startup first.
     pub const ALL: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 
     /// The kubelet's word in its texts.
@@ -39,14 +39,14 @@ impl Kind {
     }
 }
 
-/// When a probe is made and what counts.
+/// Times and thresholds of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From the container's start.
+    /// Counted from the container's start.
     pub initial_delay: Duration,
-    /// From attempt to attempt; at least a second.
+    /// From attempt to attempt; at least one second.
     pub period: Duration,
-    /// For the whole attempt; at least a second.
+    /// For the whole attempt; at least one second.
     pub timeout: Duration,
     /// Successes in a row that make success; at least 1.
     pub successes: u32,
@@ -57,34 +57,34 @@ pub struct Timing {
 /// What one attempt does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Runs this in the container.
+    /// Runs this command in the container.
     Exec(Vec<String>),
-    /// Asks a web server.
+    /// Sends a GET.
     Http(HttpGet),
-    /// Connects.
+    /// Connects to a port.
     Tcp {
-        /// Instead of the pod's address.
+        /// Host to use instead of the pod's address.
         host: Option<String>,
-        /// Number, or why there is none.
+        /// The number, or why there is none.
         port: Result<u16, String>,
     },
     /// Asks a gRPC server's health service.
     Grpc {
-        /// Number.
+        /// Port number.
         port: u16,
-        /// Name of the service asked about; empty for the whole server.
+        /// Name of the service; empty for the whole server.
         service: String,
     },
 }
 
-/// A GET.
+/// An httpGet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpGet {
-    /// `https`, without a certificate check.
+    /// Whether to use `https`, without a certificate check.
     pub tls: bool,
-    /// Instead of the pod's address.
+    /// Host to use instead of the pod's address.
     pub host: Option<String>,
-    /// Number, or why there is none.
+    /// The number, or why there is none.
     pub port: Result<u16, String>,
     /// As written; `/` by default.
     pub path: String,
@@ -93,7 +93,7 @@ pub struct HttpGet {
 }
 
 impl Action {
-    /// It goes to the pod's own address.
+    /// Whether it goes to the pod's own address.
     #[must_use]
     pub fn needs_address(&self) -> bool {
         match self {
@@ -107,14 +107,14 @@ impl Action {
 /// One probe of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probing {
-    /// When.
+    /// Times and thresholds.
     pub timing: Timing,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
 impl Probing {
-    /// Reads a probe of `container`. `None`: it has no handler, and validation has said so.
+    /// Reads a probe of `container`. `None`: it has no handler, which validation reports.
     #[must_use]
     pub fn of(probe: &Probe, container: &Container) -> Option<Probing> {
         let seconds = |value: Option<i32>, default: u32| {
@@ -151,11 +151,11 @@ impl Probing {
 /// What a hook does (upstream `pkg/kubelet/lifecycle/handlers.go`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
-    /// Runs or asks; of an HTTP answer the status does not matter.
+    /// Runs a command or sends a GET; the status of the HTTP answer does not matter.
     Do(Action),
-    /// Waits.
+    /// Waits this long.
     Sleep(Duration),
-    /// tcpSocket, as upstream: accepted, and an error when it comes to it.
+    /// tcpSocket: accepted as upstream, and an error when it is to run.
     Invalid,
 }
 
@@ -176,9 +176,9 @@ impl HookAction {
     }
 }
 
-/// `$(NAME)` is replaced from the values that stand in `env` itself (upstream
-/// `pkg/kubelet/prober/prober.go`). One that comes from a local object may be secret: it stays as written,
-/// so that no probe holds, compares or prints it.
+/// Replaces `$(NAME)` by values that are in `env` itself (upstream `pkg/kubelet/prober/prober.go`). A value
+/// of a local object may be secret: such a reference stays as written, so that no probe holds, compares or
+/// prints the value.
 fn command(words: &[String], container: &Container) -> Vec<String> {
     let mut elsewhere = BTreeSet::new();
     for var in container.env.iter().flatten() {
@@ -191,7 +191,7 @@ fn command(words: &[String], container: &Container) -> Vec<String> {
     let here = |var: &&EnvVar| var.value_from.is_none() && !elsewhere.contains(&var.name);
     let env = container.env.iter().flatten().filter(here).cloned().collect();
     let asked = Container { env: Some(env), command: Some(words.to_vec()), ..Container::default() };
-    // Without objects to look up nothing can be missing.
+    // Without objects to look up no value can be missing.
     env::expand(&asked, "", &Objects::new(), None).ok().and_then(|e| e.command).unwrap_or_default()
 }
 
@@ -210,7 +210,7 @@ fn host(host: Option<&str>) -> Option<String> {
     host.filter(|h| !h.is_empty()).map(str::to_owned)
 }
 
-/// A number, the name of one of these ports, or (upstream's last effort) a number in quotes.
+/// A number, the name of one of these ports, or (upstream's last try) a number in quotes.
 fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => i64::from(*number),
@@ -227,20 +227,20 @@ fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
     u16::try_from(number).ok().filter(|n| *n > 0).ok_or_else(|| format!("invalid port number: {number}"))
 }
 
-/// One running container and what is to be asked of it.
+/// One running container and its probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Container id: another id is another life.
+    /// Container id. Another id is another instance.
     pub id: String,
-    /// Container name, for words.
+    /// Container name, for messages.
     pub container: String,
     /// When it started, or was first seen running.
     pub started: Mono,
-    /// It ran before the daemon began: what it was then is unknown, and it is taken to be well.
+    /// Whether it ran before the daemon started: its state before is unknown, and it is taken to be healthy.
     pub adopted: bool,
     /// The pod's address; `None` while it is unknown.
     pub address: Option<IpAddr>,
-    /// By [`Kind::ALL`]'s order; absent ones are not made (any more).
+    /// By [`Kind::ALL`]'s order; `None`: no such probe (any more).
     pub probes: [Option<Arc<Probing>>; 3],
 }
 
@@ -257,29 +257,29 @@ impl Target {
     }
 }
 
-/// Which hook.
+/// Kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookKind {
-    /// Right after the start.
+    /// After the start.
     PostStart,
     /// Before the stop signal.
     PreStop,
 }
 
-/// A hook that is to be run once.
+/// A hook that must run once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookWish {
     /// Container id.
     pub id: String,
-    /// Which of its hooks.
+    /// Kind of hook.
     pub kind: HookKind,
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// The pod's address; `None` when it is unknown.
     pub address: Option<IpAddr>,
 }
 
-/// All that is to be asked of one pod's containers at present. What is no longer in it is given up.
+/// All probes and hooks of one pod's containers. An attempt that is no longer in it is dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// Containers with probes.
@@ -289,7 +289,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing is to be asked.
+    /// Whether there is no probe and no hook.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty() && self.hooks.is_empty()

@@ -1,5 +1,5 @@
-//! One test for each outcome of a probe: what an attempt's result does to the stored one (upstream
-//! `pkg/kubelet/prober/worker.go`), and what the kubelet says of it.
+//! One test for each outcome of a probe: how an attempt changes the stored result (upstream
+//! `pkg/kubelet/prober/worker.go`), and the kubelet's words for it.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::plan::ProbeVerdict;
 
 const PASS: char = '+';
 
-/// `+` passes, `w` passes with a warning, `-` fails, `!` cannot be made. Answers the stored result (`S`, `F`,
-/// `?`), whether it is held, and what followed from the last attempt.
+/// `+` passes, `w` passes with a warning, `-` fails, `!` errors. Returns the stored result (`S`, `F`, `?`),
+/// whether it is held, and what the last attempt led to.
 fn after(kind: Kind, successes: u32, failures: u32, attempts: &str) -> (char, bool, Option<Follow>) {
     let s = Duration::from_secs;
     let timing = Timing { initial_delay: s(0), period: s(1), timeout: s(1), successes, failures };

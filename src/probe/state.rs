@@ -1,5 +1,6 @@
-//! The counting of one probe of one container instance (upstream `pkg/kubelet/prober/worker.go`). Pure; a
-//! new container id is a new [`Tracker`], so nothing survives a restart (upstream lets the last run of
+//! The counting of one probe of one container instance (upstream `pkg/kubelet/prober/worker.go`). Pure. A new
+//! container id has a new [`Tracker`], so no count survives a restart (upstream keeps the last run of
+//! results, so that a new instance may fail below its threshold).
 //! results survive, by which a new instance could fail below its threshold).
 
 use super::outcome::Outcome;
@@ -19,20 +20,20 @@ pub struct Tracker {
     held: bool,
 }
 
-/// What follows from an attempt.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// It could not be made: another one at once.
+    /// The attempt itself failed: repeat it at once.
     TryAgain,
-    /// It could not be made, several times: the next one in its time.
+    /// The attempt itself failed several times in a row: the next one comes at its regular time.
     ThrownAway,
-    /// It counts. With `Some`: and the stored result has changed.
+    /// It counts. `Some`: the stored result has changed.
     Counted(Option<ProbeVerdict>),
 }
 
 impl Tracker {
     /// The initial results (upstream `pkg/kubelet/prober/worker.go`). A container that ran before the daemon
-    /// began counts as ready.
+    /// started counts as ready.
     #[must_use]
     pub fn new(kind: Kind, adopted: bool) -> Tracker {
         let stored = match kind {
@@ -50,7 +51,7 @@ impl Tracker {
         self.stored
     }
 
-    /// It is not made any more for this container.
+    /// Whether this container is no longer probed.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held
@@ -80,8 +81,8 @@ impl Tracker {
         if self.run < threshold {
             return Follow::Counted(None);
         }
-        // Whether a container that was there before us had started is not known: it is never killed for
-        // that. From here its liveness probe judges it.
+        // Whether an adopted container had started is unknown: it is never killed for that. From here on its
+        // liveness probe judges it.
         let assumed = self.adopted && self.kind == Kind::Startup;
         let result = if assumed { ProbeVerdict::Success } else { result };
         if self.kind == Kind::Startup || (self.kind == Kind::Liveness && result == ProbeVerdict::Failure) {

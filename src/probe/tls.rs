@@ -1,9 +1,9 @@
-//! HTTPS without a certificate check: what a probe or a hook asks is whether the container answers, not who
-//! it is (as with the kubelet, `pkg/probe/http/http.go`). Nothing but [`super::net`] may use this, and
-//! nothing secret is ever sent over it.
+//! HTTPS without a certificate check: a probe or a hook asks whether the container answers, not who it is (as
+//! the kubelet does, `pkg/probe/http/http.go`). Only [`super::net`] may use this, and no secret is ever sent
+//! over it.
 //!
-//! What must not happen here: a look for more where nothing more can come. One thread has all probes and hooks
-//! of the node, and what a server sends decides how often a loop goes round.
+//! What must not happen here: a loop that reads on when no more bytes can come. One thread has all probes and
+//! hooks of the node, and the server's bytes decide how often a loop runs.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, Signa
 use super::net::Progress;
 use crate::base::limits;
 
-/// Believes everything.
+/// Accepts every certificate.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -60,22 +60,22 @@ impl ServerCertVerifier for Anyone {
 pub struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Ready to use.
+    /// Makes the settings.
     ///
     /// # Errors
-    /// The library does not know its own versions.
+    /// The library does not support its own default versions.
     pub fn new() -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| e.to_string())?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
             .with_no_client_auth();
         Ok(Tls(Arc::new(config)))
     }
 
-    /// A connection to this host, bytes in and bytes out.
+    /// A TLS session with this host, bytes in and bytes out.
     ///
     /// # Errors
     /// The host is neither a name nor an address.
@@ -90,23 +90,21 @@ impl Tls {
 #[derive(Debug)]
 pub struct Session {
     connection: ClientConnection,
-    /// The first bytes of the server, to tell what speaks there if it is not TLS.
+    /// The server's first bytes, to recognise plain HTTP.
     first: Vec<u8>,
 }
 
 impl Session {
-    /// Puts plain bytes in.
+    /// Takes plain bytes to send.
     pub fn send(&mut self, plain: &[u8]) -> Result<(), String> {
         self.connection.writer().write_all(plain).map_err(|e| e.to_string())
     }
 
-    /// Takes bytes from the network; plain ones are appended to `into`, at most so many that a hostile
-    /// server cannot fill memory. `out` gets what is to be sent. [`Progress::Closed`]: the server has said
-    /// that nothing more comes, whether or not it closes the connection; what it sends after that is not
-    /// looked at.
-    ///
+    /// Takes bytes from the network. Plain bytes are appended to `into`, with a bound, so that a hostile
+    /// server cannot fill memory; bytes to send are appended to `out`. [`Progress::Closed`]: the server has
+    /// sent close_notify, whether or not it closes the connection; later bytes are ignored.
     /// # Errors
-    /// It is not TLS, or refuses us; in Go's words where users know them.
+    /// The server does not speak TLS, or refuses; in Go's words where users know them.
     pub fn receive(
         &mut self,
         mut bytes: &[u8],
@@ -116,7 +114,7 @@ impl Session {
         let room = 5usize.saturating_sub(self.first.len());
         self.first.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
         while !bytes.is_empty() {
-            // After the server's goodbye the library takes nothing more, and says so by 0.
+            // After close_notify the library takes no more bytes, and returns 0.
             if self.connection.read_tls(&mut bytes).map_err(|e| e.to_string())? == 0 {
                 return Ok(Progress::Closed);
             }
@@ -136,7 +134,7 @@ impl Session {
         Ok(Progress::Waits)
     }
 
-    /// What has been decrypted: no more than a record or two, for it is taken after each step.
+    /// Takes the decrypted bytes: no more than a record or two, for this runs after each step.
     fn take_plain(&mut self, into: &mut Vec<u8>) {
         let mut chunk = [0u8; 4096];
         while let Ok(n) = self.connection.reader().read(&mut chunk)
@@ -147,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Appends what is to be sent.
+    /// Appends the bytes to send.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             if !matches!(self.connection.write_tls(out), Ok(n) if n > 0) {
@@ -157,5 +155,5 @@ impl Session {
     }
 }
 
-/// Upstream's words for a server that speaks plain HTTP where TLS was asked for.
+/// Upstream's words for a server that speaks plain HTTP when asked over TLS.
 pub const PLAIN: &str = "http: server gave HTTP response to HTTPS client";

@@ -1,10 +1,10 @@
-//! A command in a container as a question: when its time begins, and when it is up.
+//! A command in a container: when its time starts, and when it is over.
 //!
-//! Everything here goes through Docker, which may stand still for a while (stopped, overloaded, or booting
-//! with containers that live on). So nothing counts as failed but what Docker says: a command is too slow only
-//! once Docker has confirmed that it started it and that it runs still, and a command that Docker does not
-//! answer for is unknown. The head of its answer is no such word: Docker sends that before containerd, which may
-//! stand still for itself, has made a process. Otherwise one stall would kill every container whose liveness probe is a command.
+//! Everything here goes through Docker, which may stall for a while (stopped, overloaded, or booting with
+//! live-restored containers). So only Docker's word makes a failure: a command is too slow only when Docker
+//! has confirmed that it started it and that it still runs, and a command without an answer of Docker is
+//! unknown. The head of Docker's answer does not count: Docker sends it before containerd, which may stall
+//! too, has made a process. Otherwise one stall would kill every container with a command as liveness probe.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -22,18 +22,18 @@ pub(super) struct Exec {
     id: String,
     command: Vec<String>,
     run: Box<Execution>,
-    /// From the start that Docker confirmed; `None` for no end.
+    /// Counted from the start that Docker confirmed; `None`: no limit.
     timeout: Option<Duration>,
-    /// It is a hook, which is run once: begun again as long as Docker cannot be reached.
+    /// A hook runs once: it is retried only while Docker cannot be reached.
     hook: bool,
     began: Instant,
-    /// Begun again then.
+    /// Time of the next try.
     again: Option<Instant>,
-    /// Its time is up then, if Docker says that it runs still.
+    /// Its timeout ends then, if Docker says that it still runs.
     due: Option<Instant>,
-    /// Docker is asked whether it does, since then.
+    /// The call that asks Docker whether it still runs, and since when.
     asked: Option<(Instant, Pending)>,
-    /// When Docker was last asked, containerd had not started it.
+    /// Docker's last answer: containerd had not started it.
     not_started: bool,
 }
 
@@ -65,7 +65,7 @@ impl Exec {
         match self.run.advance() {
             Some(Ok(done)) => return Some(ended(&done)),
             Some(Err(DockerError::Unreachable(_))) if self.hook && now < later(self.began, kit.patience) => {
-                // Nothing of it was sent.
+                // No part of the request was sent.
                 self.again = Some(later(now, limits::RECONNECT_MAX));
                 return None;
             }
@@ -86,8 +86,8 @@ impl Exec {
         match answer {
             Ok(Reply::Exec(detail)) => match detail.exit_code.filter(|_| !detail.running) {
                 Some(code) => Some(ended(&self.run.ended(code))),
-                // Docker stood still, and may not have heard yet of an end that came meanwhile, or containerd
-                // did, and its time has not begun, or only now. One that is always slow is believed in the end.
+                // Docker stalled, and may not know yet of an end in the meantime; or containerd stalled, and
+                // the command has not started, or only just now. After `patience` a slow answer counts.
                 None if (stalled || detail.not_started || self.not_started)
                     && now < later(self.began, kit.patience) =>
                 {
@@ -120,14 +120,14 @@ impl Exec {
         }
         let asked = match &self.asked {
             Some((_, call)) => Some(call.deadline().unwrap_or_else(Instant::now)),
-            // Before the first look at it, it is not known: the look comes with the start.
+            // Before the start is known there is no deadline; it comes with the start.
             None => self.due,
         };
         [self.run.wake(), asked].into_iter().flatten().min()
     }
 }
 
-/// A command of an earlier attempt, as Docker tells it; `text` is the failure if it runs still.
+/// An earlier command, as Docker reports it; `text` is the failure if it still runs.
 pub(super) fn left(pending: Option<&mut Pending>, text: &str) -> Option<Outcome> {
     let Some(pending) = pending else { return Some(Outcome::unknown("an earlier command is just ending")) };
     Some(match pending.advance()? {

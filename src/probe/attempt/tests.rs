@@ -18,7 +18,7 @@ fn kit() -> Kit {
 
 const LOCAL: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
-/// Asks, and waits as the prober does.
+/// Runs an attempt as the prober does.
 fn ask_with(action: &Action, timeout: Duration, hook: Option<HookKind>) -> Outcome {
     let kit = kit();
     let question = Question { id: "c", address: LOCAL, action, timeout: Some(timeout), hook };
@@ -35,12 +35,12 @@ fn ask(action: &Action) -> Outcome {
     ask_with(action, Duration::from_secs(30), None)
 }
 
-/// For what never answers.
+/// For servers that never answer.
 fn ask_shortly(action: &Action) -> Outcome {
     ask_with(action, Duration::from_millis(200), None)
 }
 
-/// A server that treats each connection in turn; gives its port.
+/// A server that handles its connections one by one; returns its port.
 fn server(mut treat: impl FnMut(TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -58,7 +58,7 @@ fn request(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Answers every request with these bytes, and hangs up.
+/// Answers every request with these bytes, and closes.
 fn says(answer: &str) -> u16 {
     let answer = answer.to_owned();
     server(move |mut stream| {
@@ -79,7 +79,7 @@ fn failed(text: &str) -> Outcome {
     Outcome::Failed(text.into())
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn closed() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -105,7 +105,7 @@ fn bodies() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", Outcome::Passed),
         ("HTTP/1.0 200 OK\r\n\r\nok", Outcome::Passed),
         ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Outcome::Passed),
-        // Cut short: the probe could not be made.
+        // Cut short: an error of the probe.
         ("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nok", body_error("unexpected EOF")),
     ] {
         assert_eq!(ask(&http(says(answer))), expected, "{answer}");
@@ -164,7 +164,7 @@ fn a_server_that_never_answers_or_drips_runs_into_the_timeout() {
     let port = drip("HTTP/1.1 200 OK\r\nX: ");
     let url = format!("Get \"http://127.0.0.1:{port}/state\"");
     assert_eq!(ask_shortly(&http(port)), failed(&format!("{url}: {waiting}")));
-    // The head came: the body is an error of the probe.
+    // The head has come: the body is an error of the probe.
     let port = drip("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
     let text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
     assert_eq!(ask_shortly(&http(port)), body_error(text));
@@ -188,7 +188,7 @@ fn a_hook_is_content_with_any_answer() {
     let hook = |port| ask_with(&http(port), Duration::from_secs(30), Some(HookKind::PreStop));
     assert_eq!(hook(says("HTTP/1.1 500 No\r\n\r\n")), Outcome::Passed);
     assert!(matches!(hook(closed()), Outcome::Failed(_)));
-    // https to a plain server is made again over http.
+    // https to a plain server is repeated over http.
     let port = server(|mut stream| {
         let mut first = [0; 1024];
         let n = stream.read(&mut first).unwrap();

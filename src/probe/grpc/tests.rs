@@ -1,4 +1,4 @@
-//! The call as bytes; tables of upstream's words. `attempt`'s tests speak with a real server.
+//! The call as bytes; tables of upstream's words. The tests of `attempt` use a server.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn settings() -> Vec<u8> {
     a_frame(kind::SETTINGS, 0, 0, &[])
 }
 
-/// A whole good answer with this message.
+/// A complete good answer with this message.
 fn answer(message: &[u8]) -> Vec<u8> {
     let mut data = vec![0];
     data.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
@@ -50,7 +50,7 @@ fn fed(bytes: &[u8]) -> Option<Answer> {
 fn statuses_of_the_service() {
     assert_eq!(fed(&answer(&[8, 1])), Some(Answer::Status(1)));
     assert_eq!(fed(&answer(&[8, 2])), Some(Answer::Status(2)));
-    // 0 is left out, and what is not known is passed over.
+    // 0 is left out, and unknown fields are ignored.
     assert_eq!(fed(&answer(&[])), Some(Answer::Status(0)));
     assert_eq!(fed(&answer(&[0x12, 2, 9, 9, 8, 1])), Some(Answer::Status(1)));
     assert!(matches!(fed(&answer(&[8])), Some(Answer::Broken(_))));

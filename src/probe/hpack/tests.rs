@@ -1,4 +1,4 @@
-//! The examples of RFC 7541 appendix C, and what breaks the rules.
+//! The examples of RFC 7541 appendix C, and blocks that violate the RFC.
 
 use proptest::prelude::*;
 

@@ -77,7 +77,7 @@ fn statuses() {
     assert_eq!(judge(304, b""), warned(""));
 }
 
-/// Shows where it leads, or what is done else.
+/// The next URL, or the other decision.
 fn led(status: u16, location: Option<&str>, followed: usize) -> String {
     let get = get("/dir/page?q", &[("Host", "site")]);
     let first = url(&get);
@@ -97,7 +97,7 @@ fn redirects() {
         (307, Some("http://10.1.2.3/x"), "http://10.1.2.3/x"),
         (308, Some("https://10.1.2.3:9/x"), "https://10.1.2.3:9/x"),
         (302, Some("//10.1.2.3:81"), "http://10.1.2.3:81/"),
-        // Another host is not followed, whatever it looks like.
+        // Another host is not followed, in any notation.
         (302, Some("http://10.1.2.4/"), "judge"),
         (302, Some("//elsewhere"), "judge"),
         (302, Some("http://10.1.2.3@elsewhere/"), "judge"),

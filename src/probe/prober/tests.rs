@@ -11,17 +11,17 @@ use crate::runtime::docker::Endpoint;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Ear(mpsc::Sender<News>);
+struct Listener(mpsc::Sender<News>);
 
-impl Hear for Ear {
+impl Hear for Listener {
     fn hear(&self, news: News) {
         _ = self.0.send(news);
     }
 }
 
-fn ear() -> (Arc<dyn Hear>, mpsc::Receiver<News>) {
+fn listener() -> (Arc<dyn Hear>, mpsc::Receiver<News>) {
     let (out, heard) = mpsc::channel();
-    (Arc::new(Ear(out)), heard)
+    (Arc::new(Listener(out)), heard)
 }
 
 fn prober() -> Prober {
@@ -58,7 +58,7 @@ fn passed(id: &str) -> News {
     News::Probed { id: id.into(), kind: Kind::Readiness, verdict: ProbeVerdict::Success }
 }
 
-/// A server that takes connections and says nothing; its port.
+/// A server that accepts connections and sends nothing; its port.
 fn silent() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -76,10 +76,10 @@ fn a_hundred_probes_that_hang_delay_nobody() {
         path: "/".into(),
         headers: Vec::new(),
     };
-    let (deaf, heard_of_hanging) = ear();
+    let (deaf, heard_of_hanging) = listener();
     let hanging = (0..100).map(|n| ready(&format!("h{n}"), Action::Http(get.clone()), 3600)).collect();
     prober.watch(&key("hangs"), deaf, watch(hanging));
-    let (listener, heard) = ear();
+    let (listener, heard) = listener();
     prober.watch(&key("web"), listener, watch(vec![ready("a", tcp(port), 1)]));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
     assert!(heard_of_hanging.try_recv().is_err());
@@ -89,7 +89,7 @@ fn a_hundred_probes_that_hang_delay_nobody() {
 fn a_probe_that_turns_is_told_and_one_that_stays_is_not() {
     let prober = prober();
     let (server, port) = silent();
-    let (listener, heard) = ear();
+    let (listener, heard) = listener();
     prober.watch(&key("web"), listener, watch(vec![ready("a", tcp(port), 1)]));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
     drop(server);
@@ -108,8 +108,8 @@ fn a_probe_that_turns_is_told_and_one_that_stays_is_not() {
 fn the_end_of_an_old_worker_does_not_silence_its_successor() {
     let prober = prober();
     let (_server, port) = silent();
-    let (old, _) = ear();
-    let (new, heard) = ear();
+    let (old, _) = listener();
+    let (new, heard) = listener();
     prober.watch(&key("web"), Arc::clone(&old), watch(vec![ready("a", tcp(port), 1)]));
     prober.watch(&key("web"), new, watch(vec![ready("b", tcp(port), 1)]));
     prober.watch(&key("web"), old, Watch::default());
@@ -121,7 +121,7 @@ fn names_are_looked_up_beside() {
     let prober = prober();
     let (_server, port) = silent();
     let action = Action::Tcp { host: Some("localhost".into()), port: Ok(port) };
-    let (listener, heard) = ear();
+    let (listener, heard) = listener();
     prober.watch(&key("web"), listener, watch(vec![ready("a", action, 30)]));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(passed("a")));
 }
@@ -130,7 +130,7 @@ fn names_are_looked_up_beside() {
 fn hooks_run_once_and_their_end_is_told() {
     let prober = prober();
     let (_server, port) = silent();
-    let (listener, heard) = ear();
+    let (listener, heard) = listener();
     let hook = |id: &str, action: Action| HookWish {
         id: id.into(),
         kind: HookKind::PreStop,
@@ -147,9 +147,9 @@ fn hooks_run_once_and_their_end_is_told() {
         })
         .collect();
     ends.sort();
-    // The engine knows no container `b`.
+    // The engine has no container `b`.
     assert_eq!(ends, [("a".to_owned(), true), ("b".to_owned(), false)]);
-    // Told again, nothing runs again: what comes next is another probe's result.
+    // Sent again, no hook runs again: the next message is another probe's result.
     let mut more = all;
     more.targets.push(ready("c", tcp(port), 1));
     prober.watch(&key("web"), listener, more);
@@ -159,7 +159,7 @@ fn hooks_run_once_and_their_end_is_told() {
 #[test]
 fn nothing_to_ask_needs_no_thread() {
     let prober = prober();
-    let (listener, _) = ear();
+    let (listener, _) = listener();
     prober.watch(&key("web"), listener, Watch::default());
     assert!(!prober.shared.lock().running);
 }

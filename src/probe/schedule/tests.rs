@@ -181,7 +181,7 @@ fn attempts_that_take_long_do_not_drift() {
     bench.takes = Duration::from_millis(1300);
     bench.set(&[target("a", [None, probing(0, 1, 3), None])]);
     bench.pass(s(10));
-    // The one that took too long is followed at once by the next; what was missed on the way is dropped.
+    // An attempt that took too long is followed by the next one at once; the slots in between are dropped.
     assert_eq!(bench.times(Kind::Readiness)[..8], [0, 1300, 2600, 3900, 5200, 6500, 7800, 9100]);
     bench.takes = Duration::from_millis(10);
     bench.made.clear();
@@ -252,7 +252,7 @@ fn each_attempt_that_fails_is_told() {
 }
 
 proptest! {
-    /// Whatever is set and whatever comes back: an entry that can be asked has one time, and only one.
+    /// For any input: a probe that can be asked has exactly one time.
     #[test]
     fn nothing_is_lost_and_nothing_doubled(
         steps in prop::collection::vec((0u8..4, 0u8..3, 0u64..4000), 1..80),

@@ -1,4 +1,4 @@
-//! What is read from a manifest: defaults (upstream `pkg/apis/core/v1/defaults.go`), ports and references.
+//! Probes of manifests: defaults (upstream `pkg/apis/core/v1/defaults.go`), ports and references.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The step rules of upstream's `pkg/kubelet/prober/worker.go`, one by one, and that no result is told before
+//! The step rules of upstream's `pkg/kubelet/prober/worker.go`, one by one; and no result is reported before
 //! its threshold.
 
 use proptest::prelude::*;
@@ -12,8 +12,8 @@ fn timing(successes: u32, failures: u32) -> Timing {
     Timing { initial_delay: s(0), period: s(1), timeout: s(1), successes, failures }
 }
 
-/// `+` passes, `w` passes with a warning, `-` fails, `!` cannot be made. In the answer `.` stands for
-/// nothing told, `S` and `F` for a result, `r` for another try, `x` for thrown away.
+/// `+` passes, `w` passes with a warning, `-` fails, `!` errors. In the answer `.` is no change, `S` and `F`
+/// a new result, `r` a repeated attempt, `x` a discarded one.
 fn run(tracker: &mut Tracker, timing: &Timing, attempts: &str) -> String {
     let one = |a: char| {
         let outcome = match a {
@@ -64,9 +64,9 @@ fn failures_in_a_row_make_failure() {
 fn successes_in_a_row_make_success() {
     check(Kind::Readiness, 1, 3, "+", "S");
     check(Kind::Readiness, 2, 3, "+-++", "...S");
-    // What is stored already is told once.
+    // A stored result is reported once.
     check(Kind::Readiness, 1, 2, "+++--++", "S...FS.");
-    // It begins as not ready: failures tell nothing new.
+    // It starts as not ready: failures change nothing.
     check(Kind::Readiness, 1, 2, "-----+", ".....S");
 }
 
@@ -106,7 +106,7 @@ fn it_is_held_after_a_liveness_failure_and_any_startup_result() {
 fn k113646_a_container_that_was_there_before_us_is_ready_until_its_threshold() {
     let mut tracker = Tracker::new(Kind::Readiness, true);
     assert_eq!(run(&mut tracker, &timing(1, 3), "--+---"), ".....F");
-    // And is never killed because it no longer passes its startup probe: liveness takes over.
+    // It is never killed for its startup probe: liveness takes over.
     let mut tracker = Tracker::new(Kind::Startup, true);
     assert_eq!(run(&mut tracker, &timing(1, 3), "---"), "..S");
     assert!(tracker.is_held());
@@ -123,7 +123,7 @@ fn each_turn_of_results_is_counted_anew() {
 }
 
 proptest! {
-    /// Whatever comes: a result is told only when as many in a row have been seen as the threshold asks.
+    /// For any input: a result is reported only after as many in a row as the threshold asks.
     #[test]
     fn no_result_before_its_threshold(
         kind in prop::sample::select(Kind::ALL.to_vec()),

@@ -7,11 +7,11 @@ use crate::probe::outcome;
 use crate::runtime::client::Client;
 use crate::runtime::hostile::{Server, hold, ok, read_request};
 
-/// The time-out of the probe: Docker is always slower than that.
+/// Timeout of the probe: Docker is always slower.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Ten time-outs: what has not failed by then is not counted as a failure.
+/// Ten timeouts: an attempt that has not failed by then does not fail.
 const LONG: Duration = Duration::from_secs(1);
 
 const RAW: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n";
@@ -31,7 +31,7 @@ fn begin_with(server: &Server, patience: Duration) -> (Attempt, Kit) {
     (Attempt::begin(&question, &kit), kit)
 }
 
-/// What it has brought after this time.
+/// The outcome after this time.
 fn after(attempt: &mut Attempt, kit: &Kit, time: Duration) -> Option<Outcome> {
     let until = Instant::now() + time;
     loop {
@@ -44,7 +44,7 @@ fn after(attempt: &mut Attempt, kit: &Kit, time: Duration) -> Option<Outcome> {
     }
 }
 
-/// Answers what comes before the exec's start.
+/// Answers the calls before the exec's start.
 fn created(stream: &mut UnixStream) {
     read_request(stream);
     stream.write_all(ok("OK").as_bytes()).unwrap();
@@ -53,8 +53,8 @@ fn created(stream: &mut UnixStream) {
     read_request(stream);
 }
 
-/// A Docker that starts the command, which writes nothing and goes on; and then answers the next connection
-/// with this.
+/// A Docker that starts the command, which writes nothing and runs on; then answers the next connection with
+/// this.
 fn started(then: impl FnOnce(UnixStream) + Send + 'static) -> Server {
     Server::start(vec![
         Box::new(|mut stream| {
@@ -100,7 +100,7 @@ fn a_docker_that_never_answers_is_given_up_as_unknown() {
     unknown(started(|stream| hold(&stream)));
 }
 
-/// A hook is run once, so one that Docker was never told of is not lost.
+/// A hook runs once, so it is retried when Docker never heard of it.
 #[test]
 fn a_hook_waits_until_docker_can_be_reached() {
     let server = Server::start(vec![
@@ -128,7 +128,7 @@ fn a_command_counts_as_too_slow_only_once_docker_says_that_it_runs() {
     let (mut attempt, kit) = begin(&server);
     let text = outcome::exec_timed_out(&["test".into()], TIMEOUT);
     assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Failed(text)));
-    // Its end was not heard of.
+    // Docker did not report its end.
     for (code, expected) in [(0, Outcome::Passed), (1, failed(""))] {
         let answer = format!(r#"{{"Running": false, "ExitCode": {code}}}"#);
         let server = started(move |stream| inspected(stream, &answer));
@@ -137,8 +137,8 @@ fn a_command_counts_as_too_slow_only_once_docker_says_that_it_runs() {
     }
 }
 
-/// Docker answers at once that it will run a command, and its containerd stands still: it says that it runs, and
-/// has no process of it.
+/// Docker answers at once that it runs a command while its containerd stalls: it reports the command as
+/// running, without a process.
 #[test]
 fn a_command_that_containerd_has_not_started_is_not_too_slow() {
     const WAITS: &str = r#"{"Running": true, "ExitCode": null, "Pid": 0}"#;
@@ -162,7 +162,7 @@ fn a_command_that_containerd_has_not_started_is_not_too_slow() {
     let ended = server(3, r#"{"Running": false, "ExitCode": 0, "Pid": 7}"#);
     let (mut attempt, kit) = begin(&ended);
     assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
-    // Its time begins when it is seen to run.
+    // Its time starts when it is seen to run.
     let begins = server(1, RUNS);
     let (mut attempt, kit) = begin(&begins);
     assert_eq!(after(&mut attempt, &kit, LONG), None, "it has just begun, and Docker does not answer");
@@ -192,7 +192,7 @@ fn a_command_that_never_stops_writing_is_read_a_little_at_a_time() {
         created(&mut stream);
         started.send(()).unwrap();
         goes.recv().unwrap();
-        // As much as fits.
+        // As much as the socket takes.
         stream.set_nonblocking(true).unwrap();
         let frame = [&[1, 0, 0, 0, 0, 0, 16, 0][..], &[b'x'; 4096]].concat();
         stream.write_all(RAW).unwrap();

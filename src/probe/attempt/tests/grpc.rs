@@ -1,5 +1,6 @@
-//! gRPC health checks, of a server and of what is none. The server is part of the tests: it reads the call as
-//! HTTP/2 lays it down and answers with the bytes that grpcio 1.85.1 (the C core) sent for the same calls.
+//! gRPC health checks of a gRPC server and of other servers. The gRPC server is part of the tests: it reads
+//! the call as HTTP/2 specifies it and answers with the bytes that grpcio 1.85.1 (the C core) sent for the
+//! same calls.
 
 use super::*;
 use crate::probe::hpack::Decoder;
@@ -32,7 +33,7 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const HEADERS: u8 = 1;
 const DATA: u8 = 0;
-/// Of settings and ping: it is the answer to one.
+/// Of settings and ping: the acknowledgement.
 const ACK: u8 = 1;
 
 /// A frame: kind, flags, stream, payload.
@@ -47,7 +48,7 @@ fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
     Some((kind, flags, u32::from_be_bytes([s1, s2, s3, s4]), payload))
 }
 
-/// Reads a call to its end; gives the name of the service that is asked about.
+/// Reads a whole call; returns the name of the service.
 fn read_call(stream: &mut TcpStream) -> String {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface).unwrap();
@@ -82,7 +83,7 @@ fn read_call(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Its settings and its ping are answered, as the protocol demands.
+/// Its settings and its ping are acknowledged, as the protocol requires.
 fn read_acks(stream: &mut TcpStream) {
     let mut missing = vec![SETTINGS, PING];
     while !missing.is_empty() {
@@ -100,7 +101,7 @@ fn health_server(cut: usize) -> u16 {
             "sick" => include_bytes!("../../../../tests/golden/probe/grpc-not-serving.bin"),
             "nope" => include_bytes!("../../../../tests/golden/probe/grpc-not-found.bin"),
             "other" => include_bytes!("../../../../tests/golden/probe/grpc-unimplemented.bin"),
-            // Its settings, and then nothing.
+            // Its settings, and nothing more.
             "slow" => &include_bytes!("../../../../tests/golden/probe/grpc-serving.bin")[..33],
             other => panic!("{other}"),
         };

@@ -1,4 +1,4 @@
-//! HTTPS servers: ordinary ones, and those that break off, or go on after their goodbye.
+//! HTTPS servers: ordinary ones, ones that break off, and ones that send after their close_notify.
 
 use std::sync::{Arc, mpsc};
 
@@ -12,8 +12,8 @@ type Stream = StreamOwned<ServerConnection, TcpStream>;
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server of this version that treats each connection in turn; gives what asks it. Its certificate is of
-/// another name, signed by nobody, and expired.
+/// A server of this TLS version that handles its connections one by one; returns the action that asks it. Its
+/// certificate has another name, is not signed by a known issuer, and is expired.
 fn https(
     version: &'static SupportedProtocolVersion,
     mut treat: impl FnMut(Stream) + Send + 'static,
@@ -57,7 +57,7 @@ fn https_without_looking_at_the_certificate() {
         });
         assert_eq!(ask(&action), Outcome::Passed);
     }
-    // Something else answers.
+    // A server that does not speak TLS.
     let port = says("SSH-2.0-dropbear\r\n\r\n");
     let Outcome::Failed(text) = ask_shortly(&Action::Http(HttpGet { tls: true, ..get(port) })) else {
         panic!()
@@ -85,7 +85,7 @@ fn close_notify_without_fin_is_the_end_of_the_body() {
     }
 }
 
-/// What comes after the goodbye is no reason to look for more for ever: one thread has all probes.
+/// Bytes after close_notify must not keep the reader busy: one thread has all probes.
 #[test]
 fn a_server_that_talks_on_after_its_goodbye_stops_nobody() {
     for version in VERSIONS {
