@@ -1,4 +1,4 @@
-//! Where a pod's cgroup is, and what Docker is told of it, for both drivers. Pure.
+//! Path of a pod's cgroup, and the cgroup parent for Docker, for both drivers. Pure.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::pod::qos::Qos;
 /// The cgroup of all pods.
 const TOP: &str = "kubepods";
 
-/// Who makes cgroups for Docker.
+/// The program that makes cgroups for Docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// Docker itself.
@@ -18,7 +18,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// `CgroupDriver` of Docker's `/info`; `None` for none (rootless) and what nobody knows.
+    /// `CgroupDriver` of Docker's `/info`; `None` for none (rootless) and for unknown drivers.
     #[must_use]
     pub fn parse(word: &str) -> Option<Driver> {
         match word {
@@ -29,7 +29,7 @@ impl Driver {
     }
 }
 
-/// How cgroups are named on this node.
+/// Names of cgroups on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naming {
     /// Docker's driver.
@@ -39,14 +39,14 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// Below this root: `/`, or a path from there.
+    /// Names below this root: `/`, or a path from there.
     #[must_use]
     pub fn new(driver: Driver, root: &str) -> Naming {
         let root = root.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         Naming { driver, root }
     }
 
-    /// By which a `kubepods` at this path is named; `None` for what is none.
+    /// The naming of a `kubepods` at this path; `None` for other paths.
     #[must_use]
     pub fn of_top(path: &Path) -> Option<Naming> {
         let name = path.file_name()?.to_str()?;
@@ -122,7 +122,7 @@ impl Naming {
     fn path(&self, parts: &[String]) -> PathBuf {
         match self.driver {
             Driver::Cgroupfs => parts.iter().collect(),
-            // A slice lies in those whose names it begins with.
+            // A slice lies in the slices whose names are its prefixes.
             Driver::Systemd => (1..=parts.len()).map(|n| slice(parts.get(..n).unwrap_or(parts))).collect(),
         }
     }
@@ -134,13 +134,12 @@ fn slice(parts: &[String]) -> String {
     format!("{}.slice", parts.join("-"))
 }
 
-/// The naming, once Docker has said which driver it uses. Clones share it. Empty: pods have no cgroups of
-/// their own.
+/// The naming, set once Docker's driver is known. Clones share it. Empty: pods have no cgroups of their own.
 #[derive(Debug, Clone, Default)]
 pub struct Parents(Arc<Mutex<Option<Arc<Naming>>>>);
 
 impl Parents {
-    /// Known from the beginning.
+    /// A naming that is known from the start.
     #[must_use]
     pub fn fixed(naming: Naming) -> Parents {
         let parents = Parents::default();
@@ -148,12 +147,12 @@ impl Parents {
         parents
     }
 
-    /// From now on.
+    /// Sets the naming.
     pub fn set(&self, naming: Naming) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(naming));
     }
 
-    /// What is known.
+    /// The naming, if it is known.
     #[must_use]
     pub fn get(&self) -> Option<Arc<Naming>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -171,7 +170,7 @@ mod tests {
             assert_eq!(naming.pod(qos, "12-ab").to_str(), Some(path));
             assert_eq!(naming.parent(qos, "12-ab"), parent);
             let last = path.rsplit('/').next().unwrap();
-            // What systemd has of it.
+            // The UID as systemd's names have it.
             let written = if driver == Driver::Systemd { "12_ab" } else { "12-ab" };
             assert_eq!(naming.uid(last), Some(written), "{last}");
         };

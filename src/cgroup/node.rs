@@ -1,14 +1,14 @@
-//! The cgroups of this node's pods: what workers and the sweep have done to them.
+//! The cgroups of this node's pods, as workers and the sweep use them.
 //!
-//! One lock, over what is remembered and the kernel's own files of `kubepods`; never over `systemctl`, and never
-//! while something is killed. Who works on one UID waits for who else does, and for nobody else.
+//! One lock protects the state in memory and the kernel's files of `kubepods`; it is never held during
+//! `systemctl` or a kill. Work on one UID waits only for other work on that UID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::ground::{Ground, Keeper};
+use super::kubepods::{Kubepods, Manager};
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::PodCgroup;
@@ -18,9 +18,9 @@ use crate::base::order;
 use crate::pod::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
-/// Where cgroups are mounted.
+/// Mount point of cgroups.
 pub const MOUNT: &str = "/sys/fs/cgroup";
-/// The cgroup, below `--cgroup-root`, in which those of pods are made where `kubepods` is somebody else's.
+/// The cgroup below `--cgroup-root` that holds the pods' cgroups where `kubepods` belongs to another program.
 pub const OWN_ROOT: &str = "podkeeper";
 
 /// `--cgroups-per-qos` and what belongs to it.
@@ -36,13 +36,13 @@ pub struct Settings {
     pub memory: Option<i64>,
 }
 
-/// All of them. Clones share what is known.
+/// The cgroups of all pods. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
     settings: Arc<Settings>,
     mount: PathBuf,
     owner: String,
-    /// For the machines.
+    /// Naming for the machines.
     pub parents: Parents,
     shared: Arc<Shared>,
 }
@@ -50,26 +50,26 @@ pub struct Cgroups {
 #[derive(Debug, Default)]
 struct Shared {
     known: Mutex<Known>,
-    /// A UID is nobody's work any more.
+    /// Signals that work on a UID has ended.
     freed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether pods have cgroups has been decided, and where they are.
+    /// Whether it is decided if pods have cgroups, and where.
     decided: bool,
-    ground: Option<Arc<Ground>>,
-    /// `kubepods` was left to somebody else.
+    kubepods: Option<Arc<Kubepods>>,
+    /// Whether `kubepods` was left to another program.
     moved: bool,
-    /// Where an earlier daemon, or an earlier flag, had them.
-    former: Vec<Arc<Ground>>,
-    /// UIDs whose workers count on a cgroup, and where it was marked.
+    /// Hierarchies of an earlier daemon, or of earlier flags.
+    former: Vec<Arc<Kubepods>>,
+    /// UIDs whose workers need a cgroup, and where it was marked.
     used: BTreeMap<String, Option<PathBuf>>,
-    /// UIDs whose cgroup somebody is at work on.
+    /// UIDs with work under way on their cgroup.
     busy: BTreeSet<String>,
-    /// CPU requests of burstable pods by UID: their class weighs as much as they do.
+    /// CPU requests of burstable pods by UID: the weight of their class is the sum.
     burstable: BTreeMap<String, i64>,
-    /// Somebody tells that weight, and it has changed since they began.
+    /// Whether a thread sets that weight, and whether the weight has changed since it began.
     weighing: bool,
     weight_changed: bool,
 }
@@ -100,7 +100,7 @@ impl Shared {
         Claim { shared: self, uid: uid.to_owned() }
     }
 
-    /// Unless somebody is at work on it, or counts on it.
+    /// Claims the UID unless work on it is under way, or a worker needs its cgroup.
     fn claim_unused(&self, uid: &str) -> Option<Claim<'_>> {
         let mut known = self.lock();
         let free = !known.used.contains_key(uid) && known.busy.insert(uid.to_owned());
@@ -108,13 +108,13 @@ impl Shared {
     }
 }
 
-/// A UID as what is remembered has it: in names of slices `_` stands for `-`.
+/// A UID as key: in names of slices `_` stands for `-`.
 fn key(uid: &str) -> String {
     uid.replace('-', "_")
 }
 
 impl Cgroups {
-    /// Below this mount point, for the pods of the podkeeper with this root directory.
+    /// Cgroups below this mount point, for the podkeeper with this root directory.
     #[must_use]
     pub fn new(settings: Settings, mount: PathBuf, owner: String) -> Cgroups {
         Cgroups {
@@ -126,37 +126,37 @@ impl Cgroups {
         }
     }
 
-    /// It is decided already whether pods have cgroups.
+    /// Whether it is decided already if pods have cgroups.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         !self.settings.per_qos || self.shared.lock().decided
     }
 
-    /// Docker uses this driver: decides, once, whether pods have cgroups, by making those of the classes where
-    /// they are podkeeper's to make. What cannot be is told, and pods run without.
+    /// Takes Docker's driver and decides, once, whether pods have cgroups: it makes those of the classes
+    /// where podkeeper makes them. A failure is logged, and pods run without cgroups of their own.
     pub fn decide(&self, driver: &str) {
         if self.is_decided() {
             return;
         }
-        let keeper = match Driver::parse(driver) {
+        let manager = match Driver::parse(driver) {
             None => Err(format!("Docker's cgroup driver {driver:?} makes no cgroups")),
-            Some(Driver::Cgroupfs) => Ok((Driver::Cgroupfs, Keeper::Files)),
+            Some(Driver::Cgroupfs) => Ok((Driver::Cgroupfs, Manager::Files)),
             Some(Driver::Systemd) => match Slices::open() {
-                Ok(slices) => Ok((Driver::Systemd, Keeper::Slices(slices))),
+                Ok(slices) => Ok((Driver::Systemd, Manager::Slices(slices))),
                 Err(error) => Err(format!("cgroups of pods cannot be made: {error}")),
             },
         };
-        self.decide_on(keeper);
+        self.decide_on(manager);
     }
 
-    fn decide_on(&self, keeper: Result<(Driver, Keeper), String>) {
-        let ground = keeper.and_then(|(driver, keeper)| self.try_out(driver, keeper));
+    fn decide_on(&self, manager: Result<(Driver, Manager), String>) {
+        let kubepods = manager.and_then(|(driver, manager)| self.try_out(driver, manager));
         let mut known = self.shared.lock();
         known.decided = true;
-        match ground {
-            Ok((ground, moved)) => {
-                self.parents.set(ground.naming.clone());
-                (known.ground, known.moved) = (Some(Arc::new(ground)), moved);
+        match kubepods {
+            Ok((kubepods, moved)) => {
+                self.parents.set(kubepods.naming.clone());
+                (known.kubepods, known.moved) = (Some(Arc::new(kubepods)), moved);
             }
             Err(why) => log::warn!(
                 "{why}; pods get no cgroups of their own, only their containers are limited (--cgroups-per-qos=false says so)"
@@ -164,101 +164,103 @@ impl Cgroups {
         }
     }
 
-    fn try_out(&self, driver: Driver, keeper: Keeper) -> Result<(Ground, bool), String> {
+    fn try_out(&self, driver: Driver, manager: Manager) -> Result<(Kubepods, bool), String> {
         let tree = Tree::open(self.mount.clone(), self.owner.clone());
-        let mut ground = Ground::new(tree, keeper, Naming::new(driver, &self.settings.root));
-        let foreign = ground.is_foreign();
+        let mut kubepods = Kubepods::new(tree, manager, Naming::new(driver, &self.settings.root));
+        let foreign = kubepods.is_foreign();
         if foreign {
-            let own = self.own(&ground);
-            log::warn!("{}", moved_words(&ground, &own));
-            ground = own;
+            let own = self.own(&kubepods);
+            log::warn!("{}", moved_words(&kubepods, &own));
+            kubepods = own;
         }
         if driver == Driver::Cgroupfs {
             let failed = |error: io::Error| format!("cgroups of pods cannot be made: {error}");
-            ground.prepare(&self.settings).map_err(failed)?;
-            ground.leave();
+            kubepods.prepare(&self.settings).map_err(failed)?;
+            kubepods.remove_if_unused();
         }
-        Ok((ground, foreign))
+        Ok((kubepods, foreign))
     }
 
-    /// Where nobody but podkeepers makes anything.
-    fn own(&self, ground: &Ground) -> Ground {
+    /// The hierarchy in which only podkeepers make cgroups.
+    fn own(&self, kubepods: &Kubepods) -> Kubepods {
         let root = format!("{}/{OWN_ROOT}", self.settings.root);
-        ground.at(Naming::new(ground.naming.driver, &root))
+        kubepods.at(Naming::new(kubepods.naming.driver, &root))
     }
 
-    fn ground(&self) -> Option<Arc<Ground>> {
-        self.shared.lock().ground.clone()
+    fn kubepods(&self) -> Option<Arc<Kubepods>> {
+        self.shared.lock().kubepods.clone()
     }
 
-    /// To make or change this UID's cgroup takes neither a `systemctl` nor the end of somebody else's work on it.
+    /// Whether making or changing this UID's cgroup needs no `systemctl` and no wait for other work on it.
     #[must_use]
     pub fn makes_at_once(&self, uid: &str) -> bool {
         let known = self.shared.lock();
-        let files = known.ground.as_ref().is_none_or(|ground| matches!(ground.keeper, Keeper::Files));
+        let files = known.kubepods.as_ref().is_none_or(|kubepods| matches!(kubepods.manager, Manager::Files));
         files && !known.busy.contains(&key(uid))
     }
 
-    /// Makes or changes a pod's cgroup. Where somebody else has taken the cgroups over, all further ones are
-    /// made elsewhere, and that is told too.
+    /// Makes or changes a pod's cgroup. When another program has taken `kubepods` over, all further cgroups
+    /// are made elsewhere, which the first part of the result says.
     pub fn ensure(&self, pod: &PodCgroup) -> (Option<String>, io::Result<()>) {
-        let Some(ground) = self.ground() else { return (None, Ok(())) };
+        let Some(kubepods) = self.kubepods() else { return (None, Ok(())) };
         let uid = key(&pod.uid);
         let _claim = self.shared.claim(&uid);
-        // From now on what is above it stays.
+        // From now on the parent cgroups stay.
         let marked = self.shared.lock().used.entry(uid.clone()).or_default().clone();
-        let path = ground.naming.pod(pod.qos, &pod.uid);
-        let robbed = marked.as_ref() == Some(&path) && !ground.tree.is_marked(&path);
+        let path = kubepods.naming.pod(pod.qos, &pod.uid);
+        let taken = marked.as_ref() == Some(&path) && !kubepods.tree.is_marked(&path);
         let foreign = || {
-            // Not while another worker makes it, and has not marked it yet.
+            // The lock: another worker may have made it and not marked it yet.
             let _held = self.shared.lock();
-            ground.is_foreign()
+            kubepods.is_foreign()
         };
-        let (ground, moved) = if robbed || foreign() { self.move_away(ground) } else { (ground, None) };
-        (moved, self.ensure_on(&ground, pod, uid))
+        let (kubepods, moved) = if taken || foreign() { self.move_away(kubepods) } else { (kubepods, None) };
+        (moved, self.ensure_on(&kubepods, pod, uid))
     }
 
-    fn ensure_on(&self, ground: &Ground, pod: &PodCgroup, uid: String) -> io::Result<()> {
-        let path = ground.naming.pod(pod.qos, &pod.uid);
-        match &ground.keeper {
-            Keeper::Files => {
-                // Not while another one makes or removes what is above: directories of the kernel, quickly done.
+    fn ensure_on(&self, kubepods: &Kubepods, pod: &PodCgroup, uid: String) -> io::Result<()> {
+        let path = kubepods.naming.pod(pod.qos, &pod.uid);
+        match &kubepods.manager {
+            Manager::Files => {
+                // The lock: another worker may be making or removing the parents. Kernel directories are
+                // quickly made.
                 let _held = self.shared.lock();
-                if !ground.is_prepared() {
-                    ground.prepare(&self.settings)?;
+                if !kubepods.is_prepared() {
+                    kubepods.prepare(&self.settings)?;
                 }
-                ground.tree.make(&path)?;
+                kubepods.tree.make(&path)?;
             }
-            // A slice is there with its first container.
-            Keeper::Slices(_) => ground.prepare(&self.settings)?,
+            // A slice appears with its first container.
+            Manager::Slices(_) => kubepods.prepare(&self.settings)?,
         }
-        if ground.tree.mark(&path) {
+        if kubepods.tree.mark(&path) {
             self.shared.lock().used.insert(uid.clone(), Some(path));
         }
         let heavier = pod.qos == Qos::Burstable && self.weight(&uid, Some(pod.milli_cpu));
-        ground.fill(pod)?;
+        kubepods.fill(pod)?;
         if heavier {
-            self.weigh(ground);
+            self.weigh(kubepods);
         }
         Ok(())
     }
 
-    /// Leaves `kubepods` to who removes what is podkeeper's from it. Once: who does that everywhere is not
-    /// escaped.
-    fn move_away(&self, from: Arc<Ground>) -> (Arc<Ground>, Option<String>) {
+    /// Leaves `kubepods` to the program that removes podkeeper's cgroups from it. Only once: a program that
+    /// does so everywhere cannot be avoided.
+    fn move_away(&self, from: Arc<Kubepods>) -> (Arc<Kubepods>, Option<String>) {
         let mut known = self.shared.lock();
         if known.moved {
-            // Another worker has found out before.
-            return (known.ground.clone().unwrap_or(from), None);
+            // Another worker has moved already.
+            return (known.kubepods.clone().unwrap_or(from), None);
         }
         let own = Arc::new(self.own(&from));
         let words = moved_words(&from, &own);
         log::warn!("{words}");
-        // Else the next daemon would take it for a podkeeper's, and have a pod killed before it knows better.
+        // With the mark the next daemon would take it for a podkeeper's, and lose a pod before it knows
+        // better.
         from.tree.unmark(&from.naming.top());
         self.parents.set(own.naming.clone());
         known.moved = true;
-        known.ground = Some(Arc::clone(&own));
+        known.kubepods = Some(Arc::clone(&own));
         known.former.push(from);
         (own, Some(words))
     }
@@ -266,44 +268,44 @@ impl Cgroups {
     /// Removes the cgroup of a pod that has no container any more.
     ///
     /// # Errors
-    /// Something in it cannot be killed, or systemd does not answer.
+    /// A process in it cannot be killed, or systemd does not answer.
     pub fn remove(&self, uid: &str) -> io::Result<()> {
-        let Some(ground) = self.ground() else { return Ok(()) };
+        let Some(kubepods) = self.kubepods() else { return Ok(()) };
         let name = key(uid);
         let claim = self.shared.claim(&name);
         let changed = self.weight(&name, None);
         let mut known = self.shared.lock();
-        // Whether all of it goes or not, it is not robbed.
+        // A removal by podkeeper does not count as one by another program, whether it succeeds or not.
         known.used.entry(name.clone()).and_modify(|marked| *marked = None);
         let former = known.former.clone();
         drop(known);
-        former.iter().chain([&ground]).try_for_each(|ground| ground.remove_pod(uid))?;
+        former.iter().chain([&kubepods]).try_for_each(|kubepods| kubepods.remove_pod(uid))?;
         self.shared.lock().used.remove(&name);
         drop(claim);
-        former.iter().for_each(|ground| _ = self.leave(ground));
-        if !self.leave(&ground) && changed {
-            self.weigh(&ground);
+        former.iter().for_each(|kubepods| _ = self.remove_if_unused(kubepods));
+        if !self.remove_if_unused(&kubepods) && changed {
+            self.weigh(&kubepods);
         }
         Ok(())
     }
 
-    /// `kubepods` and the classes go when nobody counts on a cgroup: after the last pod a node is as it was
-    /// before the first. Whether they are gone.
-    fn leave(&self, ground: &Ground) -> bool {
+    /// Removes `kubepods` and the classes when no worker needs a cgroup: after the last pod a node is as it
+    /// was before the first. Returns whether they are gone.
+    fn remove_if_unused(&self, kubepods: &Kubepods) -> bool {
         let known = self.shared.lock();
         if !known.used.is_empty() {
             return false;
         }
-        match &ground.keeper {
-            Keeper::Files => ground.leave(),
-            Keeper::Slices(_) => {
+        match &kubepods.manager {
+            Manager::Files => kubepods.remove_if_unused(),
+            Manager::Slices(_) => {
                 drop(known);
-                let gone = ground.leave();
-                // Whoever came meanwhile found them told, and now that is forgotten.
+                let gone = kubepods.remove_if_unused();
+                // A worker that came meanwhile found the properties set, and they are gone now.
                 let wanted = !self.shared.lock().used.is_empty();
                 if gone
                     && wanted
-                    && let Err(error) = ground.prepare(&self.settings)
+                    && let Err(error) = kubepods.prepare(&self.settings)
                 {
                     log::warn!("cgroups of all pods are not as they should be: {error}");
                 }
@@ -312,51 +314,51 @@ impl Cgroups {
         }
     }
 
-    /// Removes the cgroups of all pods of ours but these and those of workers, also where other flags had them
-    /// made.
+    /// Removes the cgroups of all podkeeper's pods, except these and those of workers; also those of earlier
+    /// flags.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
-        let Some(ground) = self.ground() else { return };
+        let Some(kubepods) = self.kubepods() else { return };
         let keep = order::set(keep.iter().map(|uid| key(uid)));
-        let mut found = self.former(&ground);
+        let mut found = self.former(&kubepods);
         let mut known = self.shared.lock();
         found.retain(|new| !known.former.iter().any(|old| old.naming == new.naming));
         known.former.extend(found);
         let former = known.former.clone();
         drop(known);
-        for ground in former.iter().chain([&ground]) {
-            for uid in ground.ours().into_iter().filter(|uid| !keep.contains(&key(uid))) {
+        for kubepods in former.iter().chain([&kubepods]) {
+            for uid in kubepods.ours().into_iter().filter(|uid| !keep.contains(&key(uid))) {
                 // A worker that wants it meanwhile waits, and makes it anew.
                 let Some(_claim) = self.shared.claim_unused(&key(&uid)) else { continue };
-                match ground.remove_pod(&uid) {
+                match kubepods.remove_pod(&uid) {
                     Ok(()) => log::info!("removed the cgroup of pod {uid}, which is gone"),
                     Err(error) => log::warn!("the cgroup of pod {uid}, which is gone, stays: {error}"),
                 }
             }
         }
-        // Those of other flags need no pods of this daemon.
-        former.iter().for_each(|ground| _ = ground.leave());
-        self.leave(&ground);
+        // Cgroups of earlier flags are not needed by pods of this daemon.
+        former.iter().for_each(|kubepods| _ = kubepods.remove_if_unused());
+        self.remove_if_unused(&kubepods);
     }
 
-    /// Every `kubepods` but this one with cgroups of ours.
-    fn former(&self, now: &Ground) -> Vec<Arc<Ground>> {
+    /// Every other `kubepods` with this podkeeper's cgroups.
+    fn former(&self, now: &Kubepods) -> Vec<Arc<Kubepods>> {
         let (top, mut all) = (now.naming.top(), Vec::new());
         for path in now.tree.tops(limits::CGROUP_WALK).into_iter().filter(|path| *path != top) {
             let Some(naming) = Naming::of_top(&path) else { continue };
-            let keeper = match naming.driver {
-                Driver::Cgroupfs => Ok(Keeper::Files),
-                Driver::Systemd => Slices::open().map(Keeper::Slices),
+            let manager = match naming.driver {
+                Driver::Cgroupfs => Ok(Manager::Files),
+                Driver::Systemd => Slices::open().map(Manager::Slices),
             };
-            let Ok(keeper) = keeper else { continue };
-            let ground = Ground::new(now.tree.clone(), keeper, naming);
-            if now.tree.is_ours(&path) || !ground.ours().is_empty() {
-                all.push(Arc::new(ground));
+            let Ok(manager) = manager else { continue };
+            let kubepods = Kubepods::new(now.tree.clone(), manager, naming);
+            if now.tree.is_ours(&path) || !kubepods.ours().is_empty() {
+                all.push(Arc::new(kubepods));
             }
         }
         all
     }
 
-    /// Notes what a burstable pod requests, or that it is gone; whether that is new.
+    /// Takes the CPU request of a burstable pod, or its end. Returns whether it has changed.
     fn weight(&self, uid: &str, milli_cpu: Option<i64>) -> bool {
         let all = &mut self.shared.lock().burstable;
         match milli_cpu {
@@ -365,8 +367,8 @@ impl Cgroups {
         }
     }
 
-    /// Tells the weight of burstable pods; whoever is telling it already tells this one too.
-    fn weigh(&self, ground: &Ground) {
+    /// Sets the weight of burstable pods; a thread that is setting it already sets this one too.
+    fn weigh(&self, kubepods: &Kubepods) {
         let mut known = self.shared.lock();
         known.weight_changed = true;
         if std::mem::replace(&mut known.weighing, true) {
@@ -375,14 +377,14 @@ impl Cgroups {
         while std::mem::take(&mut known.weight_changed) {
             let shares = cpu_shares(known.burstable.values().copied().fold(0, i64::saturating_add));
             drop(known);
-            ground.weigh(shares);
+            kubepods.weigh(shares);
             known = self.shared.lock();
         }
         known.weighing = false;
     }
 }
 
-fn moved_words(from: &Ground, to: &Ground) -> String {
+fn moved_words(from: &Kubepods, to: &Kubepods) -> String {
     format!(
         "cgroup /{} is somebody else's, perhaps a kubelet's, which kills what it does not know in it: cgroups of pods are made below /{} from now on",
         from.naming.top().display(),

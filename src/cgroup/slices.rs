@@ -1,8 +1,8 @@
-//! Cgroups that are systemd's (Docker's driver `systemd`): slices. systemd is told of them by `systemctl`, for
-//! what is written past it is gone with its next `daemon-reload`, and a slice stays, as a unit, when all in it
-//! has ended (cri-o/cri-o#5490).
+//! Cgroups that systemd makes (Docker's driver `systemd`): slices. Their properties are set by `systemctl`,
+//! because values written past systemd are gone with its next `daemon-reload`, and a slice stays, as a unit,
+//! when all in it has ended (cri-o/cri-o#5490).
 //!
-//! Nothing is remembered: what was told stands in the files that systemd keeps of it until the next boot.
+//! Nothing is remembered: systemd keeps the properties in files until the next boot.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,26 +14,26 @@ use crate::base::limits;
 use crate::base::program;
 use crate::base::regular;
 
-/// Where systemd keeps what `set-property --runtime` told it.
+/// Where systemd keeps the properties of `set-property --runtime`.
 const CONTROL: &str = "/run/systemd/system.control";
-/// The program that tells systemd.
+/// The program that calls systemd.
 const SYSTEMCTL: &str = "systemctl";
-/// There as long as systemd is what this machine was booted with (sd_booted(3)).
+/// Exists when this machine was booted with systemd (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
 /// The slices of this machine.
 #[derive(Debug, Clone)]
 pub struct Slices {
     control: PathBuf,
-    /// The program that tells systemd.
+    /// The program that calls systemd.
     systemctl: PathBuf,
 }
 
 impl Slices {
-    /// Those of the systemd that runs here.
+    /// The slices of the systemd that runs here.
     ///
     /// # Errors
-    /// No systemd runs here.
+    /// Systemd does not run here.
     pub fn open() -> io::Result<Slices> {
         if Path::new(BOOTED).is_dir() {
             return Ok(Slices { control: CONTROL.into(), systemctl: SYSTEMCTL.into() });
@@ -44,10 +44,10 @@ impl Slices {
         ))
     }
 
-    /// Gives a slice these properties (`Name=value`), now or when it starts, unless it has them.
+    /// Sets these properties (`Name=value`) of a slice, now or for its start, unless it has them.
     ///
     /// # Errors
-    /// `systemctl`'s; `TimedOut` when it has not ended in time.
+    /// An error of `systemctl`; `TimedOut` when it has not ended in time.
     pub fn set(&self, unit: &str, properties: &[String]) -> io::Result<()> {
         let directory = self.told(unit)?;
         if properties.iter().all(|property| has(&directory, property)) {
@@ -58,16 +58,16 @@ impl Slices {
         run(command)
     }
 
-    /// Somebody has told systemd of this slice.
+    /// Whether properties of this slice were set.
     #[must_use]
     pub fn is_told(&self, unit: &str) -> bool {
         self.told(unit).is_ok_and(|directory| directory.is_dir())
     }
 
-    /// Stops slices with all in them, and forgets what systemd was told of them.
+    /// Stops slices with everything in them, and removes their properties.
     ///
     /// # Errors
-    /// `systemctl`'s; they are forgotten all the same.
+    /// An error of `systemctl`; the properties are removed all the same.
     pub fn stop(&self, units: &[String]) -> io::Result<()> {
         let directories: Vec<PathBuf> =
             units.iter().map(|unit| self.told(unit)).collect::<io::Result<_>>()?;
@@ -83,8 +83,8 @@ impl Slices {
         stopped
     }
 
-    /// The directory of what systemd was told of a unit. A UID is as somebody wrote it, on a label even: no
-    /// name leads elsewhere.
+    /// The directory of a unit's properties. A UID comes from a manifest or a label: no name may lead out of
+    /// the directory.
     fn told(&self, unit: &str) -> io::Result<PathBuf> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
         if !unit.ends_with(".slice") || unit.starts_with(['-', '.']) || !unit.chars().all(is_name) {
@@ -104,7 +104,7 @@ fn run(command: Command) -> io::Result<()> {
 
 #[cfg(test)]
 impl Slices {
-    /// Told by this program, with notes in this directory.
+    /// With this program and this directory of properties.
     pub(super) fn of(control: PathBuf, systemctl: PathBuf) -> Slices {
         Slices { control, systemctl }
     }
@@ -155,7 +155,7 @@ mod tests {
         check("TasksMax=5", false);
         let slices = Slices::of(control.clone(), SYSTEMCTL.into());
         assert!(slices.is_told("a.slice") && !slices.is_told("b.slice"));
-        // Told already: nobody is asked.
+        // Set already: the program is not called.
         slices.set("a.slice", &["CPUShares=61".to_owned(), "CPUQuota=".to_owned()]).unwrap();
         fs::remove_dir_all(control).unwrap();
     }

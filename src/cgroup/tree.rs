@@ -1,4 +1,4 @@
-//! Making, filling and removing cgroups below one mount point. The rim: all it knows is paths.
+//! Makes, writes and removes cgroups below one mount point. I/O only: it knows paths, not pods.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,9 +15,9 @@ use crate::base::order;
 
 /// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
 const OWNER: &str = "trusted.podkeeper.root-dir";
-/// Set and removed again to see whether marks are possible.
+/// Set and removed again to find out whether marks are possible.
 const PROBE: &str = "trusted.podkeeper.probe";
-/// Controllers that are written to.
+/// Controllers whose files are written.
 const CONTROLLERS: [&str; 4] = ["cpu", "memory", "pids", "hugetlb"];
 
 /// The cgroup file systems of this machine.
@@ -25,24 +25,24 @@ const CONTROLLERS: [&str; 4] = ["cpu", "memory", "pids", "hugetlb"];
 pub struct Tree {
     /// Usually `/sys/fs/cgroup`.
     root: PathBuf,
-    /// What is mounted there.
+    /// Version of the mounted hierarchy.
     pub version: Version,
-    /// The root directory whose pods these are.
+    /// This podkeeper's root directory, for marks.
     owner: String,
 }
 
 impl Tree {
-    /// What is mounted at `root`.
+    /// Opens the hierarchy mounted at `root`.
     #[must_use]
     pub fn open(root: PathBuf, owner: String) -> Tree {
         let whole = root.join("cgroup.controllers").exists();
         Tree { version: if whole { Version::V2 } else { Version::V1 }, root, owner }
     }
 
-    /// Makes a cgroup with all above it.
+    /// Makes a cgroup with its parents.
     ///
     /// # Errors
-    /// The file system is read-only, or not there.
+    /// The file system is read-only or missing.
     pub fn make(&self, cgroup: &Path) -> io::Result<()> {
         let hierarchies = self.written();
         if hierarchies.is_empty() {
@@ -50,7 +50,7 @@ impl Tree {
             return Err(io::Error::new(ErrorKind::NotFound, why));
         }
         for hierarchy in hierarchies {
-            // Another podkeeper may be taking down what is above just now, because it was empty.
+            // Another podkeeper may just be removing a parent that was empty.
             let again = |error: &io::Error| error.kind() == ErrorKind::NotFound;
             match self.make_in(&hierarchy, cgroup) {
                 Err(error) if again(&error) => self.make_in(&hierarchy, cgroup)?,
@@ -81,8 +81,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Lets the cgroups below this one have controllers, each that there is: one that cannot be given is
-    /// missed by who writes to it.
+    /// Lets the cgroups below this one have every available controller. A controller that cannot be delegated
+    /// shows up at the write to its files.
     fn delegate(&self, cgroup: &Path) {
         let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
         let given = fs::read_to_string(cgroup.join("cgroup.subtree_control")).unwrap_or_default();
@@ -94,13 +94,13 @@ impl Tree {
         }
     }
 
-    /// The cgroup is there.
+    /// Whether the cgroup exists.
     #[must_use]
     pub fn exists(&self, cgroup: &Path) -> bool {
         self.written().first().is_some_and(|hierarchy| hierarchy.join(cgroup).is_dir())
     }
 
-    /// Marks a cgroup as this podkeeper's; whether it could. Without a mark nothing is swept away later.
+    /// Marks a cgroup as this podkeeper's. Returns whether it could; a cgroup without a mark is never swept.
     pub fn mark(&self, cgroup: &Path) -> bool {
         self.written().first().is_some_and(|hierarchy| {
             let path = hierarchy.join(cgroup);
@@ -108,28 +108,28 @@ impl Tree {
         })
     }
 
-    /// Takes a podkeeper's mark from a cgroup.
+    /// Removes a podkeeper's mark from a cgroup.
     pub fn unmark(&self, cgroup: &Path) {
         if let Some(hierarchy) = self.written().first() {
             _ = rustix::fs::removexattr(hierarchy.join(cgroup), OWNER);
         }
     }
 
-    /// A podkeeper, this one or another, has marked it.
+    /// Whether any podkeeper has marked it.
     #[must_use]
     pub fn is_marked(&self, cgroup: &Path) -> bool {
         let first = self.written().into_iter().next();
         first.is_some_and(|first| owner_of(&first.join(cgroup)).is_some())
     }
 
-    /// It bears this podkeeper's mark.
+    /// Whether it has this podkeeper's mark.
     #[must_use]
     pub fn is_ours(&self, cgroup: &Path) -> bool {
         let first = self.written().into_iter().next();
         first.and_then(|first| owner_of(&first.join(cgroup))).as_deref() == Some(self.owner.as_bytes())
     }
 
-    /// Marks can be set here at all.
+    /// Whether marks can be set here.
     #[must_use]
     pub fn can_mark(&self, cgroup: &Path) -> bool {
         self.written().first().is_some_and(|hierarchy| {
@@ -139,7 +139,7 @@ impl Tree {
         })
     }
 
-    /// Names of the cgroups right below this one.
+    /// Names of the cgroups directly below this one.
     #[must_use]
     pub fn below(&self, cgroup: &Path) -> Vec<String> {
         let Some(first) = self.written().into_iter().next() else { return Vec::new() };
@@ -147,8 +147,8 @@ impl Tree {
         below(&first.join(cgroup)).filter_map(name).collect()
     }
 
-    /// Every cgroup named `kubepods`, by either driver, among the first `most` cgroups of the machine, those near
-    /// the root first.
+    /// Every cgroup named `kubepods`, by either driver, among the first `most` cgroups of the machine, those
+    /// near the root first.
     #[must_use]
     pub fn tops(&self, most: usize) -> Vec<PathBuf> {
         let Some(root) = self.written().into_iter().next() else { return Vec::new() };
@@ -168,10 +168,10 @@ impl Tree {
         tops
     }
 
-    /// Writes files of a cgroup. Those of controllers that are not there are left out.
+    /// Writes files of a cgroup. Files of missing controllers are skipped.
     ///
     /// # Errors
-    /// The first that the kernel refuses; the others are written all the same.
+    /// The first error of the kernel; the other files are written all the same.
     pub fn write(&self, cgroup: &Path, files: &[Entry]) -> io::Result<()> {
         let mut first = Ok(());
         for (controller, file, text) in files {
@@ -206,10 +206,10 @@ impl Tree {
         sizes.collect()
     }
 
-    /// Removes a cgroup with all below it, in every hierarchy. What still runs in it is killed.
+    /// Removes a cgroup with everything below it, in every hierarchy. Processes in it are killed.
     ///
     /// # Errors
-    /// Something in it outlives every kill.
+    /// A process in it outlives every kill.
     pub fn remove(&self, cgroup: &Path) -> io::Result<()> {
         let mut last = Ok(());
         for path in
@@ -226,7 +226,7 @@ impl Tree {
                 if round > 0 {
                     kill_below(&path);
                 }
-                // The kernel takes a moment to let go of what has ended.
+                // The kernel needs a moment to release a process that has ended.
                 std::thread::sleep(Duration::from_millis(5 << round));
             }
             last.as_ref().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
@@ -234,7 +234,7 @@ impl Tree {
         last
     }
 
-    /// There is nothing in a cgroup but these right below it, and nothing in them.
+    /// Whether a cgroup has no cgroup below it but these classes, and they have none.
     #[must_use]
     pub fn is_idle(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let Some(first) = self.written().into_iter().next() else { return true };
@@ -242,26 +242,30 @@ impl Tree {
         below(&first.join(cgroup)).all(|each| is_class(&each) && below(&each).next().is_none())
     }
 
-    /// Removes an idle cgroup with its classes, in every hierarchy, where a podkeeper has marked it; whether it
-    /// did. Never kills: the kernel refuses where somebody is in it.
-    pub fn leave(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
+    /// Removes an idle cgroup with its classes, in every hierarchy, where a podkeeper has marked it. Returns
+    /// whether it did. Never kills: the kernel refuses while a process is in it.
+    pub fn remove_if_idle(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let Some(first) = self.written().into_iter().next() else { return false };
-        owner_of(&first.join(cgroup)).is_some() && self.is_idle(cgroup, classes) && self.trim(cgroup, classes)
+        owner_of(&first.join(cgroup)).is_some()
+            && self.is_idle(cgroup, classes)
+            && self.remove_empty(cgroup, classes)
     }
 
-    /// Removes a cgroup with its classes, in every hierarchy, as far as they are empty; whether all are gone.
-    pub fn trim(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
+    /// Removes a cgroup with its classes, in every hierarchy, as far as they are empty. Returns whether all
+    /// are gone.
+    pub fn remove_empty(&self, cgroup: &Path, classes: &[PathBuf]) -> bool {
         let trim_in = |hierarchy: &PathBuf| {
             let all = classes.iter().map(PathBuf::as_path).chain([cgroup]).map(|each| hierarchy.join(each));
-            // Where nothing is mounted, a directory that is not there is "read-only".
+            // Without a mount, a missing directory is reported as "read-only".
             all.filter(|path| path.exists()).try_for_each(fs::remove_dir)
         };
-        // Where pods have theirs first: what is refused there is in use, and stays whole.
+        // The hierarchy with the pods comes first: if it is refused there, the cgroup is in use, and stays
+        // whole.
         let first = self.written().first().map_or(Ok(()), trim_in);
         first.is_ok() && self.all().iter().filter(|hierarchy| trim_in(hierarchy).is_err()).count() == 0
     }
 
-    /// Names of cgroups right below this one that bear our mark.
+    /// Names of cgroups directly below this one with this podkeeper's mark.
     #[must_use]
     pub fn ours(&self, cgroup: &Path) -> Vec<String> {
         let Some(hierarchy) = self.written().into_iter().next() else { return Vec::new() };
@@ -307,7 +311,7 @@ fn names(directory: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Directories below a cgroup are cgroups; its files go with it.
+/// Directories below a cgroup are cgroups; its files are removed with it.
 fn below(cgroup: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir())).map(|entry| entry.path())

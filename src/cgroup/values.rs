@@ -1,5 +1,5 @@
-//! What is written to a pod's cgroup: sums of what its containers ask for, in the words of both versions
-//! of cgroups (upstream `pkg/kubelet/cm/helpers_linux.go`). Pure.
+//! Values of a pod's cgroup: sums over its containers, in the words of both versions of cgroups (upstream
+//! `pkg/kubelet/cm/helpers_linux.go`). Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use crate::pod::qos::{self, Qos};
 use crate::pod::requests::{self, HUGE_PAGES};
 use crate::runtime::resources::{CPU_PERIOD, cpu_quota, cpu_shares};
 
-/// Which version of cgroups a hierarchy is.
+/// Version of a cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// A hierarchy for each controller.
     V1,
-    /// One for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
-/// One pod's cgroup, as it should be.
+/// The wanted cgroup of one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCgroup {
-    /// The pod.
+    /// UID of the pod.
     pub uid: String,
-    /// Its class, which says where the cgroup is.
+    /// The pod's class, which decides the path.
     pub qos: Qos,
-    /// Thousandths of a CPU that the pod requests: its part of its class's weight.
+    /// Thousandths of a CPU that the pod requests: its share of its class's weight.
     pub milli_cpu: i64,
-    /// What is written.
+    /// Weight and limits.
     pub values: Values,
 }
 
@@ -42,12 +42,12 @@ pub struct Values {
     pub memory: Option<i64>,
     /// Processes and threads; `None` for no limit.
     pub pids: Option<i64>,
-    /// Bytes of huge pages, by size in the kernel's words (`2MB`); what is not named gets none.
+    /// Bytes of huge pages, by size in the kernel's words (`2MB`); other sizes are limited to 0.
     pub huge_pages: BTreeMap<String, i64>,
 }
 
 impl PodCgroup {
-    /// Of this pod. `pids`: `--pod-max-pids`.
+    /// The cgroup of this pod. `pids`: `--pod-max-pids`.
     #[must_use]
     pub fn of(pod: &DesiredPod, pids: Option<i64>) -> PodCgroup {
         let spec = &pod.spec;
@@ -69,8 +69,8 @@ impl PodCgroup {
         PodCgroup { uid: pod.uid.clone(), qos, milli_cpu, values }
     }
 
-    /// With the larger of both in each limit: while containers are changed one after the other, the pod
-    /// has room for both.
+    /// Takes the larger of both for each limit: while containers are changed one after the other, the pod has
+    /// room for both.
     #[must_use]
     pub fn with_room_for(mut self, other: &PodCgroup) -> PodCgroup {
         let more = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.max(b));
@@ -82,7 +82,7 @@ impl PodCgroup {
     }
 }
 
-/// `2Mi` -> `2MB`, as the kernel names sizes of huge pages.
+/// `2Mi` -> `2MB`, the kernel's names for sizes of huge pages.
 fn kernel_size(size: &str) -> Option<String> {
     let bytes = crate::base::quantity::value(size).ok().filter(|bytes| *bytes > 0)?;
     let units = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
@@ -94,7 +94,7 @@ fn kernel_size(size: &str) -> Option<String> {
 pub type Entry = (&'static str, String, String);
 
 impl Values {
-    /// The files, in the order they are written. `sizes`: huge pages that the kernel knows.
+    /// The files, in the order of writing. `sizes`: sizes of huge pages that the kernel knows.
     #[must_use]
     pub fn files(&self, version: Version, sizes: &[String]) -> Vec<Entry> {
         let limit = |value: Option<i64>| match (value, version) {
@@ -126,10 +126,10 @@ impl Values {
         files
     }
 
-    /// As properties of a slice, for systemd. It knows no huge pages: those are files with it, too.
+    /// Properties of a slice, for systemd. Huge pages are not among them: those are files there too.
     #[must_use]
     pub fn properties(&self, version: Version) -> Vec<String> {
-        // systemd counts in whole percents of a CPU; as upstream's runc, rounded up.
+        // systemd counts whole percents of a CPU; rounded up, as upstream's runc does.
         let quota = self.cpu_quota.map(|quota| format!("{}%", quota.saturating_add(999) / 1000));
         let pids = self.pids.map_or("infinity".to_owned(), |pids| pids.to_string());
         vec![
@@ -141,7 +141,7 @@ impl Values {
     }
 }
 
-/// A slice's weight.
+/// The property of a slice's weight.
 #[must_use]
 pub fn weight_property(version: Version, shares: i64) -> String {
     match version {
@@ -150,7 +150,7 @@ pub fn weight_property(version: Version, shares: i64) -> String {
     }
 }
 
-/// A slice's limit of memory, bytes.
+/// The property of a slice's memory limit, bytes.
 #[must_use]
 pub fn memory_property(version: Version, memory: Option<i64>) -> String {
     let name = match version {
@@ -160,7 +160,7 @@ pub fn memory_property(version: Version, memory: Option<i64>) -> String {
     memory.map_or_else(|| format!("{name}=infinity"), |memory| format!("{name}={memory}"))
 }
 
-/// The file of a class's or of `kubepods`' weight.
+/// The file of the weight of a class or of `kubepods`.
 #[must_use]
 pub fn weight_file(version: Version, shares: i64) -> Entry {
     match version {
@@ -169,7 +169,7 @@ pub fn weight_file(version: Version, shares: i64) -> Entry {
     }
 }
 
-/// The file of the limit of all pods together, bytes.
+/// The file of the memory limit of all pods together, bytes.
 #[must_use]
 pub fn memory_file(version: Version, memory: i64) -> Entry {
     let file = match version {

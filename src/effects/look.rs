@@ -24,7 +24,7 @@ use crate::pod::{DesiredPod, Source};
 use crate::policy::{LevelVersion, Policies, SourcePolicy, evaluate};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::volumes::claim_move::Claims;
-use crate::volumes::manager::{Hand, Settings, Volumes};
+use crate::volumes::manager::{PodVolumes, Settings, Volumes};
 use crate::volumes::{Order, Report, SetUp, helper, mounts};
 
 /// The node of all this.
@@ -125,7 +125,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
     };
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
-    let hand = Hand::new(&volumes, pod.key.clone(), Arc::new(move |report| tell.send(report).unwrap()));
+    let hand = PodVolumes::new(&volumes, pod.key.clone(), Arc::new(move |report| tell.send(report).unwrap()));
     hand.order(Order::SetUp(SetUp { pod: Arc::clone(pod), objects: Arc::clone(objects) }));
     let Report::SetUp { failed, .. } = told.recv().unwrap() else { panic!("another report") };
     facts.extend(failed.iter().map(|failure| format!("{failure:?}")));

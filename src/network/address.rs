@@ -1,13 +1,13 @@
-//! The addresses of this node: those it speaks from to the rest of the world. Nothing is sent.
+//! The addresses of this node: those from which it reaches other hosts. No packet is sent.
 //!
 //! Upstream: `pkg/kubelet/nodestatus/setters.go` (`NodeAddress`), `apimachinery/pkg/util/net/interface.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::Path;
 
-/// Addresses that are routed by the default route alone: reserved for documentation.
+/// Addresses that only the default route leads to: reserved for documentation.
 const FAR: [(&str, &str); 2] = [("0.0.0.0:0", "198.51.100.1:9"), ("[::]:0", "[2001:db8::1]:9")];
-/// Beginnings of names of interfaces that lead nowhere else.
+/// Prefixes of the names of interfaces that lead to no other host.
 const INNER: &[&str] = &["lo", "docker", "br-", "veth", "virbr", "cni", "podman"];
 
 /// The node's addresses, at most one of each family, IPv4 first: `given`, or the source address of the
@@ -45,7 +45,7 @@ fn first_four(routes: &str, trie: &str) -> Option<Ipv4Addr> {
     routes.lines().skip(1).find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [interface, to, gateway, _, _, _, _, mask, ..] = words.as_slice() else { return None };
-        // In the machine's byte order.
+        // Numbers are in the machine's byte order.
         let hex =
             |text: &str| u32::from_str_radix(text, 16).ok().map(|n| u32::from_be_bytes(n.to_ne_bytes()));
         let (to, gateway, mask) = (hex(to)?, hex(gateway)?, hex(mask)?);
@@ -74,7 +74,7 @@ fn first_six(table: &str) -> Option<Ipv6Addr> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, _, _, scope, _, interface] = words.as_slice() else { return None };
         let ip = Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?);
-        // Scope 0 is the world.
+        // Scope 0 is global.
         (*scope == "00" && leads_out(interface) && is_global(&IpAddr::V6(ip))).then_some(ip)
     })
 }

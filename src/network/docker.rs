@@ -1,9 +1,9 @@
-//! The network of the pods (`--docker-network`): made for the first pod when it is missing, and removed after the
-//! last one if podkeeper made it. Docker itself refuses that while another container runs in it. What other flags had
-//! made goes as soon as nothing runs in it.
+//! The network of the pods (`--docker-network`): podkeeper makes it for the first pod when it is missing, and
+//! removes it after the last one if podkeeper made it. Docker refuses the removal while another container
+//! runs in it. Networks that earlier flags made are removed once no container runs in them.
 //!
-//! Docker makes two networks of one name when it is asked twice at the same time, so only one thread at a time asks.
-//! Nobody waits for it without an end: a Docker that does not answer about networks holds up no pod for longer than
+//! Docker makes two networks of one name when asked twice at the same time, so only one thread at a time
+//! asks. Every wait has an end: a Docker that does not answer about networks delays a pod by at most
 //! [`limits::NETWORK_PATIENCE`].
 
 use std::collections::BTreeMap;
@@ -15,54 +15,54 @@ use crate::network::DockerNetwork;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, DockerError, Ipam, NetworkBody, RefusalKind, Reply, Subnet, labels};
 
-/// What is known of the network.
+/// State of the network, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Known {
-    /// Nobody has looked since the start, or since it was removed.
+    /// Not looked at since the start, or since its removal.
     #[default]
     No,
     /// Pods want it, and Docker did not answer, or could not make it.
     Failed,
-    /// It was there when somebody looked.
+    /// It existed at the last look.
     There,
 }
 
-/// What is known, and what is to be done about it.
+/// State of the network, and pending work.
 #[derive(Debug, Default)]
 struct State {
     known: Known,
-    /// It is to be made, if it is not there.
+    /// Make it if it is missing.
     ensure: bool,
-    /// It is to be removed, if no pod is left.
-    leave: bool,
-    /// Networks that other flags had made are to be looked for; some may be there.
+    /// Remove it if no pod is left.
+    remove: bool,
+    /// Look for networks of earlier flags; whether some may exist.
     tidy: bool,
     former: bool,
-    /// A thread is at it.
+    /// A thread works on it.
     runs: bool,
 }
 
-/// What the thread does next.
+/// One piece of work for the thread.
 #[derive(Debug, Clone, Copy)]
-enum Errand {
+enum Task {
     Ensure,
-    Leave,
+    Remove,
     Tidy,
 }
 
 impl State {
-    fn next(&mut self) -> Option<Errand> {
-        if std::mem::take(&mut self.leave) {
-            return Some(Errand::Leave);
+    fn next(&mut self) -> Option<Task> {
+        if std::mem::take(&mut self.remove) {
+            return Some(Task::Remove);
         }
         if std::mem::take(&mut self.ensure) {
-            return Some(Errand::Ensure);
+            return Some(Task::Ensure);
         }
-        std::mem::take(&mut self.tidy).then_some(Errand::Tidy)
+        std::mem::take(&mut self.tidy).then_some(Task::Tidy)
     }
 }
 
-/// The network, and how to come by it.
+/// Handle of the network of the pods.
 #[derive(Debug)]
 pub struct PodNetwork {
     docker: Docker,
@@ -74,10 +74,10 @@ pub struct PodNetwork {
 }
 
 impl PodNetwork {
-    /// `wanted`: `None` for Docker's own bridge, which is always there.
+    /// `wanted`: `None` for Docker's own bridge, which always exists.
     #[must_use]
     pub fn new(docker: Docker, wanted: Option<DockerNetwork>, root_dir: String) -> PodNetwork {
-        // Whether there are networks of other flags nobody knows yet.
+        // Networks of earlier flags may exist.
         let state = Mutex::new(State { former: true, ..State::default() });
         PodNetwork { docker, wanted, root_dir, state, done: Condvar::new(), told: AtomicBool::new(false) }
     }
@@ -86,15 +86,15 @@ impl PodNetwork {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that it is made if it is not there, unless somebody has looked. Waits for that, but not long: a
-    /// sandbox that starts without its network has it made, and is started again.
+    /// Has it made if it is missing, unless it was looked at. Waits for that, but not long: a sandbox that
+    /// starts without its network has it made, and is started again.
     pub fn before_a_pod(network: &Arc<PodNetwork>) {
         if network.wanted.is_none() {
             return;
         }
         let known = {
             let mut state = network.lock();
-            // One that is being removed just now has to be made again.
+            // A network that is being removed right now must be made again.
             state.ensure |= state.known == Known::No || state.runs;
             if state.ensure { Known::No } else { state.known }
         };
@@ -107,8 +107,8 @@ impl PodNetwork {
         drop(network.done.wait_timeout_while(state, limits::NETWORK_PATIENCE, waits));
     }
 
-    /// Docker answers again, and perhaps for the first time: has made what pods wait for, and looks for what other
-    /// flags had made. Waits for the network of the pods, but not long: pods start when this is done.
+    /// Docker answers again, or for the first time: has the network made that pods wait for, and removes
+    /// those of earlier flags. Waits for the network of the pods, but not long: pods start after this call.
     pub fn connected(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
         let wanted = state.known == Known::Failed;
@@ -122,33 +122,33 @@ impl PodNetwork {
         }
     }
 
-    /// Has it removed if no pod is left and we made it.
+    /// Has it removed if no pod is left and podkeeper made it.
     pub fn after_a_pod(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
-        state.leave |= network.wanted.is_some();
+        state.remove |= network.wanted.is_some();
         state.tidy |= state.former;
         drop(state);
         PodNetwork::work(network);
     }
 
-    /// Has it made if it is not there.
+    /// Has it made if it is missing; does not wait.
     pub fn ensure_soon(network: &Arc<PodNetwork>) {
         network.lock().ensure |= network.wanted.is_some();
         PodNetwork::work(network);
     }
 
-    /// Does what is to be done, in a thread of its own, unless one is at it already.
+    /// Starts the thread for pending work, unless it runs already.
     fn work(network: &Arc<PodNetwork>) {
         let mut state = network.lock();
-        if state.runs || !(state.ensure || state.leave || state.tidy) {
+        if state.runs || !(state.ensure || state.remove || state.tidy) {
             return;
         }
         state.runs = true;
         drop(state);
         let own = Arc::clone(network);
         let body = move || {
-            while let Some(errand) = own.next() {
-                own.run(errand);
+            while let Some(task) = own.next() {
+                own.run(task);
                 own.done.notify_all();
             }
         };
@@ -159,19 +159,19 @@ impl PodNetwork {
         }
     }
 
-    /// The next errand; without one, nobody works from here on.
-    fn next(&self) -> Option<Errand> {
+    /// The next task; with none left, the thread counts as ended.
+    fn next(&self) -> Option<Task> {
         let mut state = self.lock();
-        let errand = state.next();
-        state.runs = errand.is_some();
+        let task = state.next();
+        state.runs = task.is_some();
         drop(state);
         self.done.notify_all();
-        errand
+        task
     }
 
-    fn run(&self, errand: Errand) {
-        match (errand, &self.wanted) {
-            (Errand::Ensure, Some(wanted)) => {
+    fn run(&self, task: Task) {
+        match (task, &self.wanted) {
+            (Task::Ensure, Some(wanted)) => {
                 let looked = self.look(wanted);
                 let known = if looked.is_ok() { Known::There } else { Known::Failed };
                 if let Err(error) = looked {
@@ -179,13 +179,13 @@ impl PodNetwork {
                 }
                 self.lock().known = known;
             }
-            (Errand::Leave, Some(wanted)) => self.remove_if_unused(wanted),
-            (Errand::Tidy, _) => self.remove_former(),
-            (Errand::Ensure | Errand::Leave, None) => {}
+            (Task::Remove, Some(wanted)) => self.remove_if_unused(wanted),
+            (Task::Tidy, _) => self.remove_former(),
+            (Task::Ensure | Task::Remove, None) => {}
         }
     }
 
-    /// What fails here is tried again after the next pod.
+    /// A failed removal is tried again after the next pod.
     fn remove_if_unused(&self, wanted: &DockerNetwork) {
         match self.docker.call(&Call::List { labels: vec![self.label()] }) {
             Ok(Reply::Containers(containers)) if containers.is_empty() => {}
@@ -204,8 +204,8 @@ impl PodNetwork {
         }
     }
 
-    /// Removes networks of ours that the flags of today do not name. Docker refuses as long as a pod of an earlier
-    /// daemon runs in one; then it is tried again after the next pod.
+    /// Removes podkeeper's networks that the current flags do not name. Docker refuses while a pod of an
+    /// earlier daemon runs in one; the removal is then tried again after the next pod.
     fn remove_former(&self) {
         let Ok(Reply::Networks(found)) = self.docker.call(&Call::NetworkList { labels: vec![self.label()] })
         else {

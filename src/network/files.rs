@@ -1,7 +1,7 @@
-//! The rim of this room: files of pods below `ROOT/pods/<uid>`, and what is read of the node.
+//! The I/O of this room: files of pods below `ROOT/pods/<uid>`, and files that are read from the node.
 //!
-//! Files are changed in place, for they are mounted into containers: another one in their place would not be
-//! seen there. Nothing is written that says the same already.
+//! Files are changed in place, for they are mounted into containers: a container would not see a file that
+//! replaces one. A file that has the content already is not written.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -19,37 +19,37 @@ use crate::recorder::{Words, words};
 use crate::runtime::{CreateBody, HostConfig, Mount};
 use crate::termination::files::Files;
 
-/// Where that appears in a container.
+/// Path of the resolver file in a container.
 const RESOLVER_TARGET: &str = "/etc/resolv.conf";
-/// The node's own, and Docker's starting point.
+/// The node's own file, which Docker starts from too.
 const NODE_RESOLVER: &str = "/etc/resolv.conf";
-/// What systemd-resolved leaves in the file above: a server that only the node itself can ask.
+/// The only server in that file with systemd-resolved: only the node itself can ask it.
 const STUB: &str = "127.0.0.53";
-/// The servers behind it.
+/// The servers behind that stub.
 const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
 
-/// Files of the pods of one node. Clones share what was said.
+/// Files of the pods of one node. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct NodeFiles {
     root: PathBuf,
     config: NetworkConfig,
     files: Files,
-    /// That there is no cluster DNS has been said.
+    /// The missing cluster DNS has been logged.
     said: Arc<AtomicBool>,
 }
 
 impl NodeFiles {
-    /// Those below this root directory.
+    /// Files below this root directory.
     #[must_use]
     pub fn new(root: PathBuf, config: NetworkConfig, files: Files) -> NodeFiles {
         NodeFiles { root, config, files, said: Arc::default() }
     }
 
-    /// Does what a body wants, just before it is sent. Answers what the pod is to be told.
+    /// Writes the files that a create body needs, just before it is sent. Returns the events for the pod.
     ///
     /// # Errors
-    /// A file that cannot be read or written, and why: the container would find wrong names or addresses, so it
-    /// is not to be made.
+    /// A file cannot be read or written, and why: the container would see wrong names or addresses, so it
+    /// must not be made.
     pub fn prepare(&self, wanted: &Wanted, body: &mut CreateBody) -> Result<Vec<Words>, String> {
         if let Some(hosts) = &wanted.hosts {
             self.write_hosts(hosts)?;
@@ -70,7 +70,7 @@ impl NodeFiles {
         }
         let Resolver { servers, searches, options } = formed.resolver;
         host_config.dns = servers.into_iter().filter(|s| s.parse::<std::net::IpAddr>().is_ok()).collect();
-        // Without any Docker would take the node's; so it takes none.
+        // With an empty list Docker would take the node's; `.` means none.
         host_config.dns_search = if searches.is_empty() { vec![".".to_owned()] } else { searches };
         host_config.dns_options = options;
         let mut told: Vec<Words> = formed.omitted.into_iter().map(words::dns_config).collect();
@@ -85,7 +85,7 @@ impl NodeFiles {
         Ok(told)
     }
 
-    /// The file named by `--resolv-conf`; empty when there is none.
+    /// The file named by `--resolv-conf`; empty when it does not exist.
     fn node_resolver(&self) -> Result<Resolver, String> {
         let Some(path) = &self.config.resolv_conf else {
             return Ok(Resolver { servers: vec!["127.0.0.1".to_owned()], ..Resolver::default() });
@@ -103,7 +103,7 @@ impl NodeFiles {
     /// Writes a pod's hosts file.
     ///
     /// # Errors
-    /// It cannot be written, or the node's own cannot be read.
+    /// The file cannot be written, or the node's own file cannot be read.
     pub fn write_hosts(&self, hosts: &HostsFile) -> Result<(), String> {
         if hosts.of_node {
             let own = text(Path::new(hosts::TARGET))?;
@@ -122,7 +122,7 @@ impl NodeFiles {
         Mount::bind(source, target.to_owned())
     }
 
-    /// The pod is gone, and so are its files.
+    /// Drops the files of a pod that is gone.
     pub fn forget(&self, uid: &str) {
         self.files.forget_pod(uid);
     }
@@ -134,7 +134,7 @@ impl NodeFiles {
     }
 }
 
-/// Where a pod's file is.
+/// Path of a pod's file.
 #[must_use]
 pub fn path(root: &Path, uid: &str, name: &str) -> PathBuf {
     root.join("pods").join(uid).join(name)
@@ -152,9 +152,9 @@ fn update(file: &mut File, content: &str) -> io::Result<()> {
     file.write_all(content.as_bytes())
 }
 
-/// A file of the node; empty when there is none.
+/// A file of the node; empty when it does not exist.
 fn text(path: &Path) -> Result<String, String> {
-    // The rest of a longer one is left out.
+    // The rest of a longer file is ignored.
     match regular::read_start(path, limits::NODE_FILE) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -215,13 +215,13 @@ mod tests {
             let wanted = Wanted { resolver, hosts, sandbox, names: false };
             files.prepare(&wanted, &mut CreateBody::default()).map(|_| ())
         };
-        // The node's resolver is there and cannot be read: not "there is none".
+        // The node's resolver file exists and cannot be read: that is an error.
         fs::create_dir_all(&file).unwrap();
         let why = prepare(true).unwrap_err();
         assert!(why.starts_with(&format!("{} of the node cannot be read: ", file.display())), "{why}");
         fs::remove_dir(&file).unwrap();
         prepare(true).unwrap();
-        // Nor can ours be written.
+        // The pod's own file cannot be written.
         fs::write(root.join("pods"), "").unwrap();
         let why = prepare(false).unwrap_err();
         assert!(why.contains("etc-hosts cannot be written: "), "{why}");
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!((&*dns, &*search, &*options, &*mounts), ("192.0.2.1", "a b", "rotate", ""));
         assert_eq!(told, []);
         assert_eq!(prepared("nameserver 192.0.2.1\n", true, false, "").1, ".", "none, not the node's");
-        // What Docker could not say is in a file.
+        // Settings that Docker cannot express are in a file.
         assert_eq!(prepared("search a\n", false, false, "").3, RESOLVER_TARGET);
         let written = fs::read_to_string(path(&root, crate::plan::testing::UID, RESOLVER)).unwrap();
         assert_eq!(written, "search a\n");

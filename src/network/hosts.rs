@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, HostAlias};
 
 use crate::pod::DesiredPod;
 
-/// Where it appears in a container.
+/// Path of the file in a container.
 pub const TARGET: &str = "/etc/hosts";
 
 const MANAGED: &str = "# Kubernetes-managed hosts file.\n\
@@ -16,22 +16,22 @@ const MANAGED: &str = "# Kubernetes-managed hosts file.\n\
     fe00::1\tip6-allnodes\n\
     fe00::2\tip6-allrouters\n";
 
-/// What stands before the node's own file.
+/// Header before the node's own file.
 pub const OF_NODE: &str = "# Kubernetes-managed hosts file (host network).\n";
 
-/// A pod's file.
+/// A pod's hosts file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostsFile {
     /// UID of the pod.
     pub uid: String,
-    /// [`OF_NODE`] and the node's own file come before the text.
+    /// Whether [`OF_NODE`] and the node's own file come before the text.
     pub of_node: bool,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 
-/// The file of a pod with these addresses; none are known before its sandbox runs. `name` and `domain`: as
-/// [`crate::mapping::network::host_and_domain`] has them.
+/// The file of a pod with these addresses; there are none before its sandbox runs. `name` and `domain`: as in
+/// [`crate::mapping::network::host_and_domain`].
 #[must_use]
 pub fn file(pod: &DesiredPod, ips: &[String], name: &str, domain: &str) -> HostsFile {
     let of_node = pod.host_network();
@@ -60,7 +60,7 @@ fn aliases(aliases: &[HostAlias], text: &mut String) {
     }
 }
 
-/// The container gets the managed file: it mounts nothing there itself.
+/// Whether the container gets the managed file: it does unless it mounts its own there.
 #[must_use]
 pub fn is_managed(container: &Container) -> bool {
     !container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == TARGET)

@@ -1,15 +1,15 @@
-//! What a pod finds on the network: resolver settings, `/etc/hosts`, names and addresses. `resolver`
-//! and `hosts` are pure; `address` and `files` read and write what is on the node.
+//! A pod's view of the network: resolver settings, `/etc/hosts`, names and addresses. `resolver` and `hosts`
+//! are pure; `address` and `files` read and write the node's files.
 //!
-//! Never here: Docker. How names and ports are told to it is `mapping/network.rs`.
+//! Never here: Docker's options for names and ports; those are in `mapping/network.rs`.
 //!
-//! The resolver settings are read before a container is created. Docker is told of them on the sandbox, and a file of
-//! podkeeper's own is written where Docker could not say the same: no name server at all, or no options where the node has
-//! some. The hosts file is written at each create and once more before the start, which waits for the sandbox's address;
-//! an inspection that fails, or tells none, holds nothing up. A network of `--docker-network` is made by the first worker
-//! or at the next connect, again when a sandbox finds it missing, and removed by the last worker that ends, if its label
-//! says that podkeeper made it and Docker says that no container is in it. One thread at a time asks, because Docker makes
-//! two networks of one name.
+//! The resolver settings are read before a container is created. Docker gets them with the sandbox. Podkeeper
+//! writes a file of its own where Docker could not say the same: no name server at all, or no options where
+//! the node has some. The hosts file is written at each create and once more before the start, which waits
+//! for the sandbox's address; an inspection that fails, or shows no address, delays no start. A network of
+//! `--docker-network` is made by the first worker or at the next connect, and again when a sandbox finds it
+//! missing. The last worker that ends has it removed, if its label says that podkeeper made it and Docker
+//! says that no container is in it. One thread at a time asks, because Docker makes two networks of one name.
 
 pub mod address;
 pub mod docker;
@@ -31,29 +31,30 @@ pub struct NetworkConfig {
     pub cluster_domain: String,
     /// `--resolv-conf`; `None` for a resolver on the node itself.
     pub resolv_conf: Option<PathBuf>,
-    /// `--node-ip`; empty to find out.
+    /// `--node-ip`; empty: the addresses are detected.
     pub node_ips: Vec<IpAddr>,
 }
 
-/// A user-defined network of Docker's, on which pods have names.
+/// A user-defined network of Docker, in which pods have names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DockerNetwork {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
     /// `--docker-network-cidr`: subnets it is made with, in CIDR notation.
     pub cidrs: Vec<String>,
 }
 
-/// What has to be on the node's disk, or be looked up there, before a container is made. Whoever sends the
-/// create does it: [`files::NodeFiles::prepare`].
+/// Files and settings that a create body needs from the node's disk. The thread that sends the create passes
+/// it to [`files::NodeFiles::prepare`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// Resolver settings.
     pub resolver: resolver::Asked,
-    /// Of a container that gets the managed file; the mount is in the body.
+    /// Set for a container that gets the managed file; the mount is in the body.
     pub hosts: Option<hosts::HostsFile>,
-    /// It is the sandbox: Docker is told the resolver settings. Else a file is, where Docker's would be wrong.
+    /// Whether it is the sandbox: Docker gets the resolver settings with it. Other containers get a file
+    /// where Docker's would be wrong.
     pub sandbox: bool,
-    /// On a network with names Docker's own resolver is the only one to know them.
+    /// Whether the network has names: only Docker's own resolver knows them.
     pub names: bool,
 }

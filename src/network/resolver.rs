@@ -9,17 +9,17 @@ use crate::pod::DesiredPod;
 
 /// Name servers that a resolver reads.
 const SERVERS: usize = 3;
-/// Search domains.
+/// Search domains that it reads.
 const SEARCHES: usize = 32;
 /// Characters of the search line.
 const SEARCH_CHARS: usize = 2048;
 /// Characters of one search domain: glibc aborts at longer ones.
 const SEARCH_CHARS_ONE: usize = 253;
 
-/// What a resolver is told.
+/// Resolver settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolver {
-    /// Addresses, as text: a node's own may have a zone.
+    /// Addresses, as text: one of the node may have a zone.
     pub servers: Vec<String>,
     /// Search domains.
     pub searches: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Reads a resolv.conf: the last `search` line counts, all `options` lines do.
+    /// Reads a resolv.conf: the last `search` line counts, and all `options` lines.
     #[must_use]
     pub fn parse(text: &str) -> Resolver {
         let mut found = Resolver::default();
@@ -47,7 +47,7 @@ impl Resolver {
         found
     }
 
-    /// As a file.
+    /// The settings as a resolv.conf.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text: String = self.servers.iter().map(|server| format!("nameserver {server}\n")).collect();
@@ -59,8 +59,8 @@ impl Resolver {
         text
     }
 
-    /// Docker, told these settings, writes a file that says the same. It takes an absent list from the
-    /// node's file `host` (and on a bridge from a public resolver), and addresses without a zone only.
+    /// Whether Docker, given these settings, writes an equal file. It takes an absent list from the node's
+    /// file `host` (and on a bridge from a public resolver), and only addresses without a zone.
     #[must_use]
     pub fn docker_can(&self, host: &Resolver) -> bool {
         let options = !self.options.is_empty() || host.options.is_empty();
@@ -70,7 +70,7 @@ impl Resolver {
     }
 }
 
-/// What a pod asks for.
+/// The resolver settings that a pod asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// UID of the pod.
@@ -80,18 +80,18 @@ pub struct Asked {
     config: Option<PodDNSConfig>,
 }
 
-/// `dnsPolicy`, with what host network makes of it.
+/// `dnsPolicy`, after the effect of the host network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     None,
     Cluster,
-    /// Asked for in so many words: no default means it.
+    /// Only when written explicitly, never by default.
     ClusterWithHostNet,
     Host,
 }
 
 impl Asked {
-    /// Of a pod.
+    /// The settings of a pod.
     #[must_use]
     pub fn of(pod: &DesiredPod) -> Asked {
         let kind = match pod.spec.dns_policy.as_deref() {
@@ -110,14 +110,14 @@ impl Asked {
     }
 }
 
-/// What came of it.
+/// Result of [`form`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Formed {
     /// The settings.
     pub resolver: Resolver,
-    /// What was left out, in the kubelet's words (event `DNSConfigForming`).
+    /// Omitted parts, in the kubelet's words (event `DNSConfigForming`).
     pub omitted: Vec<String>,
-    /// Cluster DNS is wanted and there is none; `Some(true)`: the pod says so itself.
+    /// Set when cluster DNS is wanted and there is none; `Some(true)`: the pod asks for it explicitly.
     pub missing_cluster_dns: Option<bool>,
 }
 
@@ -190,7 +190,7 @@ fn fit(formed: &mut Formed) {
     }
 }
 
-/// Puts in what is not there yet.
+/// Appends the entries that are not in the list.
 fn append(list: &mut Vec<String>, more: impl Iterator<Item = String>) {
     for word in more {
         if !list.contains(&word) {

@@ -185,16 +185,16 @@ pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
 pub type Bound = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// The work of one worker: one thing after the other.
-pub struct Hand {
+pub struct PodVolumes {
     node: Arc<Node>,
     key: PodKey,
     tell: Tell,
     queue: Arc<Mutex<Queue>>,
 }
 
-impl fmt::Debug for Hand {
+impl fmt::Debug for PodVolumes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hand")
+        f.write_str("PodVolumes")
     }
 }
 
@@ -209,11 +209,11 @@ enum Job {
     SubPaths(Vec<SubPath>, Bound),
 }
 
-impl Hand {
+impl PodVolumes {
     /// For one worker.
     #[must_use]
-    pub fn new(volumes: &Volumes, key: PodKey, tell: Tell) -> Hand {
-        Hand { node: Arc::clone(&volumes.0), key, tell, queue: Arc::default() }
+    pub fn new(volumes: &Volumes, key: PodKey, tell: Tell) -> PodVolumes {
+        PodVolumes { node: Arc::clone(&volumes.0), key, tell, queue: Arc::default() }
     }
 
     /// Carries out an order, and tells what became of it.

@@ -1,5 +1,5 @@
 //! What pods see of the host's disk, of objects and of fields. [`layout`] and [`payload`] are pure;
-//! the rest is the rim: a [`manager::Hand`] of each worker sets volumes up before the first container of a pod
+//! the rest is the rim: a [`manager::PodVolumes`] of each worker sets volumes up before the first container of a pod
 //! and takes them down after the last, on a thread of its own that ends when it is done.
 //!
 //! What is true is asked of the kernel's mount table and of the directories themselves, never of a state file.

@@ -29,7 +29,7 @@ use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, Reply, labels};
 use crate::termination::files::Files;
-use crate::volumes::manager::{Hand, Volumes};
+use crate::volumes::manager::{PodVolumes, Volumes};
 
 /// How a worker's thread reaches the main loop.
 #[derive(Clone)]
@@ -88,10 +88,12 @@ impl Worker {
         let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
         let told = Arc::clone(&mailbox);
         let tell = Arc::new(move |report| told.put(|slot| slot.volumes(report)));
-        let volumes = Hand::new(&tools.volumes, key.clone(), tell);
+        let volumes = PodVolumes::new(&tools.volumes, key.clone(), tell);
         let told = Arc::clone(&mailbox);
-        let cgroups =
-            cgroup::Hand::new(&tools.cgroups, Arc::new(move |report| told.put(|slot| slot.cgroup(report))));
+        let cgroups = cgroup::PodCgroups::new(
+            &tools.cgroups,
+            Arc::new(move |report| told.put(|slot| slot.cgroup(report))),
+        );
         let body = Body {
             key: key.clone(),
             machine,
@@ -148,8 +150,8 @@ struct Body {
     read: Vec<(String, Result<String, String>)>,
     /// The node's, for the machine.
     addresses: Option<Vec<String>>,
-    volumes: Hand,
-    cgroups: cgroup::Hand,
+    volumes: PodVolumes,
+    cgroups: cgroup::PodCgroups,
     /// Creates that wait for parts of volumes.
     unbound: Table<u64, Create>,
     /// Whose links were made.

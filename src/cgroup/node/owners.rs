@@ -1,5 +1,5 @@
-//! Who else is at work on cgroups: a kubelet in the same `kubepods`, a daemon with other flags, a systemd that
-//! does not answer.
+//! Other programs at work on cgroups: a kubelet in the same `kubepods`, a daemon with other flags, a systemd
+//! that does not answer.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
@@ -8,29 +8,29 @@ use std::time::Duration;
 
 use super::tests::{Scratch, pod, scratch, settings};
 use super::*;
-use crate::cgroup::{Hand, Order, Report};
+use crate::cgroup::{Order, PodCgroups, Report};
 
-/// A `systemctl` that does what this script says.
-fn slices(dir: &Scratch, script: &str) -> Keeper {
+/// A `systemctl` that runs this script.
+fn slices(dir: &Scratch, script: &str) -> Manager {
     let program = dir.0.join("systemctl");
     std::fs::write(&program, format!("#!/bin/sh\ncd {}\n{script}\n", dir.0.display())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Keeper::Slices(Slices::of(dir.0.join("control"), program))
+    Manager::Slices(Slices::of(dir.0.join("control"), program))
 }
 
-fn hand(all: &Cgroups) -> (Hand, Receiver<Report>) {
+fn hand(all: &Cgroups) -> (PodCgroups, Receiver<Report>) {
     let (out, told) = channel();
     let out = Mutex::new(out);
-    let hand = Hand::new(all, Arc::new(move |report| drop(out.lock().unwrap().send(report))));
+    let hand = PodCgroups::new(all, Arc::new(move |report| drop(out.lock().unwrap().send(report))));
     (hand, told)
 }
 
-/// Far longer than the work takes, and shorter than a `systemctl` is waited for.
+/// Far longer than the work takes, and shorter than the timeout of `systemctl`.
 const SOON: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_systemctl_that_hangs_holds_up_one_pod() {
-    // At each step at which the first pod may hang: above its own slice, at it, and at what all weigh.
+    // Each step at which the first pod may hang: above its own slice, at it, and at the common weight.
     for (case, hangs) in [
         ("top", "*set-property*kubepods.slice*"),
         ("own", "*set-property*poda.slice*"),
@@ -65,10 +65,10 @@ fn directories_are_made_before_the_worker_goes_on() {
     ensure("a");
     assert!(matches!(told.try_recv(), Ok(Report::Ensured { result: Ok(()), .. })));
     assert!(dir.0.join("kubepods/burstable/poda").exists());
-    // Not where a sweep is at work: that may take its time.
+    // Not while a sweep works on it: that may take long.
     let claim = all.shared.claim_unused("b").unwrap();
     ensure("b");
-    // Nor before what was ordered before it.
+    // Nor before an earlier order.
     ensure("a");
     assert!(told.try_recv().is_err());
     drop(claim);
@@ -90,7 +90,7 @@ fn a_sweep_that_hangs_holds_up_the_pod_that_it_sweeps() {
     assert!(all.shared.claim_unused("a").is_none(), "a worker counts on it");
 }
 
-/// In the kernel's own file system, for marks; `None` where nobody may make cgroups.
+/// In the kernel's own file system, because of the marks; `None` where cgroups cannot be made.
 fn real(name: &str) -> Option<(String, Tree, impl Fn(&str) -> Cgroups)> {
     let root = format!("podkeeper-test-{name}-{}", std::process::id());
     let tree = Tree::open(MOUNT.into(), "/ours".to_owned());
@@ -119,7 +119,7 @@ fn a_kubepods_of_somebody_else_is_left_alone() {
     done.unwrap();
     assert_eq!(moved, None, "said at the start");
     assert!(tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods/burstable/poda"))));
-    // The next daemon goes to the same place.
+    // The next daemon uses the same place.
     assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
     ours.remove("a").unwrap();
     assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
@@ -141,11 +141,11 @@ fn what_an_earlier_version_made_without_a_mark_is_no_stranger() {
 
 #[test]
 fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
-    let Some((root, tree, of)) = real("robbed") else { return };
+    let Some((root, tree, of)) = real("taken") else { return };
     let ours = of(&root);
     for uid in ["a", "b"] {
         ours.ensure(&pod(uid, Qos::Guaranteed, 100)).1.unwrap();
-        // Again, as for another sandbox: nobody has touched it.
+        // Again, as for another sandbox: no program has touched it.
         assert_eq!(ours.ensure(&pod(uid, Qos::Guaranteed, 100)).0, None);
     }
     // A kubelet kills what it does not know, and Docker makes it anew.
@@ -167,7 +167,7 @@ fn who_takes_cgroups_away_from_under_pods_is_left_alone_and_told() {
         ours.remove(uid).unwrap();
     }
     assert!(!tree.exists(&PathBuf::from(format!("{root}/podkeeper/kubepods"))));
-    // The next daemon knows without a pod of its own being killed, though podkeeper had made it.
+    // The next daemon knows it before a pod of its own is killed, although podkeeper had made it.
     assert_eq!(top_of(&of(&root)), format!("{root}/podkeeper/kubepods"));
     tree.remove(&PathBuf::from(root)).unwrap();
 }
@@ -179,7 +179,7 @@ fn a_cgroup_root_of_an_earlier_flag_goes_with_the_first_sweep() {
     let old = of(&format!("/{root}/old"));
     old.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
     old.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
-    // The next daemon, told otherwise; of `b` a container is left.
+    // The next daemon has another flag; a container of `b` is left.
     let new = of(&format!("/{root}/new"));
     new.ensure(&pod("c", Qos::Guaranteed, 100)).1.unwrap();
     new.sweep(&BTreeSet::from(["b".to_owned()]));

@@ -1,5 +1,5 @@
-//! Against directories that look like mounted hierarchies. The kernel makes the files of a cgroup with it;
-//! here they are made by the writes.
+//! Against directories that look like mounted hierarchies. The kernel makes a cgroup's files with it; here
+//! the writes make them.
 
 use super::*;
 use crate::cgroup::values::{Values, Version};
@@ -38,7 +38,7 @@ fn text(dir: &Scratch, path: &str) -> String {
     std::fs::read_to_string(dir.0.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Plain files go with a cgroup; of a directory they have to be removed.
+/// Removes the plain files of a directory, which the kernel would remove with a cgroup.
 fn empty(dir: &Scratch, path: &str) {
     for entry in std::fs::read_dir(dir.0.join(path)).unwrap().flatten() {
         if entry.file_type().unwrap().is_file() {
@@ -82,7 +82,7 @@ fn controllers_are_given_down() {
     let tree = Tree::open(dir.0.clone(), "/root".to_owned());
     assert_eq!(tree.version, Version::V2);
     tree.make(std::path::Path::new("a/b")).unwrap();
-    // A plain file holds what was written last: pids, the last of those that can be given.
+    // A plain file holds the last write: pids, the last controller that can be delegated.
     assert_eq!(text(&dir, "cgroup.subtree_control"), "+pids");
 }
 
@@ -112,7 +112,7 @@ fn version_1() {
     }
 }
 
-/// Found out by itself, so that no mistake of what is tested can skip its tests.
+/// Checked without the code under test, so that a mistake there cannot skip its tests.
 fn real_ones_can_be_made() -> bool {
     let unified = PathBuf::from(MOUNT).join("cgroup.controllers").exists();
     let parent = if unified { PathBuf::from(MOUNT) } else { PathBuf::from(MOUNT).join("memory") };
@@ -123,7 +123,7 @@ fn real_ones_can_be_made() -> bool {
 
 #[test]
 fn a_sweep_takes_what_is_marked_and_not_kept() {
-    // Marks need a file system of the kernel's own.
+    // Marks need the kernel's own file system.
     let real = PathBuf::from(MOUNT);
     let tree = Tree::open(real.clone(), "/podkeeper-test".to_owned());
     let root = format!("podkeeper-test-{}", std::process::id());
@@ -135,14 +135,14 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     };
     let (ours, theirs) = (of("/ours"), of("/theirs"));
     if !real_ones_can_be_made() {
-        assert!(ours.ground().is_none(), "then there are none to sweep");
+        assert!(ours.kubepods().is_none(), "then there are none to sweep");
         return;
     }
-    assert!(ours.ground().is_some());
+    assert!(ours.kubepods().is_some());
     ours.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
     ours.ensure(&pod("b", Qos::Guaranteed, 100)).1.unwrap();
     theirs.ensure(&pod("c", Qos::Burstable, 100)).1.unwrap();
-    // Who asked for them counts on them, also when the sweep was told before.
+    // A worker that asked for them needs them, even if the sweep's list is older.
     ours.sweep(&BTreeSet::new());
     let path = |rest: &str| PathBuf::from(format!("{root}/kubepods/{rest}"));
     assert!(tree.exists(&path("burstable/poda")) && tree.exists(&path("podb")));
@@ -169,17 +169,17 @@ fn kubepods_goes_with_the_last_pod() {
         all.decide("cgroupfs");
     }
     if !real_ones_can_be_made() {
-        assert!(ours.ground().is_none() && !there());
+        assert!(ours.kubepods().is_none() && !there());
         return;
     }
-    assert!(ours.ground().is_some() && !there(), "no pod yet");
+    assert!(ours.kubepods().is_some() && !there(), "no pod yet");
     ours.ensure(&pod("a", Qos::Burstable, 100)).1.unwrap();
     theirs.ensure(&pod("b", Qos::BestEffort, 0)).1.unwrap();
     ours.remove("a").unwrap();
     assert!(there() && tree.exists(&top.join("burstable")), "in use by another");
     theirs.remove("b").unwrap();
     assert!(!there());
-    // Made anew as it was.
+    // Made anew as before.
     ours.ensure(&pod("a", Qos::Burstable, 1000)).1.unwrap();
     let shares = |class: &str| {
         let (controller, file) = match tree.version {
@@ -194,12 +194,12 @@ fn kubepods_goes_with_the_last_pod() {
         Version::V2 => ("79\n", "39\n", "1\n"),
     };
     assert_eq!((&*shares(""), &*shares("burstable"), &*shares("besteffort")), expected);
-    // A daemon that comes back with no pods at all.
+    // A daemon that comes back without pods.
     of("/ours").decide("cgroupfs");
     assert!(there());
     ours.remove("a").unwrap();
     assert!(!there());
-    // What podkeeper has not made is not touched.
+    // A `kubepods` that podkeeper has not made is not touched.
     tree.make(&top).unwrap();
     ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
     ours.remove("a").unwrap();

@@ -16,13 +16,13 @@ use crate::pod::object::testing::snapshot;
 use crate::pod::{PodKey, Source};
 use crate::policy::{Policies, Setting, SourcePolicy};
 use crate::volumes::claim_move::Claims;
-use crate::volumes::manager::{Hand, Settings, Volumes};
+use crate::volumes::manager::{PodVolumes, Settings, Volumes};
 use crate::volumes::{Order, Report};
 
 struct Rig {
     base: PathBuf,
     volumes: Volumes,
-    hand: Hand,
+    hand: PodVolumes,
     told: Receiver<Report>,
 }
 
@@ -54,7 +54,7 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
     let volumes = Volumes::new(settings, System::start());
     let (tell, told) = unbounded();
     let key = PodKey { namespace: "default".into(), name: name.into() };
-    let hand = Hand::new(&volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
+    let hand = PodVolumes::new(&volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
     Rig { base: base.to_owned(), volumes, hand, told }
 }
 
@@ -316,7 +316,7 @@ fn the_directory_of_a_uid_is_one_pod_s() {
     assert_eq!(rig.set_up("a", volumes, ""), "");
     let (tell, told) = unbounded();
     let key = PodKey { namespace: "default".into(), name: "evil".into() };
-    let hand = Hand::new(&rig.volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
+    let hand = PodVolumes::new(&rig.volumes, key, Arc::new(move |report| tell.send(report).unwrap()));
     let other = Rig { base: rig.base.clone(), volumes: rig.volumes.clone(), hand, told };
     let why = "what another pod of its UID has or left is not removed yet";
     assert_eq!(other.set_up("a", volumes, ""), why);

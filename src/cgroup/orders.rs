@@ -1,7 +1,7 @@
-//! The work of one worker on its pod's cgroups, one thing after the other. What may take its time has a thread that
-//! runs only while there is something to do: a `systemctl` that hangs holds up one pod, and not even that pod's
-//! worker. Directories of the kernel are made at once: a thread for each pod that starts would cost the start more
-//! than they do, and its stack stays.
+//! One worker's orders for its pod's cgroups, carried out one after the other. Slow orders have a thread that
+//! runs only while there are any: a `systemctl` that hangs delays one pod, and not even that pod's worker.
+//! Directories of the kernel are made at once, in the worker's thread: a thread for each pod that starts
+//! would cost more than the directories do, and its stack stays allocated.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,41 +11,41 @@ use std::thread;
 use super::{Cgroups, PodCgroup};
 use crate::base::limits;
 
-/// What is to be done.
+/// Work on the cgroups of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// The pod's cgroup is to be so.
+    /// Make the pod's cgroup, or change it to these values.
     Ensure(Box<PodCgroup>),
-    /// Nothing is left in the cgroup of this UID.
+    /// Remove the cgroup of this UID.
     Remove(String),
 }
 
-/// What became of an order.
+/// Result of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// It is so, or why it is not.
+    /// Result of [`Order::Ensure`].
     Ensured {
-        /// As ordered.
+        /// The pod as ordered.
         pod: Box<PodCgroup>,
-        /// Where cgroups of pods are from now on and why, if that has changed.
+        /// New place of the pods' cgroups and the reason, if the place has changed.
         moved: Option<String>,
-        /// The kernel's error, or systemd's.
+        /// The error of the kernel or of systemd.
         result: Result<(), String>,
     },
-    /// It is gone, or why it stays.
+    /// Result of [`Order::Remove`].
     Removed {
         /// UID of the pod.
         uid: String,
-        /// Something in it cannot be killed, or systemd does not answer.
+        /// `Err`: a process in it cannot be killed, or systemd does not answer.
         result: Result<(), String>,
     },
 }
 
-/// Told what became of orders, from any thread.
+/// Receives the results of orders, from any thread.
 pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
 
-/// One worker's.
-pub struct Hand {
+/// One worker's handle.
+pub struct PodCgroups {
     cgroups: Cgroups,
     tell: Tell,
     queue: Arc<Mutex<Queue>>,
@@ -57,20 +57,20 @@ struct Queue {
     runs: bool,
 }
 
-impl fmt::Debug for Hand {
+impl fmt::Debug for PodCgroups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hand")
+        f.write_str("PodCgroups")
     }
 }
 
-impl Hand {
-    /// For one worker.
+impl PodCgroups {
+    /// Handle for one worker.
     #[must_use]
-    pub fn new(cgroups: &Cgroups, tell: Tell) -> Hand {
-        Hand { cgroups: cgroups.clone(), tell, queue: Arc::default() }
+    pub fn new(cgroups: &Cgroups, tell: Tell) -> PodCgroups {
+        PodCgroups { cgroups: cgroups.clone(), tell, queue: Arc::default() }
     }
 
-    /// Carries out an order behind those before it, and tells what became of it.
+    /// Carries out an order after those before it, and reports its result.
     pub fn order(&self, order: Order) {
         let mut queue = lock(&self.queue);
         if !queue.runs
@@ -109,7 +109,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The next order; without one, nobody works from here on.
+/// The next order; with none left, the thread counts as ended.
 fn next(queue: &Mutex<Queue>) -> Option<Order> {
     let mut queue = lock(queue);
     let order = queue.orders.pop_front();

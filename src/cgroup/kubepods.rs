@@ -1,6 +1,6 @@
-//! One `kubepods` and what is below it: made, filled, marked and taken away, by podkeeper or by systemd.
+//! One `kubepods` and the cgroups below it: made, written, marked and removed, by podkeeper or by systemd.
 //!
-//! Never here: a lock, or a memory of pods. Every operation may be slow for as long as `systemctl` may be.
+//! Never here: a lock, or a memory of pods. Every operation may take as long as `systemctl` does.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,48 +19,49 @@ use crate::runtime::resources::cpu_shares;
 /// All classes, the topmost first.
 const CLASSES: [Qos; 3] = [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort];
 
-/// Who makes and removes cgroups here.
+/// The program that makes and removes cgroups.
 #[derive(Debug, Clone)]
-pub(super) enum Keeper {
-    /// podkeeper and Docker, as directories.
+pub(super) enum Manager {
+    /// Podkeeper and Docker, as directories.
     Files,
     /// systemd.
     Slices(Slices),
 }
 
-/// Where cgroups of pods are.
+/// One `kubepods` hierarchy of pods.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct Kubepods {
     pub(super) tree: Tree,
-    pub(super) keeper: Keeper,
+    pub(super) manager: Manager,
     pub(super) naming: Naming,
-    /// `kubepods` was not there when it was asked for: systemd makes it, with the first container, for us.
+    /// `kubepods` did not exist when it was looked for: systemd makes it, with the first container, for this
+    /// podkeeper.
     expected: AtomicBool,
 }
 
-impl Ground {
-    pub(super) fn new(tree: Tree, keeper: Keeper, naming: Naming) -> Ground {
-        Ground { tree, keeper, naming, expected: AtomicBool::new(false) }
+impl Kubepods {
+    pub(super) fn new(tree: Tree, manager: Manager, naming: Naming) -> Kubepods {
+        Kubepods { tree, manager, naming, expected: AtomicBool::new(false) }
     }
 
-    /// The same machine, below another root.
-    pub(super) fn at(&self, naming: Naming) -> Ground {
-        Ground::new(self.tree.clone(), self.keeper.clone(), naming)
+    /// The same mounts and manager, with another root.
+    pub(super) fn at(&self, naming: Naming) -> Kubepods {
+        Kubepods::new(self.tree.clone(), self.manager.clone(), naming)
     }
 
     fn classes(&self) -> [PathBuf; 2] {
         [Qos::BestEffort, Qos::Burstable].map(|class| self.naming.class(class))
     }
 
-    /// Makes `kubepods` and the classes, as far as they are not there.
+    /// Makes `kubepods` and the classes where they are missing.
     ///
     /// # Errors
-    /// The kernel's, or systemd's. Once systemd has not answered it is not asked for the rest.
+    /// An error of the kernel or of systemd. After a timeout of systemd it is not asked for the rest.
     pub(super) fn prepare(&self, settings: &Settings) -> io::Result<()> {
         let (tree, top) = (&self.tree, self.naming.top());
         let shares = cpu_shares(settings.milli_cpu);
-        match &self.keeper {
-            Keeper::Files => {
+        match &self.manager {
+            Manager::Files => {
                 let fresh = !tree.exists(&top);
                 tree.make(&top)?;
                 if fresh {
@@ -79,7 +80,7 @@ impl Ground {
                     }
                 }
             }
-            Keeper::Slices(slices) => {
+            Manager::Slices(slices) => {
                 let memory = memory_property(tree.version, settings.memory);
                 let top = Naming::unit(&top);
                 match slices.set(&top, &[weight_property(tree.version, shares), memory]) {
@@ -97,41 +98,42 @@ impl Ground {
         Ok(())
     }
 
-    /// The classes are there, as far as podkeeper is to make them.
+    /// Whether the classes exist, as far as podkeeper makes them.
     pub(super) fn is_prepared(&self) -> bool {
         self.tree.exists(&self.naming.class(Qos::BestEffort))
     }
 
-    /// Removes `kubepods` and the classes if nothing is in them and they are a podkeeper's. Whether they are
-    /// gone.
-    pub(super) fn leave(&self) -> bool {
+    /// Removes `kubepods` and the classes if they are empty and a podkeeper made them. Returns whether they
+    /// are gone.
+    pub(super) fn remove_if_unused(&self) -> bool {
         let (tree, top, classes) = (&self.tree, self.naming.top(), self.classes());
-        match &self.keeper {
-            Keeper::Files => tree.leave(&top, &classes),
-            Keeper::Slices(slices) => {
+        match &self.manager {
+            Manager::Files => tree.remove_if_idle(&top, &classes),
+            Manager::Slices(slices) => {
                 let top_unit = Naming::unit(&top);
                 let ours = slices.is_told(&top_unit) && tree.is_idle(&top, &classes);
                 let units = classes.iter().map(|class| Naming::unit(class)).chain([top_unit]);
-                // Docker makes a slice's cgroup in every hierarchy, systemd removes it from those it uses.
+                // Docker makes a slice's cgroup in every hierarchy; systemd removes it only from those it
+                // uses.
                 let gone = ours && slices.stop(&units.collect::<Vec<_>>()).is_ok();
                 if gone {
-                    tree.trim(&top, &classes);
+                    tree.remove_empty(&top, &classes);
                 }
                 gone
             }
         }
     }
 
-    /// Writes what a pod's cgroup must be like.
+    /// Writes the values of a pod's cgroup.
     ///
     /// # Errors
-    /// The kernel's, or systemd's.
+    /// An error of the kernel or of systemd.
     pub(super) fn fill(&self, pod: &PodCgroup) -> io::Result<()> {
         let (tree, path) = (&self.tree, self.naming.pod(pod.qos, &pod.uid));
         let files = pod.values.files(tree.version, &tree.huge_pages(&path));
-        match &self.keeper {
-            Keeper::Files => tree.write(&path, &files),
-            Keeper::Slices(slices) => {
+        match &self.manager {
+            Manager::Files => tree.write(&path, &files),
+            Manager::Slices(slices) => {
                 slices.set(&Naming::unit(&path), &pod.values.properties(tree.version))?;
                 let rest: Vec<Entry> =
                     files.into_iter().filter(|(controller, ..)| *controller == "hugetlb").collect();
@@ -140,48 +142,48 @@ impl Ground {
         }
     }
 
-    /// Tells what all burstable pods together weigh, in shares.
+    /// Sets the weight of all burstable pods together, in shares.
     pub(super) fn weigh(&self, shares: i64) {
         let (version, class) = (self.tree.version, self.naming.class(Qos::Burstable));
-        let told = match &self.keeper {
-            Keeper::Files => self.tree.write(&class, &[weight_file(version, shares)]),
-            Keeper::Slices(slices) => slices.set(&Naming::unit(&class), &[weight_property(version, shares)]),
+        let told = match &self.manager {
+            Manager::Files => self.tree.write(&class, &[weight_file(version, shares)]),
+            Manager::Slices(slices) => slices.set(&Naming::unit(&class), &[weight_property(version, shares)]),
         };
         if let Err(error) = told {
             log::warn!("the weight of burstable pods stays: {error}");
         }
     }
 
-    /// Removes the cgroup of this UID, in whichever class it is, with all in it.
+    /// Removes the cgroup of this UID with everything in it, in any class.
     ///
     /// # Errors
-    /// Something in it cannot be killed, or systemd does not answer.
+    /// A process in it cannot be killed, or systemd does not answer.
     pub(super) fn remove_pod(&self, uid: &str) -> io::Result<()> {
         self.take_down(&CLASSES.map(|qos| self.naming.pod(qos, uid)))
     }
 
     fn take_down(&self, paths: &[PathBuf]) -> io::Result<()> {
         let mut stopped = Ok(());
-        if let Keeper::Slices(slices) = &self.keeper {
+        if let Manager::Slices(slices) = &self.manager {
             let units = paths.iter().filter_map(|path| {
                 let unit = Naming::unit(path);
                 (self.tree.exists(path) || slices.is_told(&unit)).then_some(unit)
             });
             stopped = slices.stop(&units.collect::<Vec<_>>());
         }
-        // Also what systemd may have left.
+        // Systemd may have left some of it.
         paths.iter().try_for_each(|path| self.tree.remove(path)).and(stopped)
     }
 
-    /// UIDs, as cgroups are named, of pods with a cgroup here that bears this podkeeper's mark.
+    /// UIDs, as in the names of cgroups, of pods whose cgroup here has this podkeeper's mark.
     pub(super) fn ours(&self) -> Vec<String> {
         let names = CLASSES.into_iter().flat_map(|qos| self.tree.ours(&self.naming.class(qos)));
         names.filter_map(|name| self.naming.uid(&name).map(str::to_owned)).collect()
     }
 
-    /// This `kubepods` is somebody else's: a kubelet's, which kills what it finds in it and does not know.
-    /// What podkeepers made bears a mark, or everything in it does; where nothing can be marked, nobody is
-    /// suspected.
+    /// Whether this `kubepods` belongs to another program: a kubelet kills what it does not know in its own.
+    /// A podkeeper's `kubepods` has a mark, or all pods in it have one. Where cgroups cannot be marked, it
+    /// counts as a podkeeper's.
     pub(super) fn is_foreign(&self) -> bool {
         let (tree, top) = (&self.tree, self.naming.top());
         if !tree.exists(&top) {
@@ -191,7 +193,7 @@ impl Ground {
         if tree.is_marked(&top) {
             return false;
         }
-        if matches!(self.keeper, Keeper::Slices(_)) && self.expected.load(Ordering::Relaxed) {
+        if matches!(self.manager, Manager::Slices(_)) && self.expected.load(Ordering::Relaxed) {
             tree.mark(&top);
             return false;
         }
@@ -206,7 +208,7 @@ impl Ground {
         if (marked > 0 && others == 0) || !tree.can_mark(&top) {
             return false;
         }
-        // Another podkeeper may be between making it and marking it.
+        // Another podkeeper may have made it and not marked it yet.
         thread::sleep(limits::CGROUP_MARK);
         tree.exists(&top) && !tree.is_marked(&top)
     }
