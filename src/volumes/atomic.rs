@@ -1,6 +1,7 @@
-//! Files that change together (upstream `pkg/volume/util/atomic_writer.go`): each version in a directory of its
-//! own, `..data` a link to the one in force, every visible name a link through it. Exchanging that one link is
-//! the change; a reader sees the old files or the new ones, whenever this process dies.
+//! Files that change together (upstream `pkg/volume/util/atomic_writer.go`): each version is in a directory
+//! of its own, `..data` links to the version in force, and every visible name is a link through it.
+//! Exchanging that one link is the change: a reader sees the old files or the new ones, even if this process
+//! dies.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,16 +21,16 @@ use crate::base::order;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
-/// Directories of one stamp that are tried.
+/// Names that are tried for one time stamp.
 const TRIES: u32 = 100;
 
-/// Brings a directory to hold exactly these files, besides what was there and is not of this room. True:
-/// something changed.
+/// Makes a directory hold exactly these files, besides entries of other programs. Returns whether anything
+/// changed.
 ///
 /// `group` is the pod's fsGroup. `now` only makes a name.
 ///
 /// # Errors
-/// The disk is full, or the system's; then the files in force are the old ones, all of them.
+/// The disk is full, or another error of the system; then all old files stay in force.
 pub(super) fn write(dir: &OwnedFd, files: &Payload, group: Option<u32>, now: Timestamp) -> io::Result<bool> {
     let old = current(dir)?;
     let old_names = match &old {
@@ -62,17 +63,17 @@ pub(super) fn write(dir: &OwnedFd, files: &Payload, group: Option<u32>, now: Tim
             walk::gone(unlinkat(dir, name.as_str(), AtFlags::empty()))?;
         }
     }
-    // Of the version before this one, and of those that a death left half made.
+    // The version before this one, and versions that a death left half made.
     for other in walk::names(dir)?.iter().filter(|other| is_version(other) && **other != name) {
         walk::remove(dir, other)?;
     }
     Ok(true)
 }
 
-/// There are files in force.
+/// Whether a version is in force.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub(super) fn is_written(dir: &OwnedFd) -> io::Result<bool> {
     Ok(match current(dir)? {
         Some(name) => walk::open_below(dir.as_fd(), &[&name])?.is_some(),
@@ -114,7 +115,7 @@ fn link(dir: &OwnedFd, names: &BTreeSet<String>) -> io::Result<()> {
         let target = format!("{DATA}/{name}");
         match readlinkat(dir, name.as_str(), Vec::new()) {
             Ok(found) if found.to_bytes() == target.as_bytes() => continue,
-            // A directory that was made for a mount below this one stays.
+            // A directory that was made for a mount inside this volume stays.
             Err(Errno::INVAL) if is_directory(dir, name)? => continue,
             Ok(_) | Err(Errno::INVAL) => unlinkat(dir, name.as_str(), AtFlags::empty())?,
             Err(Errno::NOENT) => {}
@@ -130,7 +131,7 @@ fn is_directory(dir: &OwnedFd, name: &str) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// A new directory, named after the time: nothing depends on its being right.
+/// A new directory, named after the time, which need not be right.
 fn fresh(dir: &OwnedFd, now: Timestamp) -> io::Result<(String, OwnedFd)> {
     let text = now.to_string();
     let digits: String = text.chars().take(19).map(|c| if c.is_ascii_digit() { c } else { '_' }).collect();
@@ -168,13 +169,13 @@ fn fill(version: &OwnedFd, files: &Payload, group: Option<u32>) -> io::Result<()
         if file.user.is_some() || group.is_some() {
             fchown(&made, file.user.map(Uid::from_raw), group.map(Gid::from_raw))?;
         }
-        // Last: a change of owner takes bits away.
+        // Last: a change of owner clears bits.
         fchmod(&made, Mode::from_raw_mode(mode(file, group)))?;
     }
     Ok(())
 }
 
-/// The group may read what it is given.
+/// The mode, with read access for the group.
 fn mode(file: &PayloadFile, group: Option<u32>) -> u32 {
     if group.is_some() { file.mode | 0o440 } else { file.mode }
 }
@@ -189,7 +190,7 @@ fn own_directory(at: &OwnedFd, group: Option<u32>) -> io::Result<()> {
     }
 }
 
-/// The version holds these files and no others, with their modes and owners.
+/// Whether the version holds exactly these files, with their modes and owners.
 fn same(version: &OwnedFd, files: &Payload, group: Option<u32>) -> io::Result<bool> {
     for (path, file) in files {
         let mut parts: Vec<&str> = path.split('/').collect();
@@ -231,7 +232,7 @@ fn holds(found: File, data: &[u8]) -> io::Result<bool> {
     Ok(bytes == data)
 }
 
-/// Nothing is in the version that is not wanted. What is wanted has been seen.
+/// Whether the version has no other files. The wanted ones were checked before.
 fn count(version: &OwnedFd, files: &Payload) -> io::Result<bool> {
     let mut open = vec![String::new()];
     let mut found = 0_usize;

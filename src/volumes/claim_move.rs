@@ -1,11 +1,11 @@
-//! Claims of earlier versions, when the daemon begins. Up to version 0.1 all sources had their claims in one place,
-//! where only the file source's are now. On a node that has one source, and not that one, all of them are this
-//! source's, also those that no pod uses now (of a drained node), and those that several pods share: they are
-//! moved, once. Where there are several sources nobody can say so, and the pods that use a claim are asked; see
-//! [`super::claim_use`].
+//! Moves claims of earlier versions at the daemon's start. Up to version 0.1 all sources had their claims in
+//! one place, where only the file source's are now. On a node with one source, other than the file source,
+//! all of them belong to that source, also unused ones (of a drained node) and those that several pods share:
+//! they are moved, once. With several sources their owner is unknown; then the pods that use a claim decide,
+//! see [`super::claim_use`].
 //!
-//! Never here: an end of the daemon. What cannot be moved waits, and is tried again: by a thread until all is done,
-//! and by each set-up of a claim.
+//! Never here: an end of the daemon. A claim that cannot be moved waits and is tried again: by a thread until
+//! all are moved, and by each set-up of a claim.
 
 use std::fs::DirBuilder;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,20 +23,20 @@ use crate::base::{durable, limits};
 use crate::layout;
 use crate::pod::Source;
 
-/// Below the directory of claims: sources are told apart there. What is written there since is whose it is by its
-/// place, also when the node's sources change.
+/// Marker in the directory of claims: sources have separate places there. From then on a claim's place tells
+/// its source, also when the node's sources change.
 const MARK: &str = ".by-source";
 
-/// How far the move has come.
+/// State of the move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// Nobody has tried yet.
+    /// Not tried yet.
     Due,
-    /// Some claims are where they were: they would begin empty, though there are data.
+    /// Some claims are in their old place: they would begin empty although they have data.
     Left(String),
-    /// All are where they belong, and that is not written down: the next daemon would look again.
+    /// All claims are in their place, but the marker is missing: the next daemon would look again.
     Unmarked(String),
-    /// Done.
+    /// All moved, and marked.
     Apart,
 }
 
@@ -49,10 +49,10 @@ impl State {
     }
 }
 
-/// Told what is wrong with the move, and when nothing is any more.
+/// Receives what is wrong with the move; `None` once it is complete.
 pub type Tell = Box<dyn Fn(Option<String>) + Send + Sync>;
 
-/// The claims of this node, which one at a time sets up.
+/// The claims of this node, set up one at a time.
 pub struct Claims {
     root: PathBuf,
     sources: Vec<Source>,
@@ -67,16 +67,17 @@ impl fmt::Debug for Claims {
 }
 
 impl Claims {
-    /// Below this root directory, of a node with these sources. Nothing is touched yet. `tell` may block.
+    /// Claims below this root directory, of a node with these sources. No file is touched yet. `tell` may
+    /// block.
     #[must_use]
     pub fn new(root: PathBuf, sources: Vec<Source>, tell: Tell) -> Claims {
         Claims { root, sources, state: Mutex::new(State::Due), tell }
     }
 
-    /// Moves what has to be moved, on a thread that ends when that is done. What runs keeps what it has mounted.
+    /// Moves the claims in a thread that ends when all are moved. Running containers keep their mounts.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// The thread could not be started.
     pub fn start(claims: &Arc<Claims>) -> io::Result<()> {
         let claims = Arc::clone(claims);
         let named = thread::Builder::new().name("pk-claims".to_owned()).stack_size(limits::WORKER_STACK);
@@ -94,7 +95,8 @@ impl Claims {
         *self.tried() == State::Apart
     }
 
-    /// One at a time: of two pods that want a claim alone one has to come first. What is not moved is tried first.
+    /// Lets one caller at a time set up claims: of two pods that want a claim exclusively, one must be first.
+    /// First tries to move the claims that are left.
     pub(super) fn turn(&self) -> Turn<'_> {
         Turn(self.tried())
     }
@@ -112,11 +114,11 @@ impl Claims {
     }
 }
 
-/// Nobody else sets up a claim while this is there.
+/// While this exists, no other caller sets up a claim.
 pub(super) struct Turn<'a>(MutexGuard<'a, State>);
 
 impl Turn<'_> {
-    /// Why claims of an earlier version are where they were, if some are.
+    /// Why claims of an earlier version are in their old place, if some are.
     pub(super) fn left(&self) -> Option<&str> {
         match &*self.0 {
             State::Left(why) => Some(why),
@@ -125,7 +127,7 @@ impl Turn<'_> {
     }
 }
 
-/// Moves what has to be moved.
+/// Moves the claims that must be moved.
 fn tell_apart(root: &Path, sources: &[Source]) -> State {
     let storage = root.join(layout::LOCAL_STORAGE);
     match move_claims(root, sources) {
@@ -135,7 +137,7 @@ fn tell_apart(root: &Path, sources: &[Source]) -> State {
             storage.display()
         )),
         Ok(false) => State::Apart,
-        // Without it the next start looks again, and finds nothing to move.
+        // Without the marker the next start looks again, and finds no claim to move.
         Ok(true) => match durable::write(&storage.join(MARK), b"") {
             Ok(()) => State::Apart,
             Err(error) => State::Unmarked(format!(
@@ -146,7 +148,7 @@ fn tell_apart(root: &Path, sources: &[Source]) -> State {
     }
 }
 
-/// True: all is done, and has to be written down.
+/// Returns true when all claims are moved and the marker must be written.
 fn move_claims(root: &Path, sources: &[Source]) -> io::Result<bool> {
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if matches!(statat(&at, layout::LOCAL_STORAGE, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
@@ -166,15 +168,15 @@ fn move_claims(root: &Path, sources: &[Source]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Before the first claim of a node: its sources are told apart from the beginning.
+/// Runs before the first claim of a node: its sources have separate places from then on.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub(super) fn begin(root: &Path) -> io::Result<()> {
     let storage = root.join(layout::LOCAL_STORAGE);
     match DirBuilder::new().mode(PRIVATE).create(&storage) {
         Ok(()) => durable::write(&storage.join(MARK), b"").inspect_err(|_| {
-            // So that the next one begins again.
+            // So that the next call begins again.
             let _ = std::fs::remove_dir(&storage);
         }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -182,8 +184,8 @@ pub(super) fn begin(root: &Path) -> io::Result<()> {
     }
 }
 
-/// All namespaces; of those that are there already, all claims that are not. What cannot be moved (something is
-/// mounted there, say) keeps nobody else back; the first of it is the error.
+/// Moves all namespaces; of namespaces that exist already, the claims that do not. A claim that cannot be
+/// moved (because of a mount, say) does not stop the others; the first error is returned.
 fn move_all(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     let mut result = Ok(());
     for namespace in walk::names(from)?.iter().filter(|name| !name.starts_with('.')) {
@@ -197,7 +199,7 @@ fn move_all(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     result
 }
 
-/// Of a namespace that both have.
+/// Moves the claims of a namespace that both have.
 fn move_each(from: &OwnedFd, to: &OwnedFd, namespace: &str) -> io::Result<()> {
     let open = |at: &OwnedFd| walk::open_below(at.as_fd(), &[namespace]);
     let (Some(from), Some(to)) = (open(from)?, open(to)?) else { return Ok(()) };
@@ -208,7 +210,7 @@ fn move_each(from: &OwnedFd, to: &OwnedFd, namespace: &str) -> io::Result<()> {
     result
 }
 
-/// False: there is one of that name.
+/// Returns false when the name exists already.
 fn move_one(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<bool> {
     match statat(to, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(false),

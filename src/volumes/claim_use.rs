@@ -1,8 +1,8 @@
-//! Which pod uses which claim: a link in the pod's directory, which nobody follows. It says whose claim it is,
-//! by source, namespace and name.
+//! Which pod uses which claim: a link in the pod's directory, which is never followed. Its text is the
+//! claim's source, namespace and name.
 //!
-//! Up to version 0.1 all sources had their claims in one place, and the link was that place's path. Such a link
-//! is the only sign of whose data they are; see [`Use::adopt`].
+//! Up to version 0.1 all sources had their claims in one place, and the link's text was that place's path.
+//! Such a link is the only sign of the data's owner; see [`Use::adopt`].
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -16,17 +16,17 @@ use super::{tear_down, walk};
 use crate::layout;
 use crate::pod::Source;
 
-/// A pod that is to use a claim.
+/// A pod that is about to use a claim.
 pub(super) struct Use<'a> {
-    /// Without links.
+    /// Root directory, without links.
     pub root: &'a Path,
-    /// Of the pod.
+    /// UID of the pod.
     pub uid: &'a str,
-    /// Of the pod, and of the claim.
+    /// Source of the pod and of the claim.
     pub source: Source,
-    /// Of both.
+    /// Namespace of both.
     pub namespace: &'a str,
-    /// Of the claim.
+    /// Name of the claim.
     pub name: &'a str,
 }
 
@@ -35,17 +35,17 @@ impl Use<'_> {
         layout::claim_use(self.source, self.namespace, self.name)
     }
 
-    /// Where the data of all sources' claims of this name were, and the file source's still are.
+    /// The place of all sources' claims of this name in earlier versions; the file source's are still there.
     fn former_place(&self) -> Result<PathBuf, String> {
         let parts = layout::claim(Source::File, self.namespace, self.name);
         layout::below(self.root, &parts).ok_or_else(|| format!("{:?} is no name", self.name))
     }
 
-    /// Another pod that uses the claim; or, if that is asked, what lies at the former place. What an earlier
-    /// version wrote may mean this claim.
+    /// Another pod that uses the claim, or, with `former`, the data at the former place. A link of an earlier
+    /// version may mean this claim.
     ///
     /// # Errors
-    /// Nobody can say.
+    /// The users cannot be determined.
     pub(super) fn other_user(&self, former: bool) -> Result<Option<String>, String> {
         let source = if former { Source::File } else { self.source };
         let words = layout::claim_use(source, self.namespace, self.name);
@@ -60,17 +60,17 @@ impl Use<'_> {
         })
     }
 
-    /// Its data may be where an earlier version had them, and the claim would begin empty.
+    /// Whether the data may be where an earlier version had them, so that the claim would begin empty.
     pub(super) fn is_left(&self, root: &OwnedFd) -> bool {
         let is_there = |source| is_there(root, &layout::claim(source, self.namespace, self.name).join("/"));
         !is_there(self.source) && is_there(Source::File)
     }
 
-    /// Takes over what this pod had at the former place, if it had it alone: its own link of an earlier version
-    /// says so. A source's claim whose pod is not here now stays where it is.
+    /// Moves the data of this pod's claim from the former place, if its own link of an earlier version shows
+    /// that no other pod uses them. A claim whose pod is not on this node stays where it is.
     ///
     /// # Errors
-    /// It cannot be moved.
+    /// The data cannot be moved.
     pub(super) fn adopt(&self, root: &OwnedFd, users: &OwnedFd) -> Result<(), String> {
         if self.source == Source::File {
             return Ok(());
@@ -106,10 +106,10 @@ impl Use<'_> {
         }
     }
 
-    /// Writes it down.
+    /// Makes the link.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub(super) fn mark(&self, users: &OwnedFd) -> io::Result<()> {
         let words = self.words();
         match symlinkat(&words, users, self.name) {
@@ -120,7 +120,7 @@ impl Use<'_> {
         if readlinkat(users, self.name, Vec::new()).is_ok_and(|link| link.to_bytes() == words.as_bytes()) {
             return Ok(());
         }
-        // Whoever dies here has not started anything with the claim.
+        // A death here is harmless: no container uses the claim yet.
         unlinkat(users, self.name, AtFlags::empty())?;
         Ok(symlinkat(&words, users, self.name)?)
     }

@@ -1,4 +1,4 @@
-//! The host's own programs for mounts that need more than the kernel: NFS.
+//! The host's own programs for mounts that the kernel alone cannot do: NFS.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::mounts;
 use crate::base::limits;
 use crate::base::program::run;
 
-/// Where helpers of `mount` are looked for, as `mount` itself does.
+/// Directories of `mount`'s helpers, in `mount`'s order.
 const HELPERS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
 
 /// Mounts an export.
@@ -26,7 +26,7 @@ pub(super) fn mount_nfs(server: &str, export: &str, read_only: bool, at: &Path) 
     run(command, limits::HELPER)
 }
 
-/// What `mount` is told, all but the place.
+/// Arguments of `mount`, except the place.
 pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool) -> Vec<String> {
     let is_v6 = server.contains(':') && !server.starts_with('[');
     let server = if is_v6 { format!("[{server}]") } else { server.to_owned() };
@@ -38,7 +38,7 @@ pub(crate) fn nfs_arguments(server: &str, export: &str, read_only: bool) -> Vec<
 /// Unmounts an export; by force when its server does not answer.
 ///
 /// # Errors
-/// Both failed.
+/// Both attempts failed.
 pub(super) fn unmount_nfs(at: &Path) -> Result<(), String> {
     let mut command = Command::new("umount");
     command.arg("--").arg(at);

@@ -1,9 +1,9 @@
-//! hostPath volumes of pods that may have only some paths of the host. A pod may write below an allowed path, and
-//! put links there for the next one: so below it every part is opened by itself, and what a link leads to must be
-//! allowed as well. What was found is bound by its descriptor to a place of the pod's own, where Docker mounts it
-//! from: exchanging it after it was looked at changes nothing.
+//! hostPath volumes of pods that may have only some paths of the host. A pod may write below an allowed path,
+//! and put links there for the next pod. So every part below it is opened by itself, and the target of a link
+//! must be allowed too. The result is bound by its descriptor to a place of the pod's own, and Docker mounts
+//! it from there: exchanging the path after the check changes nothing.
 //!
-//! The allowed path itself is the operator's, and may lead through links.
+//! The allowed path itself belongs to the operator, and may lead through links.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -20,25 +20,25 @@ use crate::base::limits;
 use crate::layout;
 use crate::policy::{AllowedPath, PathAccess};
 
-/// Mode of directories that are made, as the kubelet's.
+/// Mode of new directories, as the kubelet's.
 const MADE_DIRECTORY: u32 = 0o755;
-/// Mode of files that are made.
+/// Mode of new files.
 const MADE_FILE: u32 = 0o644;
 
-/// What is wanted of a hostPath volume.
+/// A hostPath volume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// `hostPath.path`.
     pub path: &'a str,
     /// `hostPath.type`.
     pub kind: &'a str,
-    /// Some container may write to it.
+    /// Whether a container may write to it.
     pub writes: bool,
     /// `--allowed-host-paths`.
     pub allowed: &'a [AllowedPath],
 }
 
-/// What to make of a part that is not there.
+/// How to make a part that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Directory,
@@ -59,10 +59,10 @@ impl Wanted<'_> {
         format!("hostPath {}: {why}", self.path)
     }
 
-    /// A handle of what the path leads to, made where the type says so.
+    /// A handle of the path's target, which is made where the type says so.
     ///
     /// # Errors
-    /// It leads out of what is allowed, is of another type, or the system's.
+    /// It leads out of the allowed paths or is of another type, or an error of the system.
     pub(super) fn open(&self) -> Result<OwnedFd, String> {
         let system = |error: io::Error| self.refused(&error.to_string());
         let no = || self.refused("is not allowed on this node");
@@ -93,7 +93,7 @@ impl Wanted<'_> {
                 let target = readlinkat(&found, c"", Vec::new()).map_err(io::Error::from).map_err(system)?;
                 let target = target.into_string().map_err(|_| self.refused("a link is not UTF-8"))?;
                 if target.starts_with('/') {
-                    // From the root of the host, which only an allowed `/` has.
+                    // Relative to the root of the host, which is allowed only with `/`.
                     if base != "/" {
                         return Err(self.refused("a link leads out of the allowed path"));
                     }
@@ -132,7 +132,7 @@ impl Wanted<'_> {
                 match mkdirat(at, name, Mode::from_raw_mode(MADE_DIRECTORY)) {
                     Ok(()) => {
                         let made = openat(at, name, DIRECTORY, Mode::empty())?;
-                        // Whatever the umask is.
+                        // Independent of the umask.
                         fchmod(&made, Mode::from_raw_mode(MADE_DIRECTORY))?;
                     }
                     Err(Errno::EXIST) => {}
@@ -155,7 +155,7 @@ impl Wanted<'_> {
         let (good, what) = match self.kind {
             "" => (true, ""),
             "Directory" | "DirectoryOrCreate" => (found == FileType::Directory, "a directory"),
-            // As upstream, anything but a directory is a file here.
+            // As upstream, anything but a directory counts as a file.
             "File" | "FileOrCreate" => (found != FileType::Directory, "a file"),
             "Socket" => (found == FileType::Socket, "a socket file"),
             "CharDevice" => (found == FileType::CharacterDevice, "a character device"),
@@ -170,10 +170,10 @@ fn kind_of(found: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(fstat(found)?.st_mode))
 }
 
-/// Shows what was found at the volume's place in the pod's directory, `parts` below the root directory.
+/// Binds the target to the volume's place in the pod's directory, `parts` below the root directory.
 ///
 /// # Errors
-/// What went wrong.
+/// The mount failed, in words.
 pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let root = node.root()?;
@@ -187,11 +187,11 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), S
         }
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
-            // Whoever died before this was done.
+            // A daemon that died may have left this out.
             mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
             return node.docker_sees(&place);
         }
-        // Containers that run keep what they have.
+        // Running containers keep their mount.
         mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
         mounts::end_all(&place).map_err(words).map_err(failed)?;
     }
@@ -219,7 +219,7 @@ fn target(root: &Path, parts: &[&str], is_directory: bool) -> io::Result<OwnedFd
         }
     };
     make().or_else(|_| {
-        // Of the other kind, from before; never with anything in it.
+        // Left from a volume of the other kind; always empty.
         let flags = if is_directory { rustix::fs::AtFlags::empty() } else { rustix::fs::AtFlags::REMOVEDIR };
         rustix::fs::unlinkat(&parent, *name, flags)?;
         make()

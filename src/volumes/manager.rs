@@ -1,5 +1,5 @@
-//! Who does the work on volumes, and when threads run for it: one a pod, only while there is something to do.
-//! A volume that hangs holds up its own pod and nobody else.
+//! Work on volumes, and its threads: one for each pod, only while there is work. A volume that hangs delays
+//! its own pod and no other.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -17,25 +17,25 @@ use crate::pod::PodKey;
 use crate::pod::allocatable::Allocatable;
 use crate::policy::Policies;
 
-/// What all of this room knows of the node.
+/// The node, as this room needs it.
 #[derive(Debug)]
 pub struct Node {
     root: PathBuf,
-    /// The same without links, as the mount table has it.
+    /// The root directory without links, as in the mount table.
     real_root: OnceLock<PathBuf>,
     pub(super) name: String,
     pub(super) allocatable: Allocatable,
     pub(super) clock: System,
     pub(super) policies: Arc<Policies>,
-    /// Docker's socket; `None` when there is no engine that mounts anything.
+    /// Docker's socket; `None` when there is no engine that mounts volumes.
     docker: Option<PathBuf>,
-    /// Docker is known to see what is mounted here.
+    /// Docker is known to see podkeeper's mounts.
     sees: AtomicBool,
     pub(super) claims: Arc<Claims>,
     uses: Mutex<BTreeMap<String, Use>>,
 }
 
-/// Who is at work on a pod's directory.
+/// User of a pod's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Use {
     /// The worker of this pod.
@@ -44,29 +44,29 @@ enum Use {
     Sweep,
 }
 
-/// All volumes of this node. Clones share everything.
+/// All volumes of this node. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Volumes(Arc<Node>);
 
-/// What a node is made with.
+/// Settings of a node's volumes.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `--root-dir`.
     pub root: PathBuf,
     /// Name of the node.
     pub name: String,
-    /// What the node can give.
+    /// Resources of the node for pods.
     pub allocatable: Allocatable,
     /// Docker's socket.
     pub docker: Option<PathBuf>,
-    /// What pods may do: which paths of the host they may have.
+    /// Policies of pods: which paths of the host they may have.
     pub policies: Arc<Policies>,
     /// The claims of this node.
     pub claims: Arc<Claims>,
 }
 
 impl Volumes {
-    /// Those of this node. Nothing is touched yet.
+    /// The volumes of this node. No file is touched yet.
     #[must_use]
     pub fn new(settings: Settings, clock: System) -> Volumes {
         let Settings { root, name, allocatable, docker, policies, claims } = settings;
@@ -84,8 +84,8 @@ impl Volumes {
         }))
     }
 
-    /// Takes down and removes the volumes of all pods but these and those of workers: of pods that vanished
-    /// while nobody looked. What is in use is tried again for a while.
+    /// Takes down and removes the volumes of all pods but these and those of workers: pods that vanished
+    /// while the daemon was down. Volumes in use are tried again for a while.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
         let Ok(root) = self.0.root() else { return };
         let mut left: Vec<String> =
@@ -101,7 +101,7 @@ impl Volumes {
         }
     }
 
-    /// True: try again.
+    /// Returns true to try again.
     fn sweep_pod(&self, root: &Path, uid: &str, attempt: u32) -> bool {
         if !self.0.take(uid, &Use::Sweep) {
             return false;
@@ -129,8 +129,8 @@ impl Node {
         Ok(self.real_root.get_or_init(|| real).clone())
     }
 
-    /// Docker gets to see what is mounted at this place. It does when both live in one mount namespace, or
-    /// when mounts spread from ours to Docker's. What cannot be found out counts as seen.
+    /// Checks that Docker sees the mount at this place. It does when both are in one mount namespace, or when
+    /// mounts propagate from podkeeper's to Docker's. What cannot be determined counts as seen.
     pub(super) fn docker_sees(&self, place: &Path) -> Result<(), String> {
         let Some(socket) = self.docker.as_deref().filter(|_| !self.sees.load(Ordering::Relaxed)) else {
             return Ok(());
@@ -154,13 +154,13 @@ impl Node {
         ))
     }
 
-    /// False: somebody else is at work there.
+    /// Returns false when another user has the directory.
     fn take(&self, uid: &str, who: &Use) -> bool {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         *uses.entry(uid.to_owned()).or_insert_with(|| who.clone()) == *who
     }
 
-    /// The worker of another pod has it: what is there is none of this one's.
+    /// Whether another pod's worker has the directory, so that its content is not this pod's.
     fn is_others(&self, uid: &str, key: &PodKey) -> bool {
         let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(uses.get(uid), Some(Use::Worker(other)) if other != key)
@@ -171,7 +171,7 @@ impl Node {
     }
 }
 
-/// Who listens at a socket.
+/// The process that listens at a socket.
 fn peer(socket: &Path) -> Option<String> {
     let stream = UnixStream::connect(socket).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
@@ -179,12 +179,12 @@ fn peer(socket: &Path) -> Option<String> {
     (pid > 0).then(|| pid.to_string())
 }
 
-/// Told what became of orders, from any thread.
+/// Receives the results of orders, from any thread.
 pub type Tell = Arc<dyn Fn(Report) + Send + Sync>;
-/// Told whether the parts of volumes are bound, from any thread.
+/// Receives the result of binding parts of volumes, from any thread.
 pub type Bound = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// The work of one worker: one thing after the other.
+/// One worker's handle: its jobs are done one after the other.
 pub struct PodVolumes {
     node: Arc<Node>,
     key: PodKey,
@@ -210,20 +210,20 @@ enum Job {
 }
 
 impl PodVolumes {
-    /// For one worker.
+    /// Handle for one worker.
     #[must_use]
     pub fn new(volumes: &Volumes, key: PodKey, tell: Tell) -> PodVolumes {
         PodVolumes { node: Arc::clone(&volumes.0), key, tell, queue: Arc::default() }
     }
 
-    /// Carries out an order, and tells what became of it.
+    /// Carries out an order, and reports its result.
     pub fn order(&self, order: Order) {
         match &order {
             Order::TearDown { uid } if self.node.is_others(uid, &self.key) => {
                 return (self.tell)(Report::TornDown { uid: uid.clone(), result: Ok(()) });
             }
             Order::TearDown { uid } => {
-                // Most pods have nothing: no thread for that.
+                // Most pods have no volumes: no thread for them.
                 let idle = !self.lock().runs;
                 if idle && self.node.root().is_ok_and(|root| tear_down::is_clean(&root, uid)) {
                     self.node.release(uid);
@@ -240,7 +240,7 @@ impl PodVolumes {
         self.push(Job::Order(order));
     }
 
-    /// Binds parts of volumes, and tells whether they all are.
+    /// Binds parts of volumes, and reports whether all are bound.
     pub fn sub_paths(&self, list: Vec<SubPath>, bound: Bound) {
         self.push(Job::SubPaths(list, bound));
     }
@@ -272,7 +272,7 @@ impl PodVolumes {
     }
 }
 
-/// The next job; without one, nobody works from here on.
+/// The next job; with none left, the thread counts as ended.
 fn next(queue: &Mutex<Queue>) -> Option<Job> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     let job = queue.jobs.pop_front();

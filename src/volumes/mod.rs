@@ -1,27 +1,29 @@
-//! What pods see of the host's disk, of objects and of fields. [`layout`] and [`payload`] are pure;
-//! the rest is the rim: a [`manager::PodVolumes`] of each worker sets volumes up before the first container of a pod
-//! and takes them down after the last, on a thread of its own that ends when it is done.
+//! Volumes of pods: the host's disk, objects and fields. [`layout`] and [`payload`] are pure; the rest does
+//! I/O: a [`manager::PodVolumes`] of each worker sets volumes up before the first container of a pod and
+//! takes them down after the last, in a thread of its own that ends when it is done.
 //!
-//! What is true is asked of the kernel's mount table and of the directories themselves, never of a state file.
-//! Never here: deciding when; a recursive delete that crosses a mount or follows a link; a Secret's value on
-//! a disk.
+//! The state is the kernel's mount table and the directories themselves, never a state file. Never here:
+//! deciding when; a recursive delete that crosses a mount or follows a link; a Secret's value on a disk.
 //!
-//! A worker orders *set up* before a sandbox is made, after objects changed, and once in each daemon; and *tear down* when
-//! nothing of a UID runs and it is not the wanted one, or its pod has ended. Both find out what is there, so they may be
-//! ordered at any time, again, and after any death. The layout is the kubelet's, below `ROOT/pods/<uid>`:
+//! A worker orders *set up* before a sandbox is made, after objects changed, and once in each daemon; and
+//! *tear down* when no container of a UID runs and it is not the wanted one, or its pod has ended. Both
+//! determine the present state, so they may be ordered at any time, again, and after any death. The layout is
+//! the kubelet's, below `ROOT/pods/<uid>`:
 //!
-//! - What is mounted stands in the kernel's table. Everything below the pod's directory is unmounted, the last first; only
-//!   then [`walk`] removes the tree. It enters directories with `openat2(RESOLVE_NO_XDEV)` and leaves them by `..`, so
-//!   neither a mount nor a link leads it out, and depth costs no descriptors.
-//! - An emptyDir or a claim is complete when `plugins/<plugin>/<name>/ready` is there. Its fsGroup is not applied again in
-//!   a pod's life.
-//! - A claim in use is a link `volumes/kubernetes.io~local-volume/<claim>` that says `<source>:<namespace>/<claim>` and is
-//!   never followed. The data lie in `ROOT/local-storage`, apart for each source. Docker is given that directory itself, so
-//!   there is no mount to lose, and `ReadWriteOncePod` is a look into the other pods' directories.
+//! - Mounts are in the kernel's table. Everything below the pod's directory is unmounted, the last first;
+//!   only then [`walk`] removes the tree. It enters directories with `openat2(RESOLVE_NO_XDEV)` and leaves
+//!   them by `..`, so neither a mount nor a link leads it out, and depth costs no descriptors.
+//! - An emptyDir or a claim is complete when `plugins/<plugin>/<name>/ready` exists. Its fsGroup is not
+//!   applied again in a pod's life.
+//! - A claim in use is a link `volumes/kubernetes.io~local-volume/<claim>` with the text
+//!   `<source>:<namespace>/<claim>`, which is never followed. The data are in `ROOT/local-storage`, separate
+//!   for each source. Docker mounts that directory itself, so there is no mount to lose, and
+//!   `ReadWriteOncePod` is a look into the other pods' directories.
 //! - The files of an object that are in force are those of the link `..data`.
 //!
-//! A create whose mounts have a `subPath` is held back in the worker's thread until [`sub_path`] has bound the place. The
-//! place is compared with what is mounted there by device and inode, so that a container that is restarted sees new files.
+//! A create whose mounts have a `subPath` waits in the worker's thread until [`sub_path`] has bound the
+//! place. The place is compared with the present mount by device and inode, so that a restarted container
+//! sees new files.
 
 mod atomic;
 pub mod claim_move;
@@ -44,12 +46,12 @@ use crate::layout;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
 
-/// What a machine wants done about volumes.
+/// An order of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     /// Set up, or bring up to date, all volumes of a pod.
     SetUp(SetUp),
-    /// Take down whatever a pod has, and remove it.
+    /// Take down and remove all volumes of a pod.
     TearDown {
         /// Pod UID.
         uid: String,
@@ -59,13 +61,13 @@ pub enum Order {
 /// See [`Order::SetUp`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetUp {
-    /// Whose.
+    /// The pod.
     pub pod: Arc<DesiredPod>,
-    /// What files are written from.
+    /// Objects for the files.
     pub objects: Arc<Objects>,
 }
 
-/// What became of it.
+/// Result or progress of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
     /// A set-up has ended.
@@ -88,7 +90,7 @@ pub enum Report {
     TornDown {
         /// Pod UID.
         uid: String,
-        /// Why something is left.
+        /// Why some of it is left.
         result: Result<(), String>,
     },
 }
@@ -98,27 +100,27 @@ pub enum Report {
 pub struct Failure {
     /// Its name in the pod.
     pub volume: String,
-    /// In the kubelet's words.
+    /// The reason, in the kubelet's words.
     pub why: String,
-    /// It holds what it held before, and containers may go on with that.
+    /// Whether it has its old content, with which containers may go on.
     pub usable: bool,
 }
 
-/// A part of a volume that a container is to see: bound to a place of its own before the container is made,
-/// for Docker follows links.
+/// A part of a volume for a container: bound to a place of its own before the container is made, because
+/// Docker follows links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubPath {
     /// Pod UID.
     pub uid: String,
     /// Name of the volume.
     pub volume: String,
-    /// Where the volume lies on the host.
+    /// Path of the volume on the host.
     pub base: PathBuf,
-    /// Relative, without `..`; what is missing is made.
+    /// Relative, without `..`; missing directories are made.
     pub path: String,
     /// Name of the container.
     pub container: String,
-    /// Of the mount, among the container's.
+    /// Index of the mount among the container's.
     pub index: usize,
 }
 
@@ -136,8 +138,8 @@ pub fn use_objects(pod: &DesiredPod) -> bool {
     })
 }
 
-/// Where other volumes are mounted below this one, relative to it: whoever writes the volume's files makes
-/// these places, for nobody else can (upstream `pkg/volume/util/nested_volumes.go`).
+/// Where other volumes are mounted inside this one, relative to it. The writer of the volume's files makes
+/// these places, for they cannot be made later (upstream `pkg/volume/util/nested_volumes.go`).
 #[must_use]
 pub fn nested(pod: &DesiredPod, volume: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

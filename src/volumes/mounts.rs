@@ -1,5 +1,5 @@
-//! Mounts as the kernel has them: the mount table alone says what is mounted, never a manifest. Reading it is
-//! pure; making and ending mounts is the rim.
+//! Mounts in the kernel: the mount table alone says what is mounted, never a manifest. Reading it is pure;
+//! mounting and unmounting are I/O.
 
 use std::ffi::CString;
 use std::io;
@@ -21,7 +21,7 @@ const READS: u32 = 5;
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Where, as seen by this process.
+    /// Mount point, as seen by this process.
     pub at: PathBuf,
     /// Type of its file system.
     pub kind: String,
@@ -65,8 +65,8 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What is mounted now. The kernel may change the table between two reads of it: it is believed when it says
-/// the same twice.
+/// The present mounts. The kernel may change the table between two reads of it: it counts when two reads
+/// agree.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -82,7 +82,7 @@ pub fn table() -> io::Result<Vec<Mounted>> {
     Ok(parse(&last))
 }
 
-/// What is mounted below a directory, the last one first. `directory` must not go through links.
+/// Mounts below a directory, the last one first. `directory` must not go through links.
 #[must_use]
 pub fn below<'t>(table: &'t [Mounted], directory: &Path) -> Vec<&'t Mounted> {
     let is_below = |mounted: &&Mounted| mounted.at != directory && mounted.at.starts_with(directory);
@@ -91,7 +91,7 @@ pub fn below<'t>(table: &'t [Mounted], directory: &Path) -> Vec<&'t Mounted> {
     found
 }
 
-/// The mount that is seen at this very place.
+/// The mount at exactly this place.
 #[must_use]
 pub fn at<'t>(table: &'t [Mounted], place: &Path) -> Option<&'t Mounted> {
     table.iter().rev().find(|mounted| mounted.at == place)
@@ -100,7 +100,7 @@ pub fn at<'t>(table: &'t [Mounted], place: &Path) -> Option<&'t Mounted> {
 /// Mounts a tmpfs of at most `size` bytes; kept out of swap where the kernel can.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn tmpfs(target: &OwnedFd, size: Option<u64>) -> io::Result<()> {
     let options = |noswap: bool| -> io::Result<CString> {
         let mut options = Vec::new();
@@ -121,7 +121,7 @@ pub fn tmpfs(target: &OwnedFd, size: Option<u64>) -> io::Result<()> {
 /// Mounts huge pages of this size (as `2Mi`), at most `size` bytes of them.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<()> {
     let mut options = format!("pagesize={page}");
     if let Some(size) = size {
@@ -132,36 +132,36 @@ pub fn huge_pages(target: &OwnedFd, page: u64, size: Option<u64>) -> io::Result<
     Ok(mount("nodev", target.as_str(), "hugetlbfs", MountFlags::empty(), options.as_c_str())?)
 }
 
-/// Shows what a handle stands for at another place.
+/// Binds a handle to another place.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn bind(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// The same with what is mounted below it.
+/// Binds a handle to another place, with the mounts below it.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     Ok(mount_bind_recursive(by_descriptor(what), by_descriptor(target))?)
 }
 
-/// What is mounted and unmounted at a bound place from now on is nothing to the place it shows; the other way
-/// round it is seen. Without this, taking a pod's directory down would unmount the host's own file systems.
+/// Stops mounts and unmounts at a bound place from propagating to its origin; the other direction still
+/// works. Without this, taking down a pod's directory would unmount the host's own file systems.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn keep_to_itself(at: &Path) -> io::Result<()> {
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
 }
 
-/// Ends the mount at this place, and all below it.
+/// Unmounts this place, and all below it.
 ///
 /// # Errors
-/// One is in use, or the system's.
+/// A mount is in use, or an error of the system.
 pub fn end_all(place: &Path) -> io::Result<()> {
     for mounted in below(&table()?, place) {
         end(&mounted.at)?;
@@ -169,10 +169,10 @@ pub fn end_all(place: &Path) -> io::Result<()> {
     end(place)
 }
 
-/// Ends the mount at this place; what is none has ended.
+/// Unmounts this place; without a mount there it succeeds.
 ///
 /// # Errors
-/// It is in use, or the system's.
+/// It is in use, or an error of the system.
 pub fn end(at: &Path) -> io::Result<()> {
     match unmount(at.as_os_str().as_bytes(), UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
@@ -180,10 +180,10 @@ pub fn end(at: &Path) -> io::Result<()> {
     }
 }
 
-/// The same of a server that does not answer: nothing waits for it any more.
+/// Unmounts a server that does not answer, without waiting for it.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub fn end_by_force(at: &Path) -> io::Result<()> {
     let flags = UnmountFlags::NOFOLLOW | UnmountFlags::FORCE | UnmountFlags::DETACH;
     match unmount(at.as_os_str().as_bytes(), flags) {

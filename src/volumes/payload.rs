@@ -1,7 +1,7 @@
 //! The files of configMap, secret, downwardAPI and projected volumes (upstream
-//! `pkg/volume/{configmap,secret,downwardapi,projected}/`). Pure: what is written, not where.
+//! `pkg/volume/{configmap,secret,downwardapi,projected}/`). Pure: the content, not the place.
 //!
-//! Contents may be secret: nothing here prints them.
+//! Contents may be secret: this file prints none of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,10 +36,10 @@ impl fmt::Debug for PayloadFile {
 /// Files by path: relative, clean, no `..`; no file's path goes through another file.
 pub type Payload = BTreeMap<String, PayloadFile>;
 
-/// What a volume's files are to be. `None`: its files are not ours to write.
+/// The files of a volume. `None`: podkeeper writes no files for this kind.
 ///
 /// # Errors
-/// An object, key, field or resource that is needed is not there, or a path is none; in the kubelet's words.
+/// A required object, key, field or resource is missing, or a path is invalid; in the kubelet's words.
 pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Option<Payload>, String> {
     let mut to = Rendering { facts, objects, files: Payload::new() };
     match kind {
@@ -77,7 +77,7 @@ pub fn render(kind: Kind<'_>, facts: &Facts<'_>, objects: &Objects) -> Result<Op
     Ok(Some(files))
 }
 
-/// What files get that say nothing themselves.
+/// Mode and owner for files that have none of their own.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     mode: Option<i32>,
@@ -170,7 +170,7 @@ fn no_file_is_a_directory(files: &Payload) -> Result<(), String> {
     Ok(())
 }
 
-/// Keys and values; of a ConfigMap `binaryData` too.
+/// Keys and values; `binaryData` of a ConfigMap too.
 fn entries(object: &LocalObject) -> Vec<(&str, &[u8])> {
     match &object.content {
         Content::ConfigMap { data, binary } => {

@@ -1,7 +1,8 @@
-//! Setting up a pod's volumes on the host. Every step finds out what is there already, so that a daemon that
-//! was killed at any point, or a machine that lost its tmpfs, ends up with the same.
+//! Sets up a pod's volumes on the host. Every step determines the present state, so that a daemon killed at
+//! any point, or a machine that lost its tmpfs, reaches the same end state.
 //!
-//! Never here: deciding when; anything below a directory that a container may write to, but by descriptors.
+//! Never here: deciding when; access by path below a directory that a container may write to (only by
+//! descriptor).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,13 +28,13 @@ use crate::pod::downward::Facts;
 use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 use crate::pod::qos;
 
-/// Of a directory that others than root have no business in.
+/// Mode of a directory for root alone.
 pub(super) const PRIVATE: u32 = 0o750;
-/// Policy by which a volume with the right root is left alone.
+/// Policy by which a volume whose root has the right group is not changed.
 const ON_MISMATCH: &str = "OnRootMismatch";
 
-/// Sets up every volume of a pod; what does not work holds up none of the others. `slow` is told of changes
-/// of ownership that take long.
+/// Sets up every volume of a pod; a volume that fails does not stop the others. `slow` is told of changes of
+/// ownership that take long.
 pub(super) fn all(node: &Node, order: &SetUp, slow: &mut dyn FnMut(&str, u64)) -> Vec<Failure> {
     let mut failed = Vec::new();
     for volume in layout::volumes(&order.pod) {
@@ -49,7 +50,7 @@ pub(super) fn all(node: &Node, order: &SetUp, slow: &mut dyn FnMut(&str, u64)) -
 /// Why a volume could not be set up.
 struct Trouble {
     why: String,
-    /// It holds what it held before, and containers may go on with that.
+    /// Whether it has its old content, with which containers may go on.
     usable: bool,
 }
 
@@ -108,7 +109,7 @@ impl One<'_> {
         Ok((made, path))
     }
 
-    /// Where it is written that the volume was set up completely: it is not done again in this pod's life.
+    /// The marker of a volume that was set up completely: it is not set up again in this pod's life.
     fn ready(&self, plugin: &str, name: &str) -> Result<Ready, Trouble> {
         let (at, path) = self.pod_directory(&[layout::PLUGINS, plugin, name])?;
         Ok(Ready { at, path })
@@ -158,7 +159,7 @@ impl One<'_> {
         };
         match medium {
             "" => {
-                // Also when a death came between making it and this.
+                // A death may have come between making it and this.
                 let mode = Mode::from_raw_mode(given.unwrap_or(0o777));
                 fchmod(&open()?, mode).map_err(io::Error::from).map_err(cannot("cannot open up", &path))?;
             }
@@ -188,7 +189,7 @@ impl One<'_> {
         ready.set()
     }
 
-    /// The smallest of what the node has, what the pod may use, and what the volume may grow to.
+    /// The smallest of the node's memory, the pod's limit, and the volume's limit.
     fn memory_size(&self, limit: Option<i64>) -> Option<u64> {
         let limits: Vec<i64> = self
             .pod
@@ -242,7 +243,7 @@ impl One<'_> {
             let opened = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
             opened.map_err(cannot("cannot open", &path))?
         } else {
-            // Whatever an earlier one left.
+            // An earlier volume may have left another mode.
             fchmod(&dir, Mode::from_raw_mode(0o777))
                 .map_err(io::Error::from)
                 .map_err(cannot("cannot open up", &path))?;
@@ -272,7 +273,7 @@ impl One<'_> {
         Ok(())
     }
 
-    /// What other volumes are mounted on, inside this one: nobody can make it later.
+    /// Makes the mount points of other volumes inside this one: they cannot be made later.
     fn mount_points(&self, dir: &OwnedFd) -> io::Result<()> {
         for point in super::nested(self.pod, &self.volume.name) {
             let parts: Vec<&str> = point.split('/').collect();
@@ -287,7 +288,8 @@ impl One<'_> {
         Ok(())
     }
 
-    /// On this node's own disk. That the pod uses it stands in its directory, as a link that nobody follows.
+    /// A claim is on this node's own disk. A link in the pod's directory, which is never followed, marks its
+    /// use.
     fn claim(&self, name: &str, read_only: bool, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
         let (namespace, source) = (&self.pod.key.namespace, self.pod.source);
         let key = ObjectKey {
@@ -331,7 +333,7 @@ impl One<'_> {
         let made = (|| {
             let (last, above) = parts.split_last().ok_or(Errno::INVAL)?;
             let parent = walk::make_below(at.as_fd(), above, PRIVATE)?;
-            // Whoever the container runs as: nobody else gets as far as here.
+            // For any user of a container: other users cannot get past the parents.
             walk::make_below(parent.as_fd(), &[last], 0o777)
         })();
         made.map_err(cannot("cannot make", &path))?;
@@ -343,7 +345,7 @@ impl One<'_> {
         Ok(())
     }
 
-    /// Of a pod that may have only some paths.
+    /// A hostPath of a pod that may have only some paths.
     fn guarded(&self, spec: &HostPathVolumeSource) -> Result<(), String> {
         let name = self.volume.name.as_str();
         let writes = |c: &Container| {
@@ -374,7 +376,7 @@ fn is_mounted(path: &Path) -> Result<bool, Trouble> {
     Ok(mounts::at(&table, path).is_some())
 }
 
-/// A file that says that a volume is complete.
+/// A marker file of a complete volume.
 struct Ready {
     at: OwnedFd,
     path: PathBuf,
@@ -392,8 +394,7 @@ impl Ready {
     }
 }
 
-/// What stands at the path is of the wanted type; made where the type says so, and where the kubelet leaves
-/// it to Docker.
+/// Checks the type of the path; makes it where the type says so, and where the kubelet leaves that to Docker.
 fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));
@@ -417,13 +418,13 @@ fn unguarded(path: &str, wanted: &str) -> Result<(), String> {
         }
         "Directory" => is(FileType::Directory, "a directory"),
         "FileOrCreate" if found.is_none() => {
-            // Its directory is not made.
+            // Its parent directory is not made.
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o644);
             let made = rustix::fs::open(path, flags, mode).and_then(|made| fchmod(&made, mode));
             made.map_err(|error| format!("hostPath {path}: {}", io::Error::from(error)))
         }
-        // As upstream, anything but a directory is a file here.
+        // As upstream, anything but a directory counts as a file.
         "FileOrCreate" | "File" => match found {
             Some(FileType::Directory) | None => failed("a file"),
             Some(_) => Ok(()),

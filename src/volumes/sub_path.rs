@@ -1,7 +1,7 @@
-//! Parts of volumes (upstream `pkg/volume/util/subpath/subpath_linux.go`). A container may write to its volume
-//! while this works, and puts links there that lead anywhere: so every part of the path is opened by itself, a
-//! link is read and walked like a path, and nothing ever leaves the volume (kubernetes/kubernetes#56625,
-//! CVE-2017-1002101, CVE-2021-25741). What was found is bound by its descriptor, so that exchanging it
+//! Parts of volumes (upstream `pkg/volume/util/subpath/subpath_linux.go`). A container may write to its
+//! volume meanwhile, and put links there that lead anywhere. So every part of the path is opened by itself, a
+//! link is read and walked like a path, and the walk never leaves the volume (kubernetes/kubernetes#56625,
+//! CVE-2017-1002101, CVE-2021-25741). The result is bound by its descriptor, so that exchanging the path
 //! afterwards changes nothing.
 
 use std::io;
@@ -18,13 +18,13 @@ use super::{SubPath, mounts};
 use crate::base::limits;
 use crate::layout;
 
-/// Mode of a file that another one is bound to.
+/// Mode of a file that serves as mount point.
 const TARGET_FILE: u32 = 0o640;
 
 /// Binds a part of a volume to its place.
 ///
 /// # Errors
-/// What the container is told; the details are logged.
+/// The message for the container; details are logged.
 pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
     let told = |what: &str, why: &str| {
         log::warn!(
@@ -50,18 +50,18 @@ pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
     }
 }
 
-/// What went wrong.
+/// The step that failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Make,
     Open,
 }
 
-/// A handle of what the path leads to inside `base`. Directories that are missing are made.
+/// A handle of the path's target inside `base`. Missing directories are made.
 pub(super) fn resolve(base: &Path, path: &str) -> Result<OwnedFd, (Step, io::Error)> {
     let open = |error: Errno| (Step::Open, error.into());
     let outside = || (Step::Open, io::Error::other("it leads out of the volume"));
-    // The base itself is the operator's: a hostPath may be a link.
+    // The base itself belongs to the operator: a hostPath may be a link.
     let base = rustix::fs::open(base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(open)?;
     let mode = fstat(&base).map_err(open)?.st_mode & 0o7777;
     let mut way = vec![base];
@@ -113,7 +113,7 @@ fn make(at: &OwnedFd, name: &str, mode: u32) -> io::Result<OwnedFd> {
     match mkdirat(at, name, Mode::from_raw_mode(mode)) {
         Ok(()) => {
             let made = openat(at, name, DIRECTORY, Mode::empty())?;
-            // Whatever the umask is.
+            // Independent of the umask.
             fchmod(&made, Mode::from_raw_mode(mode))?;
             Ok(made)
         }
@@ -129,7 +129,7 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
     let place = layout::sub_path(&root, uid, volume, container, *index).ok_or("a name is none")?;
     let seen = fstat(found).map_err(io::Error::from).map_err(words)?;
     let table = mounts::table().map_err(words)?;
-    // Bound before: as it is wanted now, or as it was before the volume's files changed.
+    // Bound before: to the present target, or to the one before the volume's files changed.
     for _ in table.iter().filter(|mounted| mounted.at == place) {
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
@@ -152,7 +152,7 @@ fn target(root: &Path, wanted: &SubPath, is_directory: bool) -> io::Result<Owned
     let index = wanted.index.to_string();
     if is_directory {
         walk::make_below(parent.as_fd(), &[&index], PRIVATE).or_else(|_| {
-            // A file, of an earlier container of this name.
+            // A file of an earlier container of this name.
             walk::remove(&parent, &index)?;
             walk::make_below(parent.as_fd(), &[&index], PRIVATE)
         })

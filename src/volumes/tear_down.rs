@@ -1,5 +1,5 @@
-//! Taking a pod's volumes down. What is mounted is asked of the kernel, what is there of the disk: no manifest
-//! is needed, and none is believed.
+//! Takes a pod's volumes down. The kernel tells the mounts and the disk the directories: no manifest is
+//! needed or trusted.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,11 +12,11 @@ use super::walk::{self, DIRECTORY};
 use super::{helper, mounts};
 use crate::layout;
 
-/// Unmounts and removes all that is below the pod's directory and of this room; then the directory itself,
-/// when it is empty. `root` must not go through links.
+/// Unmounts and removes this room's entries below the pod's directory; then the directory itself, when it is
+/// empty. `root` must not go through links.
 ///
 /// # Errors
-/// Something is in use, or the system's: what is left is left as it is, and may be tried again.
+/// A volume is in use, or an error of the system. The rest stays as it is, and may be tried again.
 pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
     let Some(path) = layout::pod_dir(root, uid) else { return Ok(()) };
     let Some((pods, pod)) = open(root, uid).map_err(|error| format!("{}: {error}", path.display()))? else {
@@ -30,12 +30,12 @@ pub(super) fn pod(root: &Path, uid: &str) -> Result<(), String> {
     sub_paths(&pod).map_err(failed(layout::SUB_PATHS))?;
     volumes(&pod).map_err(failed(layout::VOLUMES))?;
     walk::remove(&pod, layout::PLUGINS).map_err(failed(layout::PLUGINS))?;
-    // Others may have something in it.
+    // Other rooms may have files in it.
     _ = unlinkat(&pods, uid, AtFlags::REMOVEDIR);
     Ok(())
 }
 
-/// Nothing of this room is below the pod's directory.
+/// Whether the pod's directory has no entry of this room.
 pub(super) fn is_clean(root: &Path, uid: &str) -> bool {
     match open(root, uid) {
         Ok(None) => true,
@@ -46,7 +46,7 @@ pub(super) fn is_clean(root: &Path, uid: &str) -> bool {
     }
 }
 
-/// The directory of all pods, and the one of this.
+/// The directory of all pods, and this pod's.
 fn open(root: &Path, uid: &str) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
     if !layout::is_one_name(uid) {
         return Ok(None);
@@ -91,7 +91,7 @@ fn unmount_all(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What subPath mounts were bound to: never with anything in it.
+/// Removes the mount points of subPaths, which are always empty.
 fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
     let Some(all) = walk::open_below(pod.as_fd(), &[layout::SUB_PATHS])? else { return Ok(()) };
     for volume in walk::names(&all)? {
@@ -111,7 +111,7 @@ fn sub_paths(pod: &OwnedFd) -> io::Result<()> {
     rmdir(pod, layout::SUB_PATHS)
 }
 
-/// Each kind as it was made: what may hold somebody else's data is never removed with what is in it.
+/// Removes each kind as it was made: a directory that may hold other data is only removed when it is empty.
 fn volumes(pod: &OwnedFd) -> io::Result<()> {
     let Some(all) = walk::open_below(pod.as_fd(), &[layout::VOLUMES])? else { return Ok(()) };
     for plugin in walk::names(&all)? {
@@ -135,10 +135,10 @@ fn rmdir(at: &OwnedFd, name: &str) -> io::Result<()> {
     walk::gone(unlinkat(at, name, AtFlags::REMOVEDIR))
 }
 
-/// The other pod whose directory says that it uses this claim, in one of these words.
+/// The other pod whose directory has a link of this claim with one of these texts.
 ///
 /// # Errors
-/// It cannot be found out of some pod: then nobody may say that there is none.
+/// A pod's directory cannot be read: then it is unknown whether there is one.
 pub(super) fn user_of(root: &Path, but: &str, claim: &str, words: &[&[u8]]) -> io::Result<Option<String>> {
     let at = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let Some(pods) = walk::open_below(at.as_fd(), &["pods"])? else { return Ok(None) };

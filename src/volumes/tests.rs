@@ -42,7 +42,7 @@ fn mount_points_inside_a_volume() {
     assert_eq!(found, ["deep/er", "run"]);
 }
 
-/// Parts that someone who wants to get out would try.
+/// Parts that an attacker would try.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("..".to_owned()),
@@ -61,7 +61,7 @@ fn paths() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// However it is written, a path leads to a place inside.
+    /// Any path that is written leads to a place inside.
     #[test]
     fn no_path_of_a_manifest_leads_out(path in paths(), uid in paths(), name in paths(), index in 0_usize..9) {
         if let Ok(parts) = layout::inside(&path) {
@@ -82,7 +82,7 @@ proptest! {
         }
     }
 
-    /// Nor do volumes and mounts, of whatever kind.
+    /// Volumes and mounts of any kind lead inside too.
     #[test]
     fn no_volume_lies_outside(name in paths(), claim in paths(), sub in paths(), expression in any::<bool>()) {
         let mut pod = pod("{containers: [{name: a}]}");

@@ -1,8 +1,9 @@
-//! Whole trees, removed or given to a group. What containers made is never trusted: no link is followed, no
-//! mount point crossed, and neither depth nor breadth costs more than a little memory.
+//! Walks of whole trees, to remove them or to give them to a group. Content that containers made is never
+//! trusted: no link is followed, no mount point crossed, and neither depth nor breadth costs more than a
+//! little memory.
 //!
-//! A directory is entered by its descriptor, and left by `..`, which has to be the one that it was entered
-//! from: only one descriptor is open at a time, however deep it goes.
+//! A directory is entered by its descriptor, and left by `..`, which must be the directory that it was
+//! entered from: only one descriptor is open at a time, at any depth.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,21 +18,21 @@ use rustix::io::Errno;
 
 use crate::base::limits;
 
-/// Every directory is opened so: a link in its place is an error.
+/// Flags for every directory: a link in its place is an error.
 pub(super) const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
-/// A handle of whatever stands there, that neither reads nor waits.
+/// Flags for a handle of any kind of file, which neither reads nor waits.
 pub(super) const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a directory in a directory, unless it is a link or the root of another mount (`EXDEV`).
 ///
 /// # Errors
-/// That, or the system's.
+/// That, or another error of the system.
 pub(super) fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(at, name, DIRECTORY, Mode::empty(), same) {
-        // Linux before 5.6, or a sandbox that does not know the call. Mounts of one file system on itself
-        // are not seen by this; the mount table has been asked before.
+        // Linux before 5.6, or a sandbox that does not know the call. This does not see bind mounts of the
+        // same file system; the mount table was checked before.
         Err(Errno::NOSYS | Errno::PERM) => {
             let found = openat(at, name, DIRECTORY, Mode::empty())?;
             if fstat(&found)?.st_dev == fstat(at)?.st_dev { Ok(found) } else { Err(Errno::XDEV) }
@@ -40,15 +41,15 @@ pub(super) fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// What is done with what is found.
+/// The work on each entry.
 trait Visit {
-    /// Anything but a directory.
+    /// Called for each entry that is not a directory.
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
-    /// A directory, after all that is in it.
+    /// Called for a directory, after its content.
     fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()>;
-    /// The same, from outside.
+    /// Called for a directory after it was left, in its parent.
     fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()>;
-    /// Another mount's root.
+    /// Called for the root of another mount.
     fn mount(&mut self, name: &CStr) -> io::Result<()>;
 }
 
@@ -94,7 +95,7 @@ fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
     }
 }
 
-/// Visits what is no directory, and gives what is one.
+/// Visits entries that are not directories, and returns the directories.
 fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
     let mut directories = Vec::new();
     for entry in Dir::read_from(at)? {
@@ -137,7 +138,7 @@ impl Visit for Remover {
     }
 }
 
-/// What is not there is removed.
+/// An entry that does not exist counts as removed.
 pub(super) fn gone(result: Result<(), Errno>) -> io::Result<()> {
     match result {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -145,13 +146,13 @@ pub(super) fn gone(result: Result<(), Errno>) -> io::Result<()> {
     }
 }
 
-/// Removes whatever stands under this name, with all that is in it.
+/// Removes any entry of this name, with all its content.
 ///
 /// # Errors
-/// Something is mounted in it, or the system's. What was removed until then is gone.
+/// It has a mount in it, or an error of the system. Entries removed until then are gone.
 pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     match unlinkat(parent, name, AtFlags::empty()) {
-        // What unlink says of a directory: the first is Linux's, the second the standard's.
+        // `unlink`'s errors for a directory: the first is Linux's, the second the standard's.
         Err(Errno::ISDIR | Errno::PERM) => {}
         other => return gone(other),
     }
@@ -164,15 +165,15 @@ pub(super) fn remove(parent: &OwnedFd, name: &str) -> io::Result<()> {
     Remover.left(parent, &name)
 }
 
-/// To whom a volume is given (upstream `pkg/volume/volume_linux.go`).
+/// New group of a volume (upstream `pkg/volume/volume_linux.go`).
 pub(super) struct Ownership<'a> {
     /// `fsGroup`.
     pub group: u32,
-    /// No container may write to it.
+    /// Whether no container may write to it.
     pub read_only: bool,
-    /// Skip what has the right root already (`OnRootMismatch`).
+    /// Whether to skip a volume whose root has the right group (`OnRootMismatch`).
     pub only_on_mismatch: bool,
-    /// Told when it takes long, with the count of files so far.
+    /// Called when it takes long, with the count of files so far.
     pub slow: &'a mut dyn FnMut(u64),
 }
 
@@ -187,11 +188,11 @@ impl Ownership<'_> {
     }
 }
 
-/// Gives a volume to a group: children first, so that an interrupted walk has not touched its root.
+/// Gives a volume to a group: children first, so that an interrupted walk has not changed its root.
 ///
 /// # Errors
-/// The system's, or that others make and change files in it faster than they can be given to anybody
-/// ([`limits::OWNERSHIP_CHANGED`]); what was changed until then stays so.
+/// An error of the system, or other programs make and change files in it faster than the walk can change them
+/// ([`limits::OWNERSHIP_CHANGED`]). Changes until then stay.
 pub(super) fn own(top: OwnedFd, ownership: Ownership<'_>) -> io::Result<()> {
     own_within(top, ownership, limits::OWNERSHIP_SLOW, limits::OWNERSHIP_CHANGED)
 }
@@ -209,8 +210,8 @@ fn own_within(top: OwnedFd, ownership: Ownership<'_>, slow: Duration, most: u64)
     walk(top, &mut owner)
 }
 
-/// What time it is where this directory is: the disk's own clock, by which files tell when they were changed. `None`
-/// where nothing can be changed; where only the time cannot be told, every file counts as changed.
+/// The time on this directory's file system: files' change times are in that clock. `None` on a read-only
+/// file system; where only the time is unknown, every file counts as changed.
 fn time_of(directory: &OwnedFd) -> io::Result<Option<(i64, i64)>> {
     let mode = Mode::from_raw_mode(fstat(directory)?.st_mode & 0o7777);
     match fchmod(directory, mode) {
@@ -220,7 +221,7 @@ fn time_of(directory: &OwnedFd) -> io::Result<Option<(i64, i64)>> {
     }
 }
 
-/// When it was made, renamed or changed last: seconds and nanoseconds.
+/// Time of the last change of an inode: seconds and nanoseconds.
 #[allow(
     clippy::useless_conversion,
     clippy::unnecessary_fallible_conversions,
@@ -230,7 +231,7 @@ fn changed(stat: &Stat) -> (i64, i64) {
     (i64::try_from(stat.st_ctime).unwrap_or(i64::MAX), i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
 }
 
-/// Files that were made or changed since a walk began: without end, if somebody wishes so.
+/// Counts files that were made or changed since a walk began; other programs could make them without end.
 struct Changes {
     since: Option<(i64, i64)>,
     count: u64,
@@ -252,10 +253,10 @@ impl Changes {
     }
 }
 
-/// Gives one directory to a group, and nothing in it.
+/// Gives one directory to a group, without its content.
 ///
 /// # Errors
-/// The system's.
+/// An error of the system.
 pub(super) fn own_one(directory: &OwnedFd, group: u32, read_only: bool) -> io::Result<()> {
     let ownership = Ownership { group, read_only, only_on_mismatch: false, slow: &mut |_| {} };
     let changes = Changes { since: None, count: 0, most: 0 };
@@ -267,7 +268,7 @@ struct Owner<'a> {
     ownership: Ownership<'a>,
     count: u64,
     begun: Instant,
-    /// When it is told that it takes long.
+    /// Elapsed time of the next `slow` message.
     next: Duration,
     changes: Changes,
 }
@@ -288,7 +289,7 @@ impl Owner<'_> {
             let group = Some(Gid::from_raw(self.ownership.group));
             chownat(found, c"", None, group, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        // A link has no mode of its own. After the change of group: that takes bits away.
+        // A link has no mode of its own. The mode comes after the group, whose change clears bits.
         if kind != FileType::Symlink && !(has_group && stat.st_mode & bits == bits) {
             let mode = (stat.st_mode & 0o7777) | bits;
             chmod(by_descriptor(found), Mode::from_raw_mode(mode))?;
@@ -297,7 +298,7 @@ impl Owner<'_> {
     }
 }
 
-/// The path of what a descriptor stands for: not even a handle needs to be opened again.
+/// The path of a descriptor, which works for handles too.
 pub(super) fn by_descriptor(found: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", found.as_raw_fd())
 }
@@ -316,16 +317,16 @@ impl Visit for Owner<'_> {
     fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
         Ok(())
     }
-    /// Somebody else's.
+    /// Another mount stays as it is.
     fn mount(&mut self, _: &CStr) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Opens a path below a directory, part by part, without following a link; `None` when a part is not there.
+/// Opens a path below a directory, part by part, without following a link; `None` when a part does not exist.
 ///
 /// # Errors
-/// A part is a link or no directory, or the system's.
+/// A part is a link or not a directory, or an error of the system.
 pub(super) fn open_below(at: BorrowedFd<'_>, parts: &[&str]) -> io::Result<Option<OwnedFd>> {
     let mut here = at.try_clone_to_owned()?;
     for part in parts {
@@ -338,10 +339,10 @@ pub(super) fn open_below(at: BorrowedFd<'_>, parts: &[&str]) -> io::Result<Optio
     Ok(Some(here))
 }
 
-/// Makes a path below a directory, part by part, without following a link; what is missing gets `mode`.
+/// Makes a path below a directory, part by part, without following a link; new directories get `mode`.
 ///
 /// # Errors
-/// A part is a link or no directory, or the system's.
+/// A part is a link or not a directory, or an error of the system.
 pub(super) fn make_below(at: BorrowedFd<'_>, parts: &[&str], mode: u32) -> io::Result<OwnedFd> {
     let mut here = at.try_clone_to_owned()?;
     for part in parts {
@@ -352,14 +353,14 @@ pub(super) fn make_below(at: BorrowedFd<'_>, parts: &[&str], mode: u32) -> io::R
         };
         here = openat(&here, *part, DIRECTORY, Mode::empty())?;
         if made {
-            // Whatever the umask is.
+            // Independent of the umask.
             rustix::fs::fchmod(&here, Mode::from_raw_mode(mode))?;
         }
     }
     Ok(here)
 }
 
-/// Names in a directory; those that are no UTF-8 are nobody's of ours.
+/// Names in a directory. Names that are not UTF-8 are not podkeeper's, and are skipped.
 pub(super) fn names(at: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(at)? {

@@ -1,4 +1,4 @@
-//! What a pod with a shell in an allowed path could try.
+//! Attempts of a pod with a shell in an allowed path.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// `pods/` is allowed, `pods/own` for reading alone; `secret/` is not.
+/// `pods/` is allowed, `pods/own` only read-only; `secret/` is not.
 fn ground(name: &str) -> PathBuf {
     let base = crate::cli::scratch(name);
     for dir in ["pods/a/deep", "secret", "read/w"] {
@@ -18,7 +18,8 @@ fn ground(name: &str) -> PathBuf {
     base
 }
 
-/// Opens a path below `base`; allowed are these, with `:ro` or not. `DEV:INO` of what was found is compared.
+/// Opens a path below `base`; these paths are allowed, with or without `:ro`. Compares device and inode of
+/// the result.
 fn open(base: &Path, allowed: &[&str], path: &str, kind: &str, writes: bool) -> Result<(u64, u64), String> {
     let list = allowed.iter().map(|entry| format!("{}/{entry}", base.display()));
     let allowed: Vec<AllowedPath> = list.map(|entry| AllowedPath::parse(&entry).unwrap()).collect();
@@ -71,7 +72,7 @@ fn no_link_leads_out_of_what_is_allowed() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// What is made is made inside, too.
+/// New directories and files are made inside, too.
 #[test]
 fn nothing_is_made_outside() {
     let base = ground("host-path-made");
@@ -90,7 +91,7 @@ fn nothing_is_made_outside() {
     assert!(open(&base, &["pods"], "pods/no/file", "FileOrCreate", true).is_err());
     assert!(open(&base, &["pods"], "pods/no", "Directory", true).is_err());
     assert!(!base.join("pods/no").exists());
-    // The allowed path itself is the operator's.
+    // The allowed path itself belongs to the operator.
     symlink("pods", base.join("link")).unwrap();
     assert_eq!(open(&base, &["link"], "link/a", "Directory", true), id(base.join("pods/a")));
     assert_eq!(open(&base, &["fresh"], "fresh/a", "", true), id(base.join("fresh/a")));
@@ -107,7 +108,7 @@ fn a_link_gives_no_more_than_its_end() {
     let refused = open(&base, allowed, "read/w/out", "", true).unwrap_err();
     assert_eq!(refused, "hostPath BASE/read/w/out: a link leads to what is allowed read-only");
     assert_eq!(open(&base, allowed, "read/w/out", "", false), id(base.join("read/x")));
-    // An allowed path inside another one, which pods may write to, is no more the operator's.
+    // An allowed path inside another one, to which pods may write, does not belong to the operator alone.
     fs::remove_dir_all(base.join("pods/a")).unwrap();
     symlink("../secret", base.join("pods/a")).unwrap();
     let refused = open(&base, &["pods", "pods/a"], "pods/a", "", true).unwrap_err();

@@ -1,4 +1,4 @@
-//! What cannot be set up, and what is done again; what containers see of it is tested on the real Docker.
+//! Volumes that cannot be set up, and work that is repeated; containers' views are tested on the real Docker.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -59,12 +59,12 @@ fn rig_from(base: &Path, name: &str, policies: Policies, sources: &[Source]) -> 
 }
 
 impl Rig {
-    /// Sets up the volumes (YAML) of a pod; what failed, in words.
+    /// Sets up the volumes (YAML) of a pod; returns the failures, in words.
     fn set_up(&self, uid: &str, volumes: &str, objects: &str) -> String {
         self.set_up_of(Source::File, uid, volumes, objects)
     }
 
-    /// The same of a pod of this source.
+    /// The same for a pod of this source.
     fn set_up_of(&self, source: Source, uid: &str, volumes: &str, objects: &str) -> String {
         let spec =
             format!("{{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}], volumes: {volumes}}}");
@@ -160,7 +160,7 @@ fn what_cannot_be_had() {
         "persistentVolumeClaim: {claimName: p}",
         "error processing PVC default/p: failed to fetch PVC from API server: persistentvolumeclaim \"p\" not found",
     );
-    // One does not hold up the others.
+    // One failure does not stop the others.
     let both = rig.set_up("a", "[{name: bad, secret: {secretName: s}}, {name: good, emptyDir: {}}]", "");
     assert_eq!(both, "secret \"s\" not found");
     assert!(rig.base.join("pods/a/volumes/kubernetes.io~empty-dir/good").is_dir());
@@ -202,7 +202,7 @@ fn each_source_has_claims_of_its_own() {
     fs::write(rig.base.join("local-storage/default/p/data"), "file").unwrap();
     assert_eq!(rig.set_up_of(Source::Http, "b", CLAIM, &alone), "", "another claim, though of one name");
     assert_eq!(fs::read_dir(rig.base.join("local-storage/.http/default/p")).unwrap().count(), 0);
-    // Nor when its pod is gone, nor when the pod itself moves from one source to the other.
+    // Also when its pod is gone, and when the pod moves from one source to the other.
     rig.tear_down("a").unwrap();
     assert_eq!(rig.set_up("c", CLAIM, &alone), "");
     assert_eq!(rig.set_up_of(Source::Http, "c", CLAIM, &claim("ReadWriteOnce")), "");
@@ -270,7 +270,7 @@ fn a_claim_is_not_alone_when_nobody_can_say_so() {
     rig.end();
 }
 
-/// What was looked at is what containers get, whatever a pod makes of the path later.
+/// Containers get the target that was checked, even if a pod changes the path later.
 #[test]
 fn a_guarded_host_path_is_bound_as_it_was_found() {
     let base = crate::cli::scratch("set-up-guarded");
@@ -293,7 +293,7 @@ fn a_guarded_host_path_is_bound_as_it_was_found() {
     assert!(mounts::at(&table(), &real.join("mounted")).is_some(), "what is mounted below it is seen");
     assert_eq!(rig.set_up("a", &volumes, ""), "");
     assert_eq!(table().iter().filter(|mounted| mounted.at == real).count(), 1, "bound once");
-    // The path becomes a link to what is not allowed.
+    // The path becomes a link to a path that is not allowed.
     fs::rename(shared.join("data"), shared.join("moved")).unwrap();
     symlink("../outside", shared.join("data")).unwrap();
     assert!(place.join("inside").exists(), "it shows what was found");
@@ -308,7 +308,7 @@ fn a_guarded_host_path_is_bound_as_it_was_found() {
     rig.end();
 }
 
-/// Two workers, one UID: the second has nothing to do with the directory.
+/// Two workers, one UID: the second one does not touch the directory.
 #[test]
 fn the_directory_of_a_uid_is_one_pod_s() {
     let rig = rig("set-up-uid");
@@ -349,7 +349,7 @@ fn an_empty_directory_is_set_up_once_and_one_in_memory_after_each_boot() {
     rig.end();
 }
 
-/// The sweep takes what nobody has, and leaves what a worker has.
+/// The sweep removes directories without a user, and spares those of workers.
 #[test]
 fn a_sweep_takes_down_what_nobody_wants() {
     let rig = rig("set-up-sweep");

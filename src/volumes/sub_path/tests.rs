@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// A volume, and beside it what nobody in the volume may see.
+/// A volume, and beside it files that the volume's users must not see.
 fn volume(name: &str) -> std::path::PathBuf {
     let base = crate::cli::scratch(name);
     fs::create_dir_all(base.join("v")).unwrap();
@@ -75,7 +75,7 @@ fn k56625_links_are_walked_and_lead_nowhere_else() {
         check(bad, None);
     }
     assert!(!base.join("outside/passwd").exists());
-    // What is missing is made, inside.
+    // Missing directories are made, inside.
     resolve(&v, "new/er").unwrap();
     assert!(v.join("new/er").is_dir());
     resolve(&v, "dangling").unwrap();
@@ -83,7 +83,7 @@ fn k56625_links_are_walked_and_lead_nowhere_else() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// While one exchanges a directory for a link, no walk ends outside.
+/// While another thread exchanges a directory for a link, no walk ends outside.
 #[test]
 fn k56625_a_race_is_lost_by_the_attacker() {
     let base = volume("sub-path-race");

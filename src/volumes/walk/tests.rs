@@ -11,7 +11,7 @@ fn open(path: &Path) -> OwnedFd {
     rustix::fs::open(path, DIRECTORY, Mode::empty()).unwrap()
 }
 
-/// Directories inside one another, far deeper than a path can be long.
+/// Nested directories, far deeper than a path can be long.
 fn deep(at: &Path, levels: u32) {
     let mut here = open(at);
     for _ in 0..levels {
@@ -39,7 +39,7 @@ fn a_tree_is_removed_and_links_are_not_followed() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Bound onto itself too, which has the same device.
+/// Also when it is bound onto itself, with the same device.
 #[test]
 fn a_mount_is_not_crossed() {
     let base = crate::cli::scratch("walk-mount");
@@ -92,7 +92,7 @@ fn a_volume_is_given_to_a_group() {
     assert_eq!(told(false, false), "4242:2775 4242:2770 4242:660 4242:4771");
     assert_eq!(fs::symlink_metadata(v.join("d/link")).unwrap().gid(), 4242);
     assert_eq!(fs::metadata(base.join("outside")).unwrap().gid(), 0);
-    // The root is as it should be: nothing is walked.
+    // The root has the right group: the tree is not walked.
     std::os::unix::fs::chown(v.join("d/f"), None, Some(0)).unwrap();
     assert_eq!(told(false, true), "4242:2775 4242:2770 0:660 4242:4771");
     assert!(told(false, false).contains(" 4242:660 "));
@@ -103,8 +103,8 @@ fn a_volume_is_given_to_a_group() {
     fs::remove_dir_all(base).unwrap();
 }
 
-/// Another pod writes to the claim: what was there is given to the group however much it is, and what comes meanwhile
-/// cannot hold up the walk for ever.
+/// Another pod writes to the claim: existing files are given to the group, however many there are, and new
+/// ones must not keep the walk busy for ever.
 #[test]
 fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
     let base = crate::cli::scratch("walk-busy");
@@ -114,13 +114,13 @@ fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
     fs::write(v.join("first"), "").unwrap();
     (0..100).for_each(file);
     let old = changed(&fstat(open(&v.join("d"))).unwrap());
-    // The clock of a disk goes in steps.
+    // A disk's clock advances in steps.
     while time_of(&open(&v)).unwrap().unwrap() <= old {
         std::thread::yield_now();
     }
     let give = |group: u32, more: u32| {
         let mut made = 100;
-        // Told of the first file, before the directory is read.
+        // Called at the first file, before the directory is read.
         let mut slow = |_| {
             (made..made + more).for_each(file);
             made += more;
