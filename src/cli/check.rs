@@ -13,8 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::exit::Exit;
-use super::options::Output;
-use super::parse::Options;
+use super::flags::{Options, Output};
 use super::{get, print, say};
 use crate::base::limits;
 use crate::base::logging::one_line;
@@ -37,7 +36,7 @@ use places::Places;
 /// Checks files and directories; exit code 1 when a problem is an error.
 pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     let host = sys::hostname();
-    if let Err(why) = super::run::verifier(&options.verify_keys) {
+    if let Err(why) = super::run::verifier(&options.sources.verify_keys) {
         say(&format!("error: invalid argument for \"--verify-key\" flag: {why}"));
         return Exit::Usage;
     }
@@ -50,10 +49,10 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     };
     report.read_all(options, paths);
     report.judge();
-    if options.strict {
+    if options.sources.strict {
         report.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
     }
-    let printed = if options.output == Output::Json {
+    let printed = if options.command.output == Output::Json {
         print(&format!("{}\n", get::four_spaces(&report.json())))
     } else {
         report.problems.iter().for_each(|problem| say(&line(problem)));
@@ -123,8 +122,8 @@ impl Report {
         let config = super::run::configure(options, host).map_err(|error| error.to_string())?;
         Ok(Report {
             config,
-            source: options.source.unwrap_or(Source::File),
-            standard_alone: !options.pod_security.is_empty() && options.config.is_none(),
+            source: options.sources.source.unwrap_or(Source::File),
+            standard_alone: !options.policy.pod_security.is_empty() && options.directories.config.is_none(),
             files: 0,
             names: BTreeSet::new(),
             sets: BTreeMap::new(),
@@ -139,7 +138,7 @@ impl Report {
     /// The arguments are of one source, and each `--source SOURCE=PATH` of its own.
     fn read_all(&mut self, options: &Options, paths: &[PathBuf]) {
         paths.iter().for_each(|path| self.visit(path));
-        for (source, path) in &options.sources {
+        for (source, path) in &options.sources.paths {
             self.source = *source;
             self.visit(path);
         }

@@ -1,10 +1,10 @@
 //! The configuration file of `--config`: the flags of `run` as fields, so that nothing can be set here that
-//! the flag table does not know. Pure but for [`read`]. A field that is not known is an error, as in the
+//! no flag sets. Pure but for [`read`]. A field that is not known is an error, as in the
 //! kubelet's strict reading: a limit that is misspelled must not be a limit that is missing.
 
 use std::path::Path;
 
-use super::flags::{FLAGS, Flag, Id};
+use super::flags::{self, Flag, InFile};
 use super::parse::nearest;
 use crate::base::limits;
 use crate::base::regular;
@@ -58,7 +58,7 @@ pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
         }
     }
     for entry in document.entries().iter().filter(|e| !matches!(e.key.as_str(), "apiVersion" | "kind")) {
-        match FLAGS.iter().find(|f| f.field().is_some_and(|field| field == entry.key)) {
+        match flags::all().find(|f| f.field().is_some_and(|field| field == entry.key)) {
             Some(flag) => settings.push(setting(flag, entry, &mut wrong)),
             None => wrong.push((Some(entry.at), unknown(&entry.key))),
         }
@@ -67,14 +67,13 @@ pub(super) fn settings(bytes: &[u8]) -> (Vec<Setting>, Vec<Wrong>) {
 }
 
 fn unknown(key: &str) -> String {
-    let fields: Vec<String> = FLAGS.iter().filter_map(Flag::field).collect();
+    let fields: Vec<String> = flags::all().filter_map(Flag::field).collect();
     let near = nearest(key, fields.iter().map(String::as_str));
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
     format!("unknown field {key:?}{near}")
 }
 
 fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {
-    let many = matches!(flag.id, Id::ManifestVerifyKey | Id::Device | Id::ManifestUrlHeader);
     let field = entry.key.as_str();
     let mut texts = Vec::new();
     // One misfit hides nothing of the rest.
@@ -82,12 +81,12 @@ fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Settin
         Ok(text) => texts.push((at, text)),
         Err(why) => wrong.push(why),
     };
-    match &entry.value.data {
-        Data::Null => {}
-        Data::List(items) if flag.id == Id::ManifestVerifyKey => {
+    match (&entry.value.data, flag.in_file) {
+        (Data::Null, _) => {}
+        (Data::List(items), InFile::Each) => {
             items.iter().for_each(|item| take(item.at, scalar(field, item)));
         }
-        Data::Map(entries) if flag.id == Id::SourcePolicy => {
+        (Data::Map(entries), InFile::BySource) => {
             // A map of settings for each source.
             for source in entries {
                 if !matches!(source.value.data, Data::Map(_)) {
@@ -100,8 +99,7 @@ fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Settin
                 }
             }
         }
-        Data::Map(entries) if many => {
-            let between = if flag.id == Id::ManifestUrlHeader { ':' } else { '=' };
+        (Data::Map(entries), InFile::Pairs(between)) => {
             for one in entries {
                 // Units of a device, values of a header.
                 let items = match &one.value.data {
@@ -114,7 +112,7 @@ fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Settin
                 }
             }
         }
-        Data::Map(entries) => {
+        (Data::Map(entries), InFile::Once) => {
             let pair = |one: &Entry| Ok(format!("{}={}", one.key, list(field, &one.value)?));
             let pairs = entries.iter().map(pair).collect::<Result<Vec<_>, _>>();
             take(entry.value.at, pairs.map(|pairs| pairs.join(",")));

@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 
 use super::engine::{self, Broken};
 use super::exit::Exit;
-use super::parse::Options;
-use super::{fail, images, options, pods, say, target, terminal, value};
+use super::flags::{self, Options};
+use super::{fail, images, pods, say, target, terminal, value};
 use crate::base::limits;
 use crate::layout;
 use crate::mapping::LogLimits;
@@ -46,35 +46,37 @@ pub fn run(options: &Options, pod: &str, command: &[String]) -> Exit {
 }
 
 fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> {
-    let Ok(status) = pods::load(&options.run_dir) else { return Err("there is no daemon to ask".to_owned()) };
+    let Ok(status) = pods::load(&options.directories.run) else {
+        return Err("there is no daemon to ask".to_owned());
+    };
     let pod = target::pod(&status.file, options, name)?;
-    let docker_options =
-        Options { docker: options::endpoint(&status.file.docker.endpoint)?, ..options.clone() };
-    let Endpoint::Unix(socket) = &docker_options.docker else {
+    let mut docker_options = options.clone();
+    docker_options.docker.endpoint = flags::endpoint(&status.file.docker.endpoint)?;
+    let Endpoint::Unix(socket) = &docker_options.docker.endpoint else {
         return Err("the daemon runs on fake://: its containers live in its memory only".to_owned());
     };
     let docker = Docker::Engine(Client::new(socket));
     let (key, uid) = identity(pod);
     let sandbox = sandbox(&docker, &key, &uid)?;
-    let tty = options.tty && terminal::is_there();
-    if options.tty && !tty {
+    let tty = options.command.tty && terminal::is_there();
+    if options.command.tty && !tty {
         say("Unable to use a TTY - input is not a terminal or the right kind of file");
     }
     let added = container_name(options, pod)?;
-    let target = options.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
-    if let Some(name) = &options.target {
+    let target = options.command.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
+    if let Some(name) = &options.command.target {
         say(&format!("Targeting container {name:?}: its processes are seen in the added container."));
     }
     let container = Container {
         name: added,
-        image: options.image.clone(),
+        image: options.command.image.clone(),
         command: Some(command.to_vec()).filter(|words| !words.is_empty()),
-        stdin: Some(options.stdin),
+        stdin: Some(options.command.stdin),
         tty: Some(tty),
-        security_context: options.profile.security_context(),
+        security_context: options.command.profile.security_context(),
         ..Container::default()
     };
-    let whole = with_it(pod, &sandbox.labels, &container, options.target.as_deref());
+    let whole = with_it(pod, &sandbox.labels, &container, options.command.target.as_deref());
     judge(&whole, status.file.policies.get(whole.source.as_str()))?;
     let (user, image) = whom(&docker, &docker_options, &whole, &container)?;
     let wanted = Ephemeral {
@@ -95,7 +97,7 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
     let id = create(&docker, &name, &body).map_err(|error| error.to_string())?;
-    begin(&docker, &id, options.stdin, tty).map_err(|broken| match broken {
+    begin(&docker, &id, options.command.stdin, tty).map_err(|broken| match broken {
         Broken::Docker(error) => error.to_string(),
         Broken::Output(error) => format!("cannot write: {error}"),
     })
@@ -265,7 +267,7 @@ fn whom(
 /// The name that is given, if the pod has none like it, or one that is made up.
 fn container_name(options: &Options, pod: &Pod) -> Result<String, String> {
     let full = pod.metadata.name.as_deref().unwrap_or_default();
-    match &options.container {
+    match &options.command.container {
         Some(name) if !value::is_dns_subdomain(name) || name.contains('.') || name.len() > 63 => {
             Err(format!("{name:?} is no name for a container: lower-case letters, digits and '-' only"))
         }
@@ -306,7 +308,7 @@ mod tests {
         let (mut options, _) = pods::tests::options("get pods");
         let pod = target::pod(&node.file, &options, "web").unwrap();
         let mut name = |given: Option<&str>| {
-            options.container = given.map(str::to_owned);
+            options.command.container = given.map(str::to_owned);
             container_name(&options, pod)
         };
         assert_eq!(name(Some("look")), Ok("look".to_owned()));

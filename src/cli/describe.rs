@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{events, fail, human, pods, print, say, table};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
@@ -26,12 +26,12 @@ use crate::status::snapshot::StatusFile;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
 pub fn run(options: &Options, names: &[String]) -> Exit {
-    let status = match pods::load(&options.run_dir) {
+    let status = match pods::load(&options.directories.run) {
         Ok(status) => status,
         Err(exit) => return exit,
     };
     // A page without them is better than none.
-    let happened = object::read(&options.run_dir).unwrap_or_else(|error| {
+    let happened = object::read(&options.directories.run).unwrap_or_else(|error| {
         say(&format!("warning: {error}"));
         Events::default()
     });

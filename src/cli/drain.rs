@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, pods, print, run, say};
 use crate::base::clock::{Clock, System, boot_id};
 use crate::base::limits;
@@ -18,14 +18,14 @@ use crate::status::snapshot::DrainView;
 
 /// Stops all pods and waits until they are.
 pub fn drain(options: &Options) -> Exit {
-    let root_dir = &options.root_dir;
-    if let Some(why) = of_two(root_dir, &options.run_dir) {
+    let root_dir = &options.directories.root;
+    if let Some(why) = of_two(root_dir, &options.directories.run) {
         return fail(&format!("{why}; nothing is stopped"));
     }
-    let boot = if options.until_reboot { boot_id() } else { None };
-    let asked = Drain { since: System::start().now().wall, grace: options.grace, boot };
+    let boot = if options.command.until_reboot { boot_id() } else { None };
+    let asked = Drain { since: System::start().now().wall, grace: options.command.grace, boot };
     // Who drained the node for longer meant it.
-    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.until_reboot);
+    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.command.until_reboot);
     let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
     if let Err(error) = drain::write(root_dir, &marker) {
         return fail(&format!("{}: {error}; nothing is stopped", drain::path(root_dir).display()));
@@ -42,8 +42,8 @@ pub fn drain(options: &Options) -> Exit {
 
 /// Lets pods run again.
 pub fn resume(options: &Options) -> Exit {
-    let root_dir = &options.root_dir;
-    if let Some(why) = of_two(root_dir, &options.run_dir) {
+    let root_dir = &options.directories.root;
+    if let Some(why) = of_two(root_dir, &options.directories.run) {
         return fail(&format!("{why}; nothing is started"));
     }
     match drain::remove(root_dir) {
@@ -56,7 +56,7 @@ pub fn resume(options: &Options) -> Exit {
         Told::Deaf => fail("podkeeper runs and could not be told: send it SIGHUP"),
         Told::Daemon(pid) => {
             let begun = Instant::now();
-            while view(&options.run_dir, pid).is_none_or(|view| view.is_some()) {
+            while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
                 if begun.elapsed() > limits::FORGET_PATIENCE {
                     return print(&format!("resumed; podkeeper (process {pid}) was told, and is busy\n"));
                 }
@@ -118,7 +118,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
     let mut before: Option<Vec<String>> = None;
     let mut asked = false;
     loop {
-        let drain = view(&options.run_dir, pid).flatten().filter(|view| view.since == marker.since);
+        let drain = view(&options.directories.run, pid).flatten().filter(|view| view.since == marker.since);
         if let Some(DrainView { left, stopped, .. }) = drain {
             for line in progress(before.as_deref(), &left) {
                 // Whoever went away meanwhile is waited for all the same: the exit code counts.
@@ -129,18 +129,18 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
             }
             before = Some(left);
         }
-        let over = begun.elapsed() > options.drain_timeout;
+        let over = begun.elapsed() > options.command.timeout;
         // Said early: whoever waits five minutes for nobody wants to know.
         if over || (before.is_none() && !asked && begun.elapsed() > limits::DAEMON_ANSWER) {
             asked = true;
             let state = state(options, pid, before.as_deref());
             if over {
-                say(&format!("error: not drained after {:?}; {state}", options.drain_timeout));
+                say(&format!("error: not drained after {:?}; {state}", options.command.timeout));
                 return Exit::TimedOut;
             }
             say(&format!("warning: {state}"));
         }
-        if !run::is_alive(&options.root_dir) {
+        if !run::is_alive(&options.directories.root) {
             return fail("podkeeper ended meanwhile; the next one goes on");
         }
         sleep(limits::DRAIN_LOOK);
@@ -159,15 +159,15 @@ fn done(marker: &Drain) -> &'static str {
 
 /// How a drain stands that is not over.
 fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
-    let status = file::read(&options.run_dir).ok().map(|status| status.file);
+    let status = file::read(&options.directories.run).ok().map(|status| status.file);
     let of_daemon = status.filter(|file| file.pid.cast_signed() == pid.as_raw_nonzero().get());
     let Some(file) = of_daemon else {
-        let run_dir = options.run_dir.display();
+        let run_dir = options.directories.run.display();
         return format!(
             "podkeeper (process {pid}) was told, and says nothing in {run_dir}: is that its --run-dir?",
         );
     };
-    let silent = pods::silent_since(&options.run_dir, &file).is_some();
+    let silent = pods::silent_since(&options.directories.run, &file).is_some();
     match left {
         _ if silent => format!(
             "podkeeper (process {pid}) does not answer: whether anything is being stopped is not known; the node \

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use super::options::endpoint;
+use super::flags::endpoint;
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::limits;
 use crate::runtime::client::Client;

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::exit::Exit;
+use super::flags::{Options, Output};
 use super::get::four_spaces;
-use super::parse::{Options, Output};
 use super::table::List;
 use super::watch::Watcher;
 use super::{fail, human, pods, print, say, write, yaml};
@@ -18,24 +18,26 @@ use crate::recorder::object::{self, EventObject, Events};
 /// Lists, and with `--watch` goes on.
 pub fn run(options: &Options) -> Exit {
     // Watching begins before the first reading, so that no change falls between.
-    let watcher = match options.watch.then(|| Watcher::new(&options.run_dir, object::NAME)).transpose() {
-        Ok(watcher) => watcher,
-        Err(error) => return fail(&error),
-    };
-    let node = match pods::load(&options.run_dir) {
+    let watcher =
+        match options.command.watch.then(|| Watcher::new(&options.directories.run, object::NAME)).transpose()
+        {
+            Ok(watcher) => watcher,
+            Err(error) => return fail(&error),
+        };
+    let node = match pods::load(&options.directories.run) {
         Ok(status) => status.file.node,
         Err(exit) => return exit,
     };
-    let events = match object::read(&options.run_dir) {
+    let events = match object::read(&options.directories.run) {
         Ok(events) => events,
         Err(error) => return fail(&error),
     };
     let found = select(&events, options, &node);
     let mut list = List::default();
-    let heading = !options.no_headers;
+    let heading = !options.command.no_headers;
     let exit = print(&render(options, &events, &found, heading, &mut list, System::start().now().wall));
     let Some(watcher) = watcher.filter(|_| exit == Exit::Ok) else {
-        if found.is_empty() && !matches!(options.output, Output::Json | Output::Yaml) {
+        if found.is_empty() && !matches!(options.command.output, Output::Json | Output::Yaml) {
             say(&nothing(options));
         }
         return exit;
@@ -57,11 +59,14 @@ fn follow(
         match watcher.wait() {
             Ok(true) => {}
             Ok(false) => {
-                return fail(&format!("{} is gone: podkeeper was stopped", options.run_dir.display()));
+                return fail(&format!(
+                    "{} is gone: podkeeper was stopped",
+                    options.directories.run.display()
+                ));
             }
             Err(error) => return fail(&format!("cannot watch: {error}")),
         }
-        let events = match object::read(&options.run_dir) {
+        let events = match object::read(&options.directories.run) {
             Ok(events) => events,
             Err(error) => return fail(&error),
         };
@@ -79,9 +84,9 @@ fn follow(
 }
 
 fn nothing(options: &Options) -> String {
-    match options.all_namespaces {
+    match options.command.all_namespaces {
         true => "No resources found".to_owned(),
-        false => format!("No resources found in {} namespace.", options.namespace),
+        false => format!("No resources found in {} namespace.", options.command.namespace),
     }
 }
 
@@ -89,8 +94,9 @@ fn nothing(options: &Options) -> String {
 fn select(events: &Events, options: &Options, node: &str) -> Vec<usize> {
     let wanted = |event: &EventObject| {
         let of = &event.involved_object;
-        let named = options.for_pod.as_deref().is_none_or(|name| pods::is_called(name, &of.name, node));
-        named && (options.all_namespaces || of.namespace == options.namespace)
+        let named =
+            options.command.for_pod.as_deref().is_none_or(|name| pods::is_called(name, &of.name, node));
+        named && (options.command.all_namespaces || of.namespace == options.command.namespace)
     };
     (0..).zip(&events.items).filter(|(_, event)| wanted(event)).map(|(at, _)| at).collect()
 }
@@ -104,12 +110,13 @@ fn render(
     now: Timestamp,
 ) -> String {
     let items = found.iter().filter_map(|at| events.items.get(*at));
-    match options.output {
+    match options.command.output {
         Output::Table | Output::Wide => {
-            let wide = options.output == Output::Wide;
-            let mut rows: Vec<_> = items.map(|e| cells(e, wide, options.all_namespaces, now)).collect();
+            let wide = options.command.output == Output::Wide;
+            let mut rows: Vec<_> =
+                items.map(|e| cells(e, wide, options.command.all_namespaces, now)).collect();
             if heading && !rows.is_empty() {
-                rows.insert(0, headings(wide, options.all_namespaces));
+                rows.insert(0, headings(wide, options.command.all_namespaces));
             }
             list.render(&rows)
         }
@@ -201,7 +208,7 @@ pub(crate) mod tests {
         let options = options(line);
         let found = select(events, &options, "node1");
         let now = "2026-01-02T04:00:00Z".parse().unwrap();
-        render(&options, events, &found, !options.no_headers, &mut List::default(), now)
+        render(&options, events, &found, !options.command.no_headers, &mut List::default(), now)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::engine::{self, Broken, Engine};
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, pods, say, target, terminal};
 use crate::runtime::{DockerError, ExecBody, RefusalKind};
 
@@ -17,7 +17,7 @@ const NOT_FOUND: u8 = 127;
 
 /// Runs a command in a container.
 pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
-    let status = match pods::load(&options.run_dir) {
+    let status = match pods::load(&options.directories.run) {
         Ok(status) => status,
         Err(exit) => return exit,
     };
@@ -28,8 +28,8 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
     if let Some(note) = &target.note {
         say(note);
     }
-    let tty = options.tty && terminal::is_there();
-    if options.tty && !tty {
+    let tty = options.command.tty && terminal::is_there();
+    if options.command.tty && !tty {
         say("Unable to use a TTY - input is not a terminal or the right kind of file");
     }
     let engine: Arc<dyn Engine> = match engine::connect(&status.file.docker.endpoint) {
@@ -37,7 +37,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
         Err(message) => return fail(&message),
     };
     let body = ExecBody {
-        attach_stdin: options.stdin,
+        attach_stdin: options.command.stdin,
         attach_stdout: true,
         // With a terminal there is one stream.
         attach_stderr: !tty,

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, print};
 use crate::manifest::support::{self, Support};
 
@@ -37,7 +37,7 @@ fn fields(kind: &str) -> impl Iterator<Item = Field> + use<> {
 
 /// Prints one field.
 pub fn run(options: &Options, path: &str) -> Exit {
-    match explain(path, options.recursive) {
+    match explain(path, options.command.recursive) {
         Ok(text) => print(&text),
         Err(message) => fail(&message),
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, print, run};
 use crate::base::limits;
 use crate::pod::Source;
@@ -15,7 +15,7 @@ use crate::source::last_good::{directory, forget};
 
 /// Forgets, whether a daemon runs or not.
 pub fn run(options: &Options, source: Source) -> Exit {
-    let root_dir = &options.root_dir;
+    let root_dir = &options.directories.root;
     let gone = match forget::forget(root_dir, source) {
         Ok(gone) => gone,
         Err(error) => {

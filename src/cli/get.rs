@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::columns::{Row, headings};
 use super::exit::Exit;
-use super::parse::{Options, Output};
+use super::flags::{Options, Output};
 use super::table::List;
 use super::{fail, pods, print, say, watch, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
@@ -14,24 +14,32 @@ use crate::status::file::{self, Status};
 /// Lists, and with `--watch` goes on.
 pub fn run(options: &Options, names: &[String]) -> Exit {
     // Watching begins before the first reading, so that no change falls between.
-    let watcher = match options.watch.then(|| watch::Watcher::new(&options.run_dir, file::NAME)).transpose() {
+    let watcher = match options
+        .command
+        .watch
+        .then(|| watch::Watcher::new(&options.directories.run, file::NAME))
+        .transpose()
+    {
         Ok(watcher) => watcher,
         Err(error) => return fail(&error),
     };
-    let status = match pods::load(&options.run_dir) {
+    let status = match pods::load(&options.directories.run) {
         Ok(status) => status,
         Err(exit) => return exit,
     };
     let (found, missing) = pods::select(&status.file, options, names);
     let mut list = List::default();
     let mut exit = print(&render(options, names, &status, &found, &mut list, System::start().now().wall));
-    if found.is_empty() && missing.is_empty() && !matches!(options.output, Output::Json | Output::Yaml) {
+    if found.is_empty()
+        && missing.is_empty()
+        && !matches!(options.command.output, Output::Json | Output::Yaml)
+    {
         say(&pods::nothing(&status.file, options));
     }
     for message in missing {
         exit = fail(&message);
     }
-    if names.is_empty() && matches!(options.output, Output::Table | Output::Wide) {
+    if names.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
         pods::errors(&status.file).iter().for_each(|line| say(line));
     }
     match watcher {
@@ -49,14 +57,14 @@ fn render(
     list: &mut List,
     now: Timestamp,
 ) -> String {
-    match options.output {
+    match options.command.output {
         Output::Table | Output::Wide => {
-            let wide = options.output == Output::Wide;
+            let wide = options.command.output == Output::Wide;
             let pods = found.iter().filter_map(|i| status.file.pods.get(*i));
             let mut rows: Vec<_> =
-                pods.map(|p| Row::of(p).cells(wide, options.all_namespaces, now)).collect();
-            if !options.no_headers && !rows.is_empty() {
-                rows.insert(0, headings(wide, options.all_namespaces));
+                pods.map(|p| Row::of(p).cells(wide, options.command.all_namespaces, now)).collect();
+            if !options.command.no_headers && !rows.is_empty() {
+                rows.insert(0, headings(wide, options.command.all_namespaces));
             }
             list.render(&rows)
         }

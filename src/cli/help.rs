@@ -1,8 +1,8 @@
-//! `--help`, made from the flag table. Short and complete: no flag can be missing here.
+//! `--help`, made from the entries in `flags`. Short and complete: no flag can be missing here.
 
 use std::fmt::Write;
 
-use super::flags::{self, Flag, Section, Takes, Verb};
+use super::flags::{Flag, SECTIONS, Verb};
 
 /// Help for one subcommand, or for the program.
 #[must_use]
@@ -30,15 +30,12 @@ fn program(out: &mut String) {
 
 fn subcommand(out: &mut String, verb: Verb) {
     let _ = writeln!(out, "{}.\n\nUsage:\n  podkeeper {}", verb.summary(), verb.synopsis());
-    for section in Section::ALL {
-        let mut heading = true;
-        for flag in flags::of(verb).filter(|f| f.section == *section) {
-            if heading {
-                let _ = writeln!(out, "\n{}:", section.title());
-                heading = false;
-            }
-            entry(out, flag);
+    for section in SECTIONS {
+        let mut flags = section.flags.iter().filter(|flag| flag.verbs.contains(&verb)).peekable();
+        if flags.peek().is_some() {
+            let _ = writeln!(out, "\n{}:", section.title);
         }
+        flags.for_each(|flag| entry(out, flag));
     }
     out.push_str(match verb {
         Verb::Run => {
@@ -75,13 +72,10 @@ fn entry(out: &mut String, flag: &Flag) {
         _ => String::new(),
     };
     let dashes = if flag.name.len() == 1 { "-" } else { "--" };
-    let value = match flag.takes {
-        Takes::Switch => String::new(),
-        Takes::Value(word) => format!(" {word}"),
-    };
+    let value = flag.word().map(|word| format!(" {word}")).unwrap_or_default();
     let _ = writeln!(out, "  {short}{dashes}{}{value}", flag.name);
-    let _ = match (flag.takes, flag.default) {
-        (Takes::Switch, _) | (_, "") => writeln!(out, "        {}", flag.help),
+    let _ = match (flag.word(), flag.default) {
+        (None, _) | (_, "") => writeln!(out, "        {}", flag.help),
         (_, default) => writeln!(out, "        {} (default {default})", flag.help),
     };
 }

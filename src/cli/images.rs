@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::termios::tcgetwinsize;
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, say};
 use crate::base::limits;
 use crate::base::logging::one_line;
@@ -25,7 +25,7 @@ use crate::runtime::pull::Patience;
 use crate::runtime::{Call, DockerError, Reply};
 
 fn connect(options: &Options) -> Result<Docker, String> {
-    match &options.docker {
+    match &options.docker.endpoint {
         Endpoint::Unix(path) => Ok(Docker::Engine(Client::new(path))),
         Endpoint::Fake => Err("fake:// has no images: its containers live in a daemon's memory".to_owned()),
     }
@@ -38,8 +38,8 @@ pub fn pull(options: &Options, images: &[String]) -> Exit {
         Ok(docker) => docker,
         Err(why) => return fail(&why),
     };
-    let keys = NodeKeys::of_process(&options.root_dir);
-    let patience = Patience::of(Wait::at_most(options.pull_progress_deadline));
+    let keys = NodeKeys::of_process(&options.directories.root);
+    let patience = Patience::of(Wait::at_most(options.docker.pull_progress_deadline));
     let mut exit = Exit::Ok;
     for image in images {
         if let Err(why) = Reference::parse(image) {
@@ -156,7 +156,8 @@ pub fn load(options: &Options, files: &[PathBuf]) -> Exit {
         } else {
             Archive::open(file).map(|(archive, _)| archive)
         };
-        let result = archive.and_then(|archive| load_one(&docker, archive, options.pull_progress_deadline));
+        let result =
+            archive.and_then(|archive| load_one(&docker, archive, options.docker.pull_progress_deadline));
         match result {
             Ok(names) if names.is_empty() => say(&format!("{}: no image is in it", file.display())),
             Ok(names) => names.iter().for_each(|name| write(&format!("{}: loaded {name}\n", file.display()))),

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use super::engine::{self, Broken, Engine, LogsRequest};
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, pods, say, target};
 use crate::runtime::{DockerError, RefusalKind};
 
 /// Prints a log.
 pub fn run(options: &Options, pod: &str) -> Exit {
-    let status = match pods::load(&options.run_dir) {
+    let status = match pods::load(&options.directories.run) {
         Ok(status) => status,
         Err(exit) => return exit,
     };
@@ -40,10 +40,10 @@ fn print(
     err: &mut dyn Write,
 ) -> Result<(), String> {
     let request = LogsRequest {
-        follow: options.follow,
-        tail: options.tail,
-        since: options.since,
-        timestamps: options.timestamps,
+        follow: options.command.follow,
+        tail: options.command.tail,
+        since: options.command.since,
+        timestamps: options.command.timestamps,
         tty: target.tty,
     };
     match engine.logs(&target.id, &request, out, err) {

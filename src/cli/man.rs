@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::exit::Exit;
-use super::flags::{FLAGS, Flag, Takes};
+use super::flags::{self, Flag};
 use super::verbs::Verb;
 use crate::manifest::support::{Row, Support, table};
 
@@ -37,13 +37,13 @@ fn entry(page: &str, flag: &Flag) -> String {
 #[test]
 fn every_flag_is_in_the_man_page_with_its_default() {
     let page = page(PAGE);
-    for flag in FLAGS {
+    for flag in flags::all() {
         let entry = entry(&page, flag);
         assert!(!entry.is_empty(), "--{} is not in {PAGE}", flag.name);
         if let Some(short) = flag.short {
             assert!(entry.contains(&format!("Fl {short} ")), "-{short} is not in {PAGE}");
         }
-        if let (Takes::Value(_), false) = (flag.takes, flag.default.is_empty()) {
+        if flag.word().is_some() && !flag.default.is_empty() {
             let default = format!("Default: {}", flag.default);
             let said = entry.lines().any(|l| {
                 l.strip_prefix(&default).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ',']))
@@ -60,7 +60,7 @@ fn every_flag_names_the_commands_that_know_it() {
     let page = page(PAGE);
     let look_at_pods = [Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug];
     let mut wrong = Vec::new();
-    for flag in FLAGS.iter().filter(|flag| flag.name != "config") {
+    for flag in flags::all().filter(|flag| flag.name != "config") {
         let entry = entry(&page, flag);
         let lines = entry.lines().skip(1).filter(|line| line.contains("Cm "));
         let named: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
@@ -82,7 +82,7 @@ fn no_flag_is_in_the_man_page_alone() {
         for word in line.split_whitespace().filter_map(|w| w.strip_prefix('-')).filter(|w| w.len() > 2) {
             let is_macro_argument =
                 line.starts_with(".Bl") || line.starts_with(".Bd") || line.starts_with(".Dl");
-            let known = FLAGS.iter().any(|f| f.name == word) || ["help", "flag"].contains(&word);
+            let known = flags::all().any(|f| f.name == word) || ["help", "flag"].contains(&word);
             assert!(known || is_macro_argument, "the man pages have a flag --{word}: {line}");
         }
     }

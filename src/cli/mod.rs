@@ -1,4 +1,4 @@
-//! The command line: flag table -> plain arguments (pure) -> configuration; one file per subcommand.
+//! The command line: `flags` -> plain arguments (pure) -> configuration; one file per subcommand.
 //! Nothing is decided here about pods: the daemon's snapshot is shown, Docker is asked.
 
 mod check;
@@ -21,7 +21,6 @@ mod images;
 mod logs;
 #[cfg(test)]
 mod man;
-pub mod options;
 pub mod parse;
 mod pods;
 mod profile;

@@ -1,5 +1,5 @@
-//! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes from the
-//! table in `flags`, its default too.
+//! Arguments -> [`Command`]. Pure: no file, clock or environment is looked at. Every flag comes
+//! from `flags`, its default too.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,9 +9,9 @@ use lexopt::Arg;
 
 use super::config_file;
 use super::exit::Exit;
-use super::flags::{self, Flag, Id, Takes, Verb};
-pub use super::options::{Options, Output};
+use super::flags::{self, Flag, Options, Output, Takes, Verb};
 use super::rules::check_run;
+use super::value;
 use crate::base::order;
 use crate::pod::Source;
 
@@ -143,9 +143,9 @@ fn read(
         };
         let text = match flag.takes {
             // `-it` is two switches, so only a long one may carry its value.
-            Takes::Switch if long => parser.optional_value().unwrap_or_else(|| "true".into()),
-            Takes::Switch => "true".into(),
-            Takes::Value(_) => match parser.value() {
+            Takes::Switch(_) if long => parser.optional_value().unwrap_or_else(|| "true".into()),
+            Takes::Switch(_) => "true".into(),
+            _ => match parser.value() {
                 Ok(text) => text,
                 Err(_) => return usage(verb, format!("flag needs an argument: --{}", flag.name)),
             },
@@ -153,14 +153,13 @@ fn read(
         given.push((flag, text));
     }
     let mut options = Options::defaults().or_else(|why| usage(None, why))?;
-    if let Some((_, path)) = given.iter().rev().find(|(flag, _)| flag.id == Id::Config) {
+    if let Some((_, path)) = given.iter().rev().find(|(flag, _)| flag.name == flags::CONFIG) {
         configure(&mut options, verb, Path::new(path), &given, reader)?;
     }
     for (flag, text) in given {
-        options.set(flag.id, &text).or_else(|why| {
-            // These may hold a password, and what is printed may be kept.
-            let secret = matches!(flag.id, Id::ManifestUrl | Id::ManifestUrlHeader);
-            let text = if secret { "...".into() } else { text.to_string_lossy() };
+        flag.set(&mut options, &text).or_else(|why| {
+            // What is printed may be kept.
+            let text = if flag.is_secret() { "...".into() } else { text.to_string_lossy() };
             usage(verb, format!("invalid argument {text:?} for \"--{}\" flag: {why}", flag.name))
         })?;
     }
@@ -192,12 +191,12 @@ fn configure(
         let flag = setting.flag;
         // What is checked offline is what `run` would say.
         let ours = verb == Verb::Check || flag.verbs.contains(&verb);
-        if !ours || given.iter().any(|(other, _)| other.id == flag.id) {
+        if !ours || given.iter().any(|(other, _)| other.name == flag.name) {
             continue;
         }
         for (at, text) in &setting.texts {
             let text = if flag.is_path() && !text.is_empty() { beside(path, text) } else { text.into() };
-            if let Err(why) = options.set(flag.id, &text) {
+            if let Err(why) = flag.set(options, &text) {
                 wrong.push((Some(*at), format!("{}: {why}", setting.field)));
             }
         }
@@ -248,10 +247,10 @@ fn finish(
             Ok(Command::Run(options))
         }
         Verb::Check => {
-            if words.is_empty() && options.sources.is_empty() {
+            if words.is_empty() && options.sources.paths.is_empty() {
                 return usage(verb, "no manifest given: name files, directories, or - for standard input");
             }
-            if !matches!(options.output, Output::Table | Output::Json) {
+            if !matches!(options.command.output, Output::Table | Output::Json) {
                 return usage(verb, "allowed format of a report: json");
             }
             Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
@@ -268,8 +267,8 @@ fn finish(
         }
         Verb::Forget => {
             none_left(&words)?;
-            match options.source {
-                _ if !options.sources.is_empty() => {
+            match options.sources.source {
+                _ if !options.sources.paths.is_empty() => {
                     usage(verb, "--source file, or --source http: of one source all is forgotten")
                 }
                 Some(source) => Ok(Command::Forget(options, source)),
@@ -280,7 +279,7 @@ fn finish(
         Verb::Resume => none_left(&words).map(|()| Command::Resume(options)),
         Verb::Get | Verb::Describe => {
             let names = pod_names(verb, texts(verb, words)?)?;
-            if options.all_namespaces && !names.is_empty() {
+            if options.command.all_namespaces && !names.is_empty() {
                 return usage(verb, "a resource cannot be retrieved by name across all namespaces");
             }
             watch_prints_rows(&options)?;
@@ -304,10 +303,10 @@ fn finish(
         }
         Verb::Debug => {
             let pod = one_pod(verb, &words)?;
-            if options.image.is_none() {
+            if options.command.image.is_none() {
                 return usage(verb, "you must specify --image");
             }
-            if options.tty && !options.stdin {
+            if options.command.tty && !options.command.stdin {
                 return usage(verb, "-i/--stdin is required for containers with -t/--tty=true");
             }
             let command = texts(verb, command.unwrap_or_default())?;
@@ -337,8 +336,8 @@ fn finish(
 }
 
 fn watch_prints_rows(options: &Options) -> Result<(), UsageError> {
-    match options.output {
-        Output::Json | Output::Yaml if options.watch => {
+    match options.command.output {
+        Output::Json | Output::Yaml if options.command.watch => {
             usage(Verb::Get, "--watch prints rows: it goes with a table, -o wide or -o name")
         }
         _ => Ok(()),
@@ -346,7 +345,7 @@ fn watch_prints_rows(options: &Options) -> Result<(), UsageError> {
 }
 
 fn for_is_for_events(options: &Options) -> Result<(), UsageError> {
-    match options.for_pod {
+    match options.command.for_pod {
         Some(_) => usage(Verb::Get, "--for chooses among events: get events --for pod/NAME"),
         None => Ok(()),
     }
@@ -367,7 +366,6 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
 /// What is no pod, and can be listed too.
 const SOURCES: &[&str] = &["sources", "source"];
 const EVENTS: &[&str] = &["events", "event", "ev"];
-const KINDS: &[&str] = &["pods", "pod", "po"];
 
 /// `pods a b`, `pod/a pod/b`: the names.
 fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> {
@@ -379,21 +377,16 @@ fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> 
         return usage(verb, kind_wanted);
     };
     if first.contains('/') {
-        let name = |word: &String| match strip_kind(word) {
+        let name = |word: &String| match value::strip_kind(word) {
             Some(name) if !name.is_empty() => Ok(name.to_owned()),
             _ => usage(verb, kind_wanted),
         };
         return words.iter().map(name).collect();
     }
-    if !KINDS.contains(&first.as_str()) {
+    if !value::PODS.contains(&first.as_str()) {
         return usage(verb, format!("a node has no resource type {first:?}; {kind_wanted}"));
     }
     Ok(words.into_iter().skip(1).collect())
-}
-
-pub(super) fn strip_kind(word: &str) -> Option<&str> {
-    let (kind, name) = word.split_once('/')?;
-    KINDS.contains(&kind).then_some(name)
 }
 
 fn one_pod(verb: Verb, words: &[OsString]) -> Result<String, UsageError> {
@@ -401,7 +394,7 @@ fn one_pod(verb: Verb, words: &[OsString]) -> Result<String, UsageError> {
         [] => usage(verb, "no pod given"),
         [pod] => {
             let pod = pod.to_string_lossy();
-            Ok(strip_kind(&pod).unwrap_or(&pod).to_owned())
+            Ok(value::strip_kind(&pod).unwrap_or(&pod).to_owned())
         }
         [_, more, ..] => {
             let hint = if verb == Verb::Exec { " (the command comes after --)" } else { "" };

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
-use super::parse::Options;
+use super::flags::Options;
 use super::{fail, run, say};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
@@ -127,10 +127,10 @@ pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
 /// when names are given), and messages about names that are not there.
 #[must_use]
 pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<usize>, Vec<String>) {
-    let wanted = options.namespace.as_str();
+    let wanted = options.command.namespace.as_str();
     if given.is_empty() {
         let mut all: Vec<(usize, &Pod)> = file.pods.iter().enumerate().collect();
-        all.retain(|(_, p)| options.all_namespaces || namespace(p) == wanted);
+        all.retain(|(_, p)| options.command.all_namespaces || namespace(p) == wanted);
         order::sort_by_key(&mut all, |(_, p)| (namespace(p), p.metadata.name.as_deref().unwrap_or_default()));
         return (all.into_iter().map(|(index, _)| index).collect(), Vec::new());
     }
@@ -149,10 +149,10 @@ pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<us
 /// What to say when there is nothing to list.
 #[must_use]
 pub fn nothing(file: &StatusFile, options: &Options) -> String {
-    if options.all_namespaces {
+    if options.command.all_namespaces {
         return "No resources found".into();
     }
-    let mut text = format!("No resources found in {} namespace.", options.namespace);
+    let mut text = format!("No resources found in {} namespace.", options.command.namespace);
     let mut others: Vec<&str> = file.pods.iter().map(namespace).collect();
     if !others.is_empty() {
         let (many, count) = (if others.len() == 1 { "pod is" } else { "pods are" }, others.len());

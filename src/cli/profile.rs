@@ -4,11 +4,12 @@
 use k8s_openapi::api::core::v1::{Capabilities, SeccompProfile, SecurityContext};
 
 /// See the module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
     /// Nothing is asked for; kubectl has it for compatibility.
     Legacy,
     /// It may look into processes.
+    #[default]
     General,
     /// What the baseline standard allows.
     Baseline,

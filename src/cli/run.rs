@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{FlockOperation, flock};
 
 use super::exit::Exit;
-use super::flags::Verb;
-use super::parse::{Options, UsageError};
+use super::flags::{Options, Verb};
+use super::parse::UsageError;
 use super::{fail, say, value};
 use crate::base::{durable, limits, logging, regular};
 use crate::daemon::config::Config;
@@ -31,7 +31,7 @@ use crate::worker::pulls::Pace;
 
 /// Runs the daemon until it ends.
 pub fn run(options: &Options) -> Exit {
-    logging::init(options.verbosity);
+    logging::init(options.logging.verbosity);
     let host = sys::hostname();
     let config = match configure(options, &host) {
         Ok(config) => config,
@@ -65,13 +65,13 @@ pub fn run(options: &Options) -> Exit {
 /// Flags -> configuration. `host` is the host's own name.
 pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageError> {
     let refuse = |message: String| UsageError { message, verb: Some(Verb::Run), exit: Exit::Usage };
-    let given = options.hostname_override.as_deref();
+    let given = options.node.hostname_override.as_deref();
     let node_name = given.unwrap_or(host).trim().to_lowercase();
     if !value::is_dns_subdomain(&node_name) {
         let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
         return Err(refuse(format!("the host's name {host:?} {why}")));
     }
-    if options.verify_keys.is_empty() && options.manifest_min_version != Edition::Unnumbered {
+    if options.sources.verify_keys.is_empty() && options.sources.manifest_min_version != Edition::Unnumbered {
         let why = "--manifest-min-version is of signed manifests: it needs --manifest-verify-key";
         return Err(refuse(why.to_owned()));
     }
@@ -83,54 +83,56 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
-    node_labels.extend(options.node_labels.clone());
-    let verifier = verifier(&options.verify_keys)
+    node_labels.extend(options.node.labels.clone());
+    let verifier = verifier(&options.sources.verify_keys)
         .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
-        .map(|v| v.at_least(options.manifest_min_version))
+        .map(|v| v.at_least(options.sources.manifest_min_version))
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     Ok(Config {
         node_name,
         node_labels,
-        root_dir: full(&options.root_dir)?,
-        run_dir: full(&options.run_dir)?,
-        docker: options.docker.clone(),
-        manifest_path: options.manifest_path.as_deref().map(full).transpose()?,
+        root_dir: full(&options.directories.root)?,
+        run_dir: full(&options.directories.run)?,
+        docker: options.docker.endpoint.clone(),
+        manifest_path: options.sources.manifest_path.as_deref().map(full).transpose()?,
         verifier,
-        last_good_key_file: options.last_good_key_file.as_deref().map(full).transpose()?,
-        file_check_frequency: options.file_check_frequency,
+        last_good_key_file: options.sources.last_good_key_file.as_deref().map(full).transpose()?,
+        file_check_frequency: options.sources.file_check_frequency,
         manifest_url: manifest_url(options, &full)?,
-        sync_frequency: options.sync_frequency,
-        infra_image: options.infra_image.clone(),
-        policy: Arc::new(options.policies().map_err(refuse)?),
+        sync_frequency: options.sources.sync_frequency,
+        infra_image: options.docker.infra_image.clone(),
+        policy: Arc::new(options.policy.policies().map_err(refuse)?),
         pull_pace: Pace {
-            deadline: options.pull_progress_deadline,
+            deadline: options.docker.pull_progress_deadline,
             at_once: pulls_at_once(options),
-            rate: options.registry_qps,
-            burst: options.registry_burst,
+            rate: options.docker.registry_qps,
+            burst: options.docker.registry_burst,
         },
-        image_preload_dir: options.image_preload_dir.as_deref().map(full).transpose()?,
-        pod_logs_dir: options.pod_logs_dir.clone(),
+        image_preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
+        pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options).map_err(refuse)?,
         log_limits: LogLimits {
-            max_bytes: u64::try_from(options.container_log_max_size).ok(),
-            max_files: u32::try_from(options.container_log_max_files).unwrap_or(u32::MAX),
+            max_bytes: u64::try_from(options.docker.log_max_size).ok(),
+            max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },
-        node: Arc::new(Node::new(&options.node, sys::machine(&options.root_dir)).map_err(refuse)?),
+        node: Arc::new(
+            Node::new(&options.node.gives, sys::machine(&options.directories.root)).map_err(refuse)?,
+        ),
     })
 }
 
 /// The flags about the network, together.
 fn network(options: &Options) -> Result<NetworkConfig, String> {
-    let cidrs = options.docker_network_cidrs.clone();
-    if options.docker_network.is_none() && !cidrs.is_empty() {
+    let cidrs = options.docker.network_cidrs.clone();
+    if options.docker.network.is_none() && !cidrs.is_empty() {
         return Err("--docker-network-cidr is of a network that --docker-network names".to_owned());
     }
     Ok(NetworkConfig {
-        docker_network: options.docker_network.clone().map(|name| DockerNetwork { name, cidrs }),
-        cluster_dns: options.cluster_dns.clone(),
-        cluster_domain: options.cluster_domain.clone(),
-        resolv_conf: options.resolv_conf.clone(),
-        node_ips: options.node_ips.clone(),
+        docker_network: options.docker.network.clone().map(|name| DockerNetwork { name, cidrs }),
+        cluster_dns: options.node.cluster_dns.clone(),
+        cluster_domain: options.node.cluster_domain.clone(),
+        resolv_conf: options.node.resolv_conf.clone(),
+        node_ips: options.node.ips.clone(),
     })
 }
 
@@ -141,8 +143,8 @@ pub fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
 
 /// One, unless pulls are not serialized; a limit of two or more alone says that they are not, as upstream.
 fn pulls_at_once(options: &Options) -> usize {
-    let most = options.max_parallel_image_pulls;
-    match options.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {
+    let most = options.docker.max_parallel_image_pulls;
+    match options.docker.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {
         true => 1,
         false => most.unwrap_or(limits::PULLS_AT_ONCE).min(limits::PULLS_AT_ONCE),
     }
@@ -153,19 +155,19 @@ fn manifest_url(
     o: &Options,
     full: &impl Fn(&Path) -> Result<PathBuf, UsageError>,
 ) -> Result<Option<http::Settings>, UsageError> {
-    let Some(url) = o.manifest_url.clone() else { return Ok(None) };
-    let client = match (&o.manifest_url_cert_file, &o.manifest_url_key_file) {
+    let Some(url) = o.sources.url.clone() else { return Ok(None) };
+    let client = match (&o.sources.url_cert_file, &o.sources.url_key_file) {
         (Some(certificate), Some(key)) => {
             Some(http::tls::ClientFiles { certificate: full(certificate)?, key: full(key)? })
         }
         _ => None,
     };
     Ok(Some(http::Settings {
-        headers: o.manifest_url_headers.clone(),
-        frequency: o.http_check_frequency,
-        ca_file: o.manifest_url_ca_file.as_deref().map(full).transpose()?,
+        headers: o.sources.url_headers.clone(),
+        frequency: o.sources.http_check_frequency,
+        ca_file: o.sources.url_ca_file.as_deref().map(full).transpose()?,
         client,
-        max_bytes: o.manifest_url_max_size,
+        max_bytes: o.sources.url_max_size,
         ..http::Settings::new(url)
     }))
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::exit::Exit;
+use super::flags::{Options, Output};
 use super::get::four_spaces;
-use super::parse::{Options, Output};
 use super::table::List;
 use super::{fail, human, pods, print, say, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
@@ -13,14 +13,14 @@ use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.
 pub fn run(options: &Options) -> Exit {
-    if options.watch {
+    if options.command.watch {
         return fail("--watch is of pods and events: get sources shows one moment");
     }
-    let status = match pods::load(&options.run_dir) {
+    let status = match pods::load(&options.directories.run) {
         Ok(status) => status,
         Err(exit) => return exit,
     };
-    if status.file.sources.is_empty() && matches!(options.output, Output::Table | Output::Wide) {
+    if status.file.sources.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
         say("No sources: the daemon was started without one");
     }
     print(&render(options, &status.file, System::start().now().wall))
@@ -28,11 +28,11 @@ pub fn run(options: &Options) -> Exit {
 
 /// What goes to standard output.
 fn render(options: &Options, file: &StatusFile, now: Timestamp) -> String {
-    match options.output {
+    match options.command.output {
         Output::Table | Output::Wide => {
-            let wide = options.output == Output::Wide;
+            let wide = options.command.output == Output::Wide;
             let mut rows: Vec<_> = file.sources.iter().map(|source| cells(source, wide, now)).collect();
-            if !options.no_headers && !rows.is_empty() {
+            if !options.command.no_headers && !rows.is_empty() {
                 let narrow = ["NAME", "STATE", "LAST SUCCESS", "AGE", "PODS", "OBJECTS", "PROBLEM"];
                 let more: &[&str] = if wide { &["LOCATION"] } else { &[] };
                 rows.insert(0, narrow.iter().chain(more).map(|w| (*w).to_owned()).collect());

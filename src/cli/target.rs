@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 
-use super::parse::Options;
+use super::flags::Options;
 use super::pods;
 use crate::status::snapshot::StatusFile;
 
@@ -30,7 +30,7 @@ pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     let (pod, container, note) = choose(file, options, name)?;
     let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or(name), container.name);
     let status = status_of(pod, container_name);
-    let id = if options.previous {
+    let id = if options.command.previous {
         let previous = status.and_then(|s| s.last_state.as_ref()).and_then(|s| s.terminated.as_ref());
         previous.and_then(|t| t.container_id.as_deref()).ok_or_else(|| {
             format!("previous terminated container \"{container_name}\" in pod \"{full}\" not found")
@@ -88,9 +88,9 @@ impl<'a> Chosen<'a> {
 /// # Errors
 /// A message for the user.
 pub fn pod<'a>(file: &'a StatusFile, options: &Options, name: &str) -> Result<&'a Pod, String> {
-    let index = pods::find(file, &options.namespace, name);
+    let index = pods::find(file, &options.command.namespace, name);
     let pod = index.and_then(|i| file.pods.get(i));
-    pod.ok_or_else(|| pods::not_found(file, &options.namespace, name))
+    pod.ok_or_else(|| pods::not_found(file, &options.command.namespace, name))
 }
 
 /// Docker's id of a running container that `debug` is to look into.
@@ -123,7 +123,7 @@ fn choose<'a>(
 ) -> Result<(&'a Pod, Chosen<'a>, Option<String>), String> {
     let pod = pod(file, options, name)?;
     let full = pod.metadata.name.as_deref().unwrap_or(name);
-    if let Some(wanted) = &options.container {
+    if let Some(wanted) = &options.command.container {
         let of_spec = every(pod).find(|c| c.name == *wanted).map(Chosen::of);
         let added =
             || ephemeral(pod).find(|s| s.name == *wanted).map(|s| Chosen { name: &s.name, tty: None });

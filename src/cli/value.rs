@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::pod::Source;
 
@@ -16,12 +17,42 @@ pub fn number(text: &str) -> Result<i64, String> {
     text.parse::<i64>().map_err(|_| format!("parsing {text:?}: invalid syntax"))
 }
 
+/// A whole number that is not negative.
+///
+/// # Errors
+/// Not a number, negative, or too large.
+pub fn count(text: &str) -> Result<u32, String> {
+    u32::try_from(number(text)?).map_err(|_| "must not be a negative number".to_owned())
+}
+
+/// Words with commas between.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// What is said against a period that would keep the daemon busy looking.
+#[must_use]
+pub fn too_short(period: Duration) -> Option<String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    (period < SHORTEST).then(|| format!("{period:?} must be at least {SHORTEST:?}"))
+}
+
+/// What kubectl calls pods.
+pub const PODS: &[&str] = &["pods", "pod", "po"];
+
+/// The name of `pod/NAME`.
+#[must_use]
+pub fn strip_kind(word: &str) -> Option<&str> {
+    let (kind, name) = word.split_once('/')?;
+    PODS.contains(&kind).then_some(name)
+}
+
 /// `k=v,k=v` into `labels`, with the API's rules for label keys and values.
 ///
 /// # Errors
 /// The first pair that is not a label.
 pub fn labels(text: &str, labels: &mut BTreeMap<String, String>) -> Result<(), String> {
-    for pair in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+    for pair in words(text) {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(format!("malformed pair, expect string=string: {pair:?}"));
         };
@@ -69,8 +100,7 @@ pub fn is_dns_subdomain(name: &str) -> bool {
 /// # Errors
 /// A word that is none.
 pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
-    let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
-    words.map(|word| word.parse().map_err(|_| format!("{word:?} is not an IP address"))).collect()
+    words(text).map(|word| word.parse().map_err(|_| format!("{word:?} is not an IP address"))).collect()
 }
 
 /// `--node-ip`: at most one address of each family.
@@ -130,7 +160,7 @@ pub fn cidr(text: &str) -> Result<String, String> {
 /// An unknown name, in the kubelet's words.
 pub fn sources(text: &str) -> Result<Vec<Source>, String> {
     let mut list = Vec::new();
-    for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+    for word in words(text) {
         if word == "*" {
             return Ok(Source::ALL.to_vec());
         }
@@ -144,8 +174,6 @@ pub fn sources(text: &str) -> Result<Vec<Source>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

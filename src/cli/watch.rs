@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::columns::{Row, headings};
 use super::exit::Exit;
-use super::parse::{Options, Output};
+use super::flags::{Options, Output};
 use super::table::List;
 use super::{fail, pods, write};
 use crate::base::clock::{Clock, System};
@@ -46,11 +46,14 @@ impl Watcher {
             match self.wait() {
                 Ok(true) => {}
                 Ok(false) => {
-                    return fail(&format!("{} is gone: podkeeper was stopped", options.run_dir.display()));
+                    return fail(&format!(
+                        "{} is gone: podkeeper was stopped",
+                        options.directories.run.display()
+                    ));
                 }
                 Err(error) => return fail(&format!("cannot watch: {error}")),
             }
-            let status = match file::read(&options.run_dir) {
+            let status = match file::read(&options.directories.run) {
                 Ok(status) => status,
                 // Replaced again, or removed: the next event tells.
                 Err(ReadError::Missing(_)) => continue,
@@ -58,7 +61,7 @@ impl Watcher {
             };
             let now = rows(&status, options, names);
             let changed = changes(&known, &now);
-            let text = render(&changed, options, !headed && !options.no_headers, &mut list);
+            let text = render(&changed, options, !headed && !options.command.no_headers, &mut list);
             headed |= !changed.is_empty();
             known = now;
             match write(&text) {
@@ -104,14 +107,15 @@ fn changes(known: &[Row], now: &[Row]) -> Vec<Row> {
 }
 
 fn render(changed: &[Row], options: &Options, heading: bool, list: &mut List) -> String {
-    if options.output == Output::Name {
+    if options.command.output == Output::Name {
         return changed.iter().map(|row| format!("pod/{}\n", row.name())).collect();
     }
-    let wide = options.output == Output::Wide;
+    let wide = options.command.output == Output::Wide;
     let now = System::start().now().wall;
-    let mut rows: Vec<_> = changed.iter().map(|row| row.cells(wide, options.all_namespaces, now)).collect();
+    let mut rows: Vec<_> =
+        changed.iter().map(|row| row.cells(wide, options.command.all_namespaces, now)).collect();
     if heading && !rows.is_empty() {
-        rows.insert(0, headings(wide, options.all_namespaces));
+        rows.insert(0, headings(wide, options.command.all_namespaces));
     }
     list.render(&rows)
 }

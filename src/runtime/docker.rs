@@ -29,6 +29,13 @@ pub enum Endpoint {
     Fake,
 }
 
+impl Default for Endpoint {
+    /// Docker's own socket.
+    fn default() -> Endpoint {
+        Endpoint::Unix(PathBuf::from("/var/run/docker.sock"))
+    }
+}
+
 /// An engine. Clones speak to the same one.
 #[derive(Debug, Clone)]
 pub enum Docker {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::cli::exit::Exit;
-use crate::cli::parse::{Command, Options, UsageError, parse};
+use crate::cli::flags::Options;
+use crate::cli::parse::{Command, UsageError, parse};
 use crate::manifest::edition::Edition;
 
 const HEAD: &str = "apiVersion: podkeeper.dev/v1alpha1\nkind: PodkeeperConfiguration\n";
@@ -52,20 +53,23 @@ devices:
   serial: [/dev/ttyS1, [/dev/ttyS2, /dev/gpiochip0]]
 ",
     );
-    assert_eq!(o.manifest_path, Some("/etc/podkeeper/manifests".into()));
-    assert_eq!(o.manifest_url.unwrap().full(), "https://example.com/a");
-    let headers: Vec<_> = o.manifest_url_headers.iter().map(|h| format!("{}:{}", h.name, h.value)).collect();
+    assert_eq!(o.sources.manifest_path, Some("/etc/podkeeper/manifests".into()));
+    assert_eq!(o.sources.url.unwrap().full(), "https://example.com/a");
+    let headers: Vec<_> = o.sources.url_headers.iter().map(|h| format!("{}:{}", h.name, h.value)).collect();
     assert_eq!(headers, ["x-node:a", "x-node:b", "accept:text"]);
-    assert_eq!(o.manifest_url_max_size, 4096);
-    assert_eq!(o.verify_keys, ["/etc/podkeeper/a.pub", "/b.pub"].map(std::path::PathBuf::from));
-    assert_eq!(o.manifest_min_version, Edition::Version(7));
-    assert_eq!(o.node_labels.get("zone").map(String::as_str), Some("7"));
-    assert_eq!(o.cluster_dns.len(), 2);
-    assert_eq!((o.resolv_conf, o.registry_qps, o.serialize_image_pulls), (None, 0, Some(false)));
-    assert_eq!((o.sync_frequency, o.verbosity), (Duration::from_secs(30), 2));
-    assert_eq!((o.root_dir, o.node.max_pods), ("/data/podkeeper".into(), 110));
-    assert_eq!(o.pod_security.len(), 2);
-    let count = |name: &str| o.node.devices.count(name);
+    assert_eq!(o.sources.url_max_size, 4096);
+    assert_eq!(o.sources.verify_keys, ["/etc/podkeeper/a.pub", "/b.pub"].map(std::path::PathBuf::from));
+    assert_eq!(o.sources.manifest_min_version, Edition::Version(7));
+    assert_eq!(o.node.labels.get("zone").map(String::as_str), Some("7"));
+    assert_eq!(o.node.cluster_dns.len(), 2);
+    assert_eq!(
+        (o.node.resolv_conf, o.docker.registry_qps, o.docker.serialize_image_pulls),
+        (None, 0, Some(false))
+    );
+    assert_eq!((o.sources.sync_frequency, o.logging.verbosity), (Duration::from_secs(30), 2));
+    assert_eq!((o.directories.root, o.node.gives.max_pods), ("/data/podkeeper".into(), 110));
+    assert_eq!(o.policy.pod_security.len(), 2);
+    let count = |name: &str| o.node.gives.devices.count(name);
     assert_eq!((count("podkeeper.dev/camera"), count("podkeeper.dev/serial")), (1, 2));
 }
 
@@ -73,22 +77,24 @@ devices:
 fn a_flag_wins_over_its_field() {
     let file = "staticPodPath: /file\nmaxPods: 5\nstaticPodURLHeader: {a: b}\nclusterDNS: [10.0.0.10]\n";
     let o = run("--pod-manifest-path /flag --manifest-url-header c:d --cluster-dns 10.0.0.11", file);
-    assert_eq!(o.manifest_path, Some("/flag".into()));
-    assert_eq!(o.node.max_pods, 5);
-    let names: Vec<_> = o.manifest_url_headers.iter().map(|h| h.name.as_str()).collect();
+    assert_eq!(o.sources.manifest_path, Some("/flag".into()));
+    assert_eq!(o.node.gives.max_pods, 5);
+    let names: Vec<_> = o.sources.url_headers.iter().map(|h| h.name.as_str()).collect();
     assert_eq!(names, ["c"]);
-    assert_eq!(o.cluster_dns.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.11"]);
+    assert_eq!(o.node.cluster_dns.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.11"]);
 }
 
 #[test]
 fn other_commands_take_what_they_know() {
     let file = "runDir: /run/other\nrootDir: /data\nmaxPods: 5\npodSecurity: restricted\n";
     match command("get pods --config=/etc/podkeeper/config.yaml", file) {
-        Ok(Command::Get(o, _)) => assert_eq!((o.run_dir, o.node.max_pods), ("/run/other".into(), 110)),
+        Ok(Command::Get(o, _)) => {
+            assert_eq!((o.directories.run, o.node.gives.max_pods), ("/run/other".into(), 110))
+        }
         other => panic!("{other:?}"),
     }
     match command("check --config=/etc/podkeeper/config.yaml a.yaml", file) {
-        Ok(Command::Check(o, _)) => assert_eq!(o.pod_security.len(), 3),
+        Ok(Command::Check(o, _)) => assert_eq!(o.policy.pod_security.len(), 3),
         other => panic!("{other:?}"),
     }
 }
@@ -174,10 +180,10 @@ fn the_head_is_wanted_and_the_file_must_be_there() {
 
 #[test]
 fn every_flag_of_run_has_one_field() {
-    let fields: Vec<String> = FLAGS.iter().filter_map(Flag::field).collect();
+    let fields: Vec<String> = flags::all().filter_map(Flag::field).collect();
     assert_eq!(fields.len(), fields.iter().collect::<BTreeSet<_>>().len());
     let page = include_str!("../../../man/podkeeper.8");
-    for (flag, field) in FLAGS.iter().filter_map(|f| f.field().map(|field| (f, field))) {
+    for (flag, field) in flags::all().filter_map(|f| f.field().map(|field| (f, field))) {
         let plain = field.to_lowercase() == flag.name.replace('-', "");
         assert!(plain || page.contains(&field), "{field} is not in the man page");
     }

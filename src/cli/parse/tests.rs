@@ -26,17 +26,20 @@ fn refused(line: &str) -> String {
 #[test]
 fn one_flag_is_enough_for_run() {
     let o = run("run --pod-manifest-path /etc/m");
-    assert_eq!(o.manifest_path, Some(PathBuf::from("/etc/m")));
-    assert_eq!(o.file_check_frequency, Duration::from_secs(20));
-    assert_eq!(o.sync_frequency, Duration::from_secs(60));
-    assert_eq!(o.pull_progress_deadline, Duration::from_secs(60));
-    assert_eq!((o.http_check_frequency, o.manifest_url_max_size), (Duration::from_secs(20), 1024 * 1024));
-    assert_eq!((o.manifest_url, o.manifest_url_headers.len()), (None, 0));
-    assert_eq!(o.root_dir, PathBuf::from("/var/lib/podkeeper"));
-    assert_eq!(o.run_dir, PathBuf::from("/run/podkeeper"));
-    assert_eq!(o.docker, Endpoint::Unix("/var/run/docker.sock".into()));
-    assert_eq!(o.host_network_sources, vec![Source::File, Source::Http, Source::Api]);
-    assert_eq!((o.policy.allow_privileged, o.verbosity, o.infra_image), (false, 0, None));
+    assert_eq!(o.sources.manifest_path, Some(PathBuf::from("/etc/m")));
+    assert_eq!(o.sources.file_check_frequency, Duration::from_secs(20));
+    assert_eq!(o.sources.sync_frequency, Duration::from_secs(60));
+    assert_eq!(o.docker.pull_progress_deadline, Duration::from_secs(60));
+    assert_eq!(
+        (o.sources.http_check_frequency, o.sources.url_max_size),
+        (Duration::from_secs(20), 1024 * 1024)
+    );
+    assert_eq!((o.sources.url, o.sources.url_headers.len()), (None, 0));
+    assert_eq!(o.directories.root, PathBuf::from("/var/lib/podkeeper"));
+    assert_eq!(o.directories.run, PathBuf::from("/run/podkeeper"));
+    assert_eq!(o.docker.endpoint, Endpoint::Unix("/var/run/docker.sock".into()));
+    assert_eq!(o.policy.host_network_sources, vec![Source::File, Source::Http, Source::Api]);
+    assert_eq!((o.policy.all.allow_privileged, o.logging.verbosity, o.docker.infra_image), (false, 0, None));
 }
 
 #[test]
@@ -44,21 +47,23 @@ fn flags_in_every_spelling() {
     let o = run(
         "run --pod_manifest_path=/m --sync_frequency 10s --allow-privileged -v4 --docker-endpoint fake://",
     );
-    assert_eq!(o.sync_frequency, Duration::from_secs(10));
-    assert_eq!((o.policy.allow_privileged, o.verbosity, o.docker), (true, 4, Endpoint::Fake));
+    assert_eq!(o.sources.sync_frequency, Duration::from_secs(10));
+    assert_eq!(
+        (o.policy.all.allow_privileged, o.logging.verbosity, o.docker.endpoint),
+        (true, 4, Endpoint::Fake)
+    );
     let o = run("run --pod-manifest-path /m --allow-privileged --allow-privileged=false --v=2");
-    assert_eq!((o.policy.allow_privileged, o.verbosity), (false, 2));
+    assert_eq!((o.policy.all.allow_privileged, o.logging.verbosity), (false, 2));
     let o = run("run --pod-manifest-path /m --node-labels a=b,c=d --node-labels e= --host-network-sources=");
-    assert_eq!(o.node_labels.len(), 3);
-    assert_eq!(o.host_network_sources, vec![]);
+    assert_eq!(o.node.labels.len(), 3);
+    assert_eq!(o.policy.host_network_sources, vec![]);
 }
 
 #[test]
 fn the_urls_flags_have_rules_and_keep_secrets() {
     let o = run("run --manifest-url https://a/b?c --manifest-url-header a:1,b:2 --manifest-url-header a:3");
-    assert_eq!(o.manifest_url.unwrap().full(), "https://a/b?c");
-    let headers: Vec<_> =
-        o.manifest_url_headers.iter().map(|h| (h.name.as_str(), h.value.as_str())).collect();
+    assert_eq!(o.sources.url.unwrap().full(), "https://a/b?c");
+    let headers: Vec<_> = o.sources.url_headers.iter().map(|h| (h.name.as_str(), h.value.as_str())).collect();
     assert_eq!(headers, [("a", "1"), ("b", "2"), ("a", "3")]);
     run("run --manifest-url http://127.0.0.1/");
     run("run --manifest-url http://a/ --manifest-url-allow-insecure");
@@ -83,13 +88,13 @@ fn the_urls_flags_have_rules_and_keep_secrets() {
 #[test]
 fn pulls_are_paced_as_the_kubelet_has_it() {
     let o = run("run --pod-manifest-path /m");
-    assert_eq!((o.serialize_image_pulls, o.max_parallel_image_pulls), (None, None));
-    assert_eq!((o.registry_qps, o.registry_burst), (5, 10));
-    assert_eq!(o.image_preload_dir, Some("/var/lib/podkeeper/images".into()));
+    assert_eq!((o.docker.serialize_image_pulls, o.docker.max_parallel_image_pulls), (None, None));
+    assert_eq!((o.docker.registry_qps, o.docker.registry_burst), (5, 10));
+    assert_eq!(o.docker.image_preload_dir, Some("/var/lib/podkeeper/images".into()));
     let o = run("run --pod-manifest-path /m --serialize-image-pulls=false --max-parallel-image-pulls 3 \
                  --registry-qps 0 --registry-burst 0 --image-preload-dir=");
-    assert_eq!((o.serialize_image_pulls, o.max_parallel_image_pulls), (Some(false), Some(3)));
-    assert_eq!((o.registry_qps, o.registry_burst, o.image_preload_dir), (0, 0, None));
+    assert_eq!((o.docker.serialize_image_pulls, o.docker.max_parallel_image_pulls), (Some(false), Some(3)));
+    assert_eq!((o.docker.registry_qps, o.docker.registry_burst, o.docker.image_preload_dir), (0, 0, None));
     let check = |flags: &str, expected: &str| {
         let why = refused(&format!("run --pod-manifest-path /m {flags}"));
         assert!(why.contains(expected), "{why}");
@@ -107,7 +112,7 @@ fn pulls_are_paced_as_the_kubelet_has_it() {
 #[test]
 fn images_and_archives_by_hand() {
     let Ok(Command::Pull(o, images)) = words("pull --root-dir /r a:1 b") else { panic!() };
-    assert_eq!((o.root_dir, images), ("/r".into(), vec!["a:1".to_owned(), "b".to_owned()]));
+    assert_eq!((o.directories.root, images), ("/r".into(), vec!["a:1".to_owned(), "b".to_owned()]));
     let Ok(Command::Load(_, files)) = words("load a.tar -") else { panic!() };
     assert_eq!(files, [PathBuf::from("a.tar"), PathBuf::from("-")]);
     assert_eq!(refused("pull"), "no image given");
@@ -116,25 +121,28 @@ fn images_and_archives_by_hand() {
 
 #[test]
 fn policies_are_read() {
-    let none = run("run --pod-manifest-path /m").policy;
+    let none = run("run --pod-manifest-path /m").policy.all;
     assert_eq!(none, crate::policy::SourcePolicy::default());
     let some = run("run --pod-manifest-path /m --pod-security file=baseline,http=restricted:v1.30 \
          --allowed-host-paths /var/log,/etc:ro --allowed-host-paths=/srv --allowed-images= \
          --require-image-digest");
-    let levels: Vec<String> = some.pod_security.iter().map(|(source, at)| format!("{source}={at}")).collect();
+    let levels: Vec<String> =
+        some.policy.pod_security.iter().map(|(source, at)| format!("{source}={at}")).collect();
     assert_eq!(levels, ["file=baseline:latest", "http=restricted:v1.30"]);
-    let some = some.policy;
+    let some = some.policy.all;
     let paths: Vec<String> = some.allowed_host_paths.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(paths, ["/var/log", "/etc:ro", "/srv"]);
     assert_eq!((some.allowed_images, some.require_image_digest), (Some(vec![]), true));
     let last = run("run --pod-manifest-path /m --pod-security restricted --pod-security api=baseline");
-    assert_eq!(last.pod_security.len(), 1);
+    assert_eq!(last.policy.pod_security.len(), 1);
 }
 
 #[test]
 fn a_container_is_added_with_or_without_a_command() {
     let debug = |line: &str| match words(line) {
-        Ok(Command::Debug(options, pod, command)) => (options.image, options.target, pod, command.join(" ")),
+        Ok(Command::Debug(options, pod, command)) => {
+            (options.command.image, options.command.target, pod, command.join(" "))
+        }
         other => panic!("{line}: {other:?}"),
     };
     let image = Some("busybox".to_owned());
@@ -142,7 +150,7 @@ fn a_container_is_added_with_or_without_a_command() {
     assert_eq!(with, (image.clone(), Some("app".into()), "web".into(), "sh -c x".into()));
     assert_eq!(debug("debug web --image busybox"), (image, None, "web".into(), String::new()));
     assert!(
-        matches!(words("explain pod.spec --recursive"), Ok(Command::Explain(o, f)) if o.recursive && f == "pod.spec")
+        matches!(words("explain pod.spec --recursive"), Ok(Command::Explain(o, f)) if o.command.recursive && f == "pod.spec")
     );
 }
 
@@ -216,26 +224,26 @@ fn commands_that_look_at_pods() {
         panic!()
     };
     assert_eq!(
-        (names, o.namespace.as_str(), o.output),
+        (names, o.command.namespace.as_str(), o.command.output),
         (vec!["web".into(), "db".into()], "kube-system", Output::Wide)
     );
-    assert!(o.watch && o.no_headers);
+    assert!(o.command.watch && o.command.no_headers);
     let Ok(Command::Get(o, names)) = words("get pod/web pods/db") else { panic!() };
-    assert_eq!((names, o.namespace.as_str()), (vec!["web".to_owned(), "db".to_owned()], "default"));
+    assert_eq!((names, o.command.namespace.as_str()), (vec!["web".to_owned(), "db".to_owned()], "default"));
     let Ok(Command::Logs(o, pod)) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app") else {
         panic!()
     };
-    assert_eq!((pod.as_str(), o.tail, o.since), ("web", Some(3), Duration::from_secs(90)));
-    assert!(o.follow && o.previous && o.timestamps);
+    assert_eq!((pod.as_str(), o.command.tail, o.command.since), ("web", Some(3), Duration::from_secs(90)));
+    assert!(o.command.follow && o.command.previous && o.command.timestamps);
     let Ok(Command::Exec(o, pod, command)) = words("exec -it web -c app -- sh -c -- --help") else {
         panic!()
     };
     assert_eq!((pod.as_str(), command), ("web", ["sh", "-c", "--", "--help"].map(String::from).to_vec()));
-    assert!(o.stdin && o.tty);
+    assert!(o.command.stdin && o.command.tty);
 }
 
 #[test]
-fn help_is_generated_from_the_table() {
+fn help_is_generated_from_the_entries() {
     assert_eq!(words("--help"), Ok(Command::Help(None)));
     assert_eq!(words("run --nonsense-comes-later -h"), words("run --nonsense-comes-later"));
     assert_eq!(words("run -h"), Ok(Command::Help(Some(Verb::Run))));
@@ -251,7 +259,9 @@ fn help_is_generated_from_the_table() {
 }
 
 #[test]
-fn the_table_holds_together() {
+fn the_entries_hold_together() {
+    let names: Vec<&str> = flags::all().map(|flag| flag.name).collect();
+    assert_eq!(names.len(), names.iter().collect::<std::collections::BTreeSet<_>>().len());
     for verb in Verb::ALL {
         let mut seen = Vec::new();
         for flag in flags::of(*verb) {

@@ -1,0 +1,266 @@
+//! Flags of the commands that look at pods.
+
+use std::time;
+
+use super::Takes::{Count, Duration, Name, Switch, Text};
+use super::{Flag, Section, Verb, of_verbs, put, value};
+use crate::cli::profile::Profile;
+
+/// How `get` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// A table.
+    #[default]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// `pod/NAME`.
+    Name,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    /// Seconds.
+    pub grace: Option<u32>,
+    pub timeout: time::Duration,
+    pub until_reboot: bool,
+    pub namespace: String,
+    pub all_namespaces: bool,
+    pub output: Output,
+    pub watch: bool,
+    /// Name of a pod.
+    pub for_pod: Option<String>,
+    pub no_headers: bool,
+    pub container: Option<String>,
+    pub follow: bool,
+    pub previous: bool,
+    pub timestamps: bool,
+    /// Lines; `None` for all.
+    pub tail: Option<u64>,
+    pub since: time::Duration,
+    pub stdin: bool,
+    pub tty: bool,
+    pub image: Option<String>,
+    pub target: Option<String>,
+    pub profile: Profile,
+    pub recursive: bool,
+}
+
+const DRAIN: Flag = of_verbs(&[Verb::Drain]);
+const GET: Flag = of_verbs(&[Verb::Get]);
+const LOGS: Flag = of_verbs(&[Verb::Logs]);
+const DEBUG: Flag = of_verbs(&[Verb::Debug]);
+const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
+
+pub static SECTION: Section = Section {
+    title: "Flags",
+    flags: &[
+        Flag {
+            name: "grace",
+            takes: Count("SECONDS", |o, seconds| o.command.grace = Some(seconds)),
+            help: "Longest grace of any pod; each pod's own when not given",
+            ..DRAIN
+        },
+        Flag {
+            name: "timeout",
+            takes: Duration(|o, time| o.command.timeout = time),
+            default: "5m",
+            help: "How long to wait until all are stopped",
+            ..DRAIN
+        },
+        Flag {
+            name: "until-reboot",
+            takes: Switch(|o, on| o.command.until_reboot = on),
+            help: "The next boot of the machine resumes the node",
+            ..DRAIN
+        },
+        Flag {
+            name: "namespace",
+            short: Some('n'),
+            takes: Text("NAMESPACE", |o, text| {
+                if text.is_empty() {
+                    return Err("must not be empty".to_owned());
+                }
+                o.command.namespace = text.to_owned();
+                Ok(())
+            }),
+            default: "default",
+            help: "Namespace of the pod; a node has no current one",
+            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug])
+        },
+        Flag {
+            name: "all-namespaces",
+            short: Some('A'),
+            takes: Switch(|o, on| o.command.all_namespaces = on),
+            help: "Pods of all namespaces",
+            ..of_verbs(&[Verb::Get, Verb::Describe])
+        },
+        Flag {
+            name: "output",
+            short: Some('o'),
+            takes: Text("FORMAT", |o, text| {
+                o.command.output = match text {
+                    "" => Output::Table,
+                    "wide" => Output::Wide,
+                    "json" => Output::Json,
+                    "yaml" => Output::Yaml,
+                    "name" => Output::Name,
+                    _ => return Err("allowed formats are: wide,json,yaml,name".to_owned()),
+                };
+                Ok(())
+            }),
+            help: "wide, json, yaml or name (json alone of check); a table when not given",
+            ..of_verbs(&[Verb::Get, Verb::Check])
+        },
+        Flag {
+            name: "watch",
+            short: Some('w'),
+            takes: Switch(|o, on| o.command.watch = on),
+            help: "After listing, wait and print each row that changes",
+            ..GET
+        },
+        Flag {
+            name: "for",
+            takes: Text("pod/NAME", |o, text| {
+                let name = value::strip_kind(text).filter(|name| !name.is_empty());
+                o.command.for_pod = Some(name.ok_or("not pod/NAME")?.to_owned());
+                Ok(())
+            }),
+            help: "Of the events, those of this pod",
+            ..GET
+        },
+        Flag {
+            name: "no-headers",
+            takes: Switch(|o, on| o.command.no_headers = on),
+            help: "Leave the table's heading out",
+            ..GET
+        },
+        Flag {
+            name: "container",
+            short: Some('c'),
+            takes: Name("NAME", |o, name| o.command.container = name),
+            help: "Container; the pod's default or first one when not given",
+            ..of_verbs(&[Verb::Logs, Verb::Exec, Verb::Debug])
+        },
+        Flag {
+            name: "follow",
+            short: Some('f'),
+            takes: Switch(|o, on| o.command.follow = on),
+            help: "Go on printing what comes",
+            ..LOGS
+        },
+        Flag {
+            name: "previous",
+            short: Some('p'),
+            takes: Switch(|o, on| o.command.previous = on),
+            help: "Of the container that ran before this one",
+            ..LOGS
+        },
+        Flag {
+            name: "timestamps",
+            short: Some('t'),
+            takes: Switch(|o, on| o.command.timestamps = on),
+            help: "Put the time before each line",
+            ..LOGS
+        },
+        Flag {
+            name: "tail",
+            takes: Text("N", |o, text| {
+                o.command.tail = match value::number(text)? {
+                    -1 => None,
+                    lines => Some(u64::try_from(lines).map_err(|_| "must be greater than or equal to -1")?),
+                };
+                Ok(())
+            }),
+            default: "-1",
+            help: "Only the last N lines; -1 for all",
+            ..LOGS
+        },
+        Flag {
+            name: "since",
+            takes: Duration(|o, time| o.command.since = time),
+            default: "0s",
+            help: "Only lines that are newer than this",
+            ..LOGS
+        },
+        Flag {
+            name: "stdin",
+            short: Some('i'),
+            takes: Switch(|o, on| o.command.stdin = on),
+            help: "Pass standard input to the command",
+            ..COMMANDS
+        },
+        Flag {
+            name: "tty",
+            short: Some('t'),
+            takes: Switch(|o, on| o.command.tty = on),
+            help: "Give the command a terminal",
+            ..COMMANDS
+        },
+        Flag {
+            name: "image",
+            takes: Name("IMAGE", |o, image| o.command.image = image),
+            help: "Image of the container that is added",
+            ..DEBUG
+        },
+        Flag {
+            name: "target",
+            takes: Name("CONTAINER", |o, name| o.command.target = name),
+            help: "Container of the pod whose processes the added one sees",
+            ..DEBUG
+        },
+        Flag {
+            name: "profile",
+            takes: Text("PROFILE", |o, text| put(&mut o.command.profile, Profile::parse(text))),
+            default: "general",
+            help: "What it may do: legacy, general, baseline, restricted, netadmin or sysadmin",
+            ..DEBUG
+        },
+        Flag {
+            name: "recursive",
+            takes: Switch(|o, on| o.command.recursive = on),
+            help: "Show the fields below the fields as well",
+            ..of_verbs(&[Verb::Explain])
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("grace", "3", |o| o.command.grace == Some(3)),
+                ("timeout", "3s", |o| o.command.timeout.as_secs() == 3),
+                ("until-reboot", "true", |o| o.command.until_reboot),
+                ("namespace", "kube-system", |o| o.command.namespace == "kube-system"),
+                ("all-namespaces", "true", |o| o.command.all_namespaces),
+                ("output", "yaml", |o| o.command.output == Output::Yaml),
+                ("watch", "true", |o| o.command.watch),
+                ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
+                ("no-headers", "true", |o| o.command.no_headers),
+                ("container", "app", |o| o.command.container.as_deref() == Some("app")),
+                ("follow", "true", |o| o.command.follow),
+                ("previous", "true", |o| o.command.previous),
+                ("timestamps", "true", |o| o.command.timestamps),
+                ("tail", "3", |o| o.command.tail == Some(3)),
+                ("since", "3s", |o| o.command.since.as_secs() == 3),
+                ("stdin", "true", |o| o.command.stdin),
+                ("tty", "true", |o| o.command.tty),
+                ("image", "a:1", |o| o.command.image.as_deref() == Some("a:1")),
+                ("target", "app", |o| o.command.target.as_deref() == Some("app")),
+                ("profile", "netadmin", |o| o.command.profile == Profile::Netadmin),
+                ("recursive", "true", |o| o.command.recursive),
+            ],
+        );
+    }
+}

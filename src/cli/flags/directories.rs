@@ -1,0 +1,135 @@
+//! Flags: where things are kept.
+
+use std::path::{Component, Path as StdPath, PathBuf};
+
+use super::Takes::{Path, PathOrNone};
+use super::{Flag, RUN, Section, Verb, of_verbs};
+
+/// The flag that names the configuration file.
+pub const CONFIG: &str = "config";
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub config: Option<PathBuf>,
+    pub root: PathBuf,
+    pub run: PathBuf,
+    pub pod_logs: PathBuf,
+}
+
+/// Those that know a flag which is a field of the file.
+const CONFIGURED: Flag = of_verbs(&[
+    Verb::Run,
+    Verb::Check,
+    Verb::Forget,
+    Verb::Drain,
+    Verb::Resume,
+    Verb::Get,
+    Verb::Describe,
+    Verb::Logs,
+    Verb::Exec,
+    Verb::Debug,
+    Verb::Pull,
+    Verb::Load,
+]);
+const REMEMBERING: Flag = of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull]);
+const BESIDE_A_DAEMON: Flag = of_verbs(&[
+    Verb::Run,
+    Verb::Drain,
+    Verb::Resume,
+    Verb::Get,
+    Verb::Describe,
+    Verb::Logs,
+    Verb::Exec,
+    Verb::Debug,
+]);
+
+pub static SECTION: Section = Section {
+    title: "Directories",
+    flags: &[
+        Flag {
+            name: CONFIG,
+            takes: Path("FILE", |o, path| o.directories.config = Some(path)),
+            help: "Settings of run that no flag gives, as YAML or JSON",
+            ..CONFIGURED
+        },
+        Flag {
+            name: "root-dir",
+            takes: Path("DIR", |o, path| o.directories.root = path),
+            default: "/var/lib/podkeeper",
+            help: "What outlives a boot, and the lock; also marks our containers",
+            ..REMEMBERING
+        },
+        Flag {
+            name: "run-dir",
+            takes: Path("DIR", |o, path| o.directories.run = path),
+            default: "/run/podkeeper",
+            help: "Where the daemon keeps its status file, on tmpfs",
+            ..BESIDE_A_DAEMON
+        },
+        Flag {
+            name: "pod-logs-dir",
+            takes: PathOrNone("DIR", |o, path| o.directories.pod_logs = path.unwrap_or_default()),
+            default: "/var/log/pods",
+            help: "Links to the logs of containers, by pod; those by container are in containers beside it",
+            rule: |o| {
+                let dir = &o.directories.pod_logs;
+                wrong_log_dir(dir).map(|why| format!("{dir:?} {why}"))
+            },
+            ..RUN
+        },
+    ],
+};
+
+/// What the kubelet's validation says of a directory for pod logs.
+fn wrong_log_dir(dir: &StdPath) -> Option<&'static str> {
+    let text = dir.to_string_lossy();
+    let normal: PathBuf = dir.components().collect();
+    let up = dir.components().any(|c| matches!(c, Component::ParentDir));
+    if text.is_empty() {
+        Some("was not specified")
+    } else if !text.is_ascii() {
+        Some("must contain only ASCII characters")
+    } else if !dir.is_absolute() {
+        Some("must be absolute path")
+    } else if up || normal.as_os_str() != dir.as_os_str() {
+        Some("must be normalized")
+    } else if dir.file_name().is_none() {
+        Some("must not be the root directory")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                (CONFIG, "/c", |o| o.directories.config == Some("/c".into())),
+                ("root-dir", "/r", |o| o.directories.root == StdPath::new("/r")),
+                ("run-dir", "/r", |o| o.directories.run == StdPath::new("/r")),
+                ("pod-logs-dir", "/r", |o| o.directories.pod_logs == StdPath::new("/r")),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_directory_of_pod_logs_is_one_as_the_kubelet_wants_it() {
+        assert_eq!(wrong_log_dir(StdPath::new("/var/log/pods")), None);
+        for (dir, part) in [
+            ("", "not specified"),
+            ("/lögs", "ASCII"),
+            ("logs", "absolute"),
+            ("/a/../b", "normalized"),
+            ("/a/", "normalized"),
+            ("/", "root directory"),
+        ] {
+            assert!(wrong_log_dir(StdPath::new(dir)).is_some_and(|why| why.contains(part)), "{dir:?}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Flags: Docker, images and logs of containers.
+
+use std::path::PathBuf;
+use std::time;
+
+use super::Takes::{Count, Duration, Name, PathOrNone, Switch, Text};
+use super::{Flag, RUN, Section, Verb, of_verbs, put, value};
+use crate::base::quantity;
+use crate::runtime::docker::Endpoint;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub endpoint: Endpoint,
+    pub infra_image: Option<String>,
+    pub network: Option<String>,
+    pub network_cidrs: Vec<String>,
+    pub pull_progress_deadline: time::Duration,
+    /// `None` when it is not said.
+    pub serialize_image_pulls: Option<bool>,
+    /// `None` for no limit.
+    pub max_parallel_image_pulls: Option<usize>,
+    /// 0 for no limit.
+    pub registry_qps: u32,
+    pub registry_burst: u32,
+    /// `None` for none.
+    pub image_preload_dir: Option<PathBuf>,
+    /// Bytes; negative for never.
+    pub log_max_size: i64,
+    pub log_max_files: i64,
+}
+
+const IMAGES: Flag = of_verbs(&[Verb::Run, Verb::Pull, Verb::Load]);
+
+pub static SECTION: Section = Section {
+    title: "Docker",
+    flags: &[
+        Flag {
+            name: "docker-endpoint",
+            takes: Text("URL", |o, text| put(&mut o.docker.endpoint, endpoint(text))),
+            default: "unix:///var/run/docker.sock",
+            help: "Docker's socket; fake:// is a Docker in memory, for load tests",
+            ..IMAGES
+        },
+        Flag {
+            name: "pod-infra-container-image",
+            takes: Name("IMAGE", |o, image| o.docker.infra_image = image),
+            help: "Image of the pods' sandbox; one built into podkeeper when not given",
+            ..RUN
+        },
+        Flag {
+            name: "docker-network",
+            takes: Text("NAME", |o, text| put(&mut o.docker.network, value::network(text))),
+            help: "Docker network of the pods, made when missing: there they find each other by name",
+            ..RUN
+        },
+        Flag {
+            name: "docker-network-cidr",
+            takes: Text("CIDR,...", |o, text| {
+                for word in value::words(text) {
+                    o.docker.network_cidrs.push(value::cidr(word)?);
+                }
+                Ok(())
+            }),
+            help: "Subnets that network is made with, IPv4 and IPv6; Docker's choice when not given",
+            ..RUN
+        },
+        Flag {
+            name: "image-pull-progress-deadline",
+            takes: Duration(|o, time| o.docker.pull_progress_deadline = time),
+            default: "1m",
+            help: "A pull without progress for so long is given up",
+            rule: |o| value::too_short(o.docker.pull_progress_deadline),
+            ..IMAGES
+        },
+        Flag {
+            name: "serialize-image-pulls",
+            takes: Switch(|o, on| o.docker.serialize_image_pulls = Some(on)),
+            help: "Pull one image after the other; on unless --max-parallel-image-pulls is 2 or more",
+            ..RUN
+        },
+        Flag {
+            name: "max-parallel-image-pulls",
+            takes: Text("N", |o, text| {
+                let most = usize::try_from(value::number(text)?).ok().filter(|most| *most > 0);
+                o.docker.max_parallel_image_pulls = Some(most.ok_or("must be a positive number")?);
+                Ok(())
+            }),
+            help: "Most pulls at once when they are not serialized; at most 16",
+            rule: |o| {
+                let most = o.docker.max_parallel_image_pulls.filter(|most| *most > 1)?;
+                (o.docker.serialize_image_pulls == Some(true)).then(|| {
+                    format!(
+                        "{most} cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is \
+                         set to false"
+                    )
+                })
+            },
+            ..RUN
+        },
+        Flag {
+            name: "registry-qps",
+            field: "registryPullQPS",
+            takes: Count("N", |o, rate| o.docker.registry_qps = rate),
+            default: "5",
+            help: "Pulls that may begin in a second; one more fails and is backed off; 0 for no limit",
+            ..RUN
+        },
+        Flag {
+            name: "registry-burst",
+            takes: Count("N", |o, burst| o.docker.registry_burst = burst),
+            default: "10",
+            help: "Pulls that may begin at once, if --registry-qps is not 0",
+            rule: |o| {
+                let none = o.docker.registry_qps > 0 && o.docker.registry_burst == 0;
+                none.then(|| "0 would let no pull begin: give at least 1".to_owned())
+            },
+            ..RUN
+        },
+        Flag {
+            name: "image-preload-dir",
+            takes: PathOrNone("DIR", |o, path| o.docker.image_preload_dir = path),
+            default: "/var/lib/podkeeper/images",
+            help: "Image archives (.tar, .tar.gz, .tgz, .tar.zst) that Docker is given; empty for none",
+            ..RUN
+        },
+        Flag {
+            name: "container-log-max-size",
+            takes: Text("SIZE", |o, text| {
+                let size = quantity::value(text).map_err(|_| "must be a quantity, such as 10Mi".to_owned());
+                o.docker.log_max_size = size?;
+                Ok(())
+            }),
+            default: "1Mi",
+            help: "Size at which Docker rotates the log of a container; negative for never",
+            rule: |o| {
+                let none = o.docker.log_max_size == 0;
+                none.then(|| "0 must be positive, or negative for no rotation".to_owned())
+            },
+            ..RUN
+        },
+        Flag {
+            name: "container-log-max-files",
+            takes: Text("N", |o, text| put(&mut o.docker.log_max_files, value::number(text))),
+            default: "5",
+            help: "Most log files of a container; at least 2",
+            rule: |o| {
+                let most = o.docker.log_max_files;
+                let bad = most < 2 || u32::try_from(most).is_err();
+                bad.then(|| format!("{most} must be greater than 1"))
+            },
+            ..RUN
+        },
+    ],
+};
+
+/// Docker's place: `unix:///PATH` or `fake://`.
+///
+/// # Errors
+/// Anything else.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
+    match text.split_once("://") {
+        Some(("fake", "")) => Ok(Endpoint::Fake),
+        Some(("unix", path)) if path.starts_with('/') => Ok(Endpoint::Unix(PathBuf::from(path))),
+        _ => Err("must be unix:///PATH or fake://".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("docker-endpoint", "fake://", |o| o.docker.endpoint == Endpoint::Fake),
+                ("pod-infra-container-image", "a:1", |o| o.docker.infra_image == Some("a:1".to_owned())),
+                ("docker-network", "pods", |o| o.docker.network == Some("pods".to_owned())),
+                ("docker-network-cidr", "10.9.0.0/16,fd09::/64", |o| o.docker.network_cidrs.len() == 2),
+                ("image-pull-progress-deadline", "3s", |o| o.docker.pull_progress_deadline.as_secs() == 3),
+                ("serialize-image-pulls", "true", |o| o.docker.serialize_image_pulls == Some(true)),
+                ("max-parallel-image-pulls", "3", |o| o.docker.max_parallel_image_pulls == Some(3)),
+                ("registry-qps", "7", |o| o.docker.registry_qps == 7),
+                ("registry-burst", "7", |o| o.docker.registry_burst == 7),
+                ("image-preload-dir", "", |o| o.docker.image_preload_dir.is_none()),
+                ("container-log-max-size", "10Mi", |o| o.docker.log_max_size == 10 * 1024 * 1024),
+                ("container-log-max-files", "7", |o| o.docker.log_max_files == 7),
+            ],
+        );
+    }
+
+    #[test]
+    fn docker_is_at_a_socket_or_in_memory() {
+        assert_eq!(endpoint("unix:///run/d.sock"), Ok(Endpoint::Unix("/run/d.sock".into())));
+        for bad in ["", "unix://d.sock", "fake://x", "tcp://1.2.3.4", "/run/d.sock"] {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_docker_s_own_socket() {
+        assert_eq!(endpoint("unix:///var/run/docker.sock"), Ok(Endpoint::default()));
+    }
+}

@@ -1,0 +1,244 @@
+//! Every flag, written once: its entry says how it is called, what it takes and where the value goes, which commands
+//! know it, and its help. Parsing, `--help`, the fields of the configuration file and the test of the man page
+//! come from these entries. Each section of `--help` is a file here, with the values of its flags as plain data.
+//! Names are the kubelet's (`run`) and kubectl's (the rest).
+//!
+//! Never here: reading a file, or asking the machine.
+
+mod commands;
+mod directories;
+mod docker;
+mod logging;
+mod node;
+mod policy;
+mod sources;
+#[cfg(test)]
+mod testing;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time;
+
+use super::value;
+pub use super::verbs::Verb;
+pub use commands::Output;
+pub use directories::CONFIG;
+pub use docker::endpoint;
+
+/// The values of all flags; what a command does not know keeps its default.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// Where pods come from.
+    pub sources: sources::Values,
+    /// What the node is and gives.
+    pub node: node::Values,
+    /// Docker and images.
+    pub docker: docker::Values,
+    /// What pods may do.
+    pub policy: policy::Values,
+    /// Where things are kept.
+    pub directories: directories::Values,
+    /// Log lines.
+    pub logging: logging::Values,
+    /// Of the commands that look at pods.
+    pub command: commands::Values,
+}
+
+impl Options {
+    /// What holds when nothing is given.
+    ///
+    /// # Errors
+    /// A default of an entry is not one of its flag's values; a test sees to it that all are.
+    pub fn defaults() -> Result<Options, String> {
+        let mut options = Options::default();
+        for flag in all().filter(|flag| !flag.default.is_empty()) {
+            let done = flag.set(&mut options, OsStr::new(flag.default));
+            done.map_err(|why| format!("default of --{}: {why}", flag.name))?;
+        }
+        Ok(options)
+    }
+}
+
+/// What follows a flag, as what it is read, and where it goes. The word stands for the value in help.
+#[derive(Debug, Clone, Copy)]
+pub enum Takes {
+    /// Nothing, or `=true`, `=false`.
+    Switch(fn(&mut Options, bool)),
+    /// A duration as Go writes it.
+    Duration(fn(&mut Options, time::Duration)),
+    /// A whole number that is not negative.
+    Count(&'static str, fn(&mut Options, u32)),
+    /// A path that is not empty.
+    Path(&'static str, fn(&mut Options, PathBuf)),
+    /// A path; `None` when it is empty.
+    PathOrNone(&'static str, fn(&mut Options, Option<PathBuf>)),
+    /// Any text; `None` when it is empty.
+    Name(&'static str, fn(&mut Options, Option<String>)),
+    /// Text with rules of its own.
+    Text(&'static str, fn(&mut Options, &str) -> Result<(), String>),
+    /// The same, and it may hold a password: what is wrong with it is told without it.
+    Secret(&'static str, fn(&mut Options, &str) -> Result<(), String>),
+}
+
+/// How the configuration file writes what is more than one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InFile {
+    /// A list as one value, with commas; a map as one value of `K=V`, with commas.
+    Once,
+    /// A list, each of its items as a value.
+    Each,
+    /// A map, each of its values behind its key and this character.
+    Pairs(char),
+    /// A map of settings by source, each as `SOURCE=NAME=VALUE`.
+    BySource,
+}
+
+/// A flag.
+#[derive(Debug)]
+pub struct Flag {
+    /// Long name with dashes, without the leading ones.
+    pub name: &'static str,
+    /// One-letter name.
+    pub short: Option<char>,
+    /// Value or switch.
+    pub takes: Takes,
+    /// As one would write it; empty for none (a switch is off).
+    pub default: &'static str,
+    /// One line, no full stop.
+    pub help: &'static str,
+    /// Commands that know it.
+    pub verbs: &'static [Verb],
+    /// What `run` says against the value, after the flag's name: a rule that the kubelet has, too
+    /// (`pkg/kubelet/apis/config/validation/validation.go`).
+    pub rule: fn(&Options) -> Option<String>,
+    /// Its field in the configuration file, where that is not named after the flag: as `KubeletConfiguration` has it.
+    pub field: &'static str,
+    /// How that field is written.
+    pub in_file: InFile,
+}
+
+/// What an entry begins with, for flags of these commands.
+const fn of_verbs(verbs: &'static [Verb]) -> Flag {
+    Flag {
+        name: "",
+        short: None,
+        takes: Takes::Switch(|_, _| ()),
+        default: "",
+        help: "",
+        verbs,
+        rule: |_| None,
+        field: "",
+        in_file: InFile::Once,
+    }
+}
+
+/// Puts a value where it belongs, if it is one.
+fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    value.map(|value| *place = value)
+}
+
+const RUN: Flag = of_verbs(&[Verb::Run]);
+const RUN_CHECK: Flag = of_verbs(&[Verb::Run, Verb::Check]);
+const CHECK: Flag = of_verbs(&[Verb::Check]);
+
+impl Flag {
+    /// The word for its value in help; `None` for a switch.
+    #[must_use]
+    pub fn word(&self) -> Option<&'static str> {
+        match self.takes {
+            Takes::Switch(_) => None,
+            Takes::Duration(_) => Some("DURATION"),
+            Takes::Count(word, _)
+            | Takes::Path(word, _)
+            | Takes::PathOrNone(word, _)
+            | Takes::Name(word, _)
+            | Takes::Text(word, _)
+            | Takes::Secret(word, _) => Some(word),
+        }
+    }
+
+    /// Its value is a path of a file or a directory.
+    #[must_use]
+    pub fn is_path(&self) -> bool {
+        matches!(self.takes, Takes::Path(..) | Takes::PathOrNone(..))
+    }
+
+    /// Its value may hold a password.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        matches!(self.takes, Takes::Secret(..))
+    }
+
+    /// Reads the value and puts it where it belongs.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    pub fn set(&self, options: &mut Options, raw: &OsStr) -> Result<(), String> {
+        let text = || raw.to_str().ok_or("not UTF-8".to_owned());
+        match self.takes {
+            Takes::Switch(set) => set(options, value::boolean(text()?)?),
+            Takes::Duration(set) => set(options, value::duration(text()?)?),
+            Takes::Count(_, set) => set(options, value::count(text()?)?),
+            Takes::Path(..) if raw.is_empty() => return Err("must not be empty".to_owned()),
+            Takes::Path(_, set) => set(options, PathBuf::from(raw)),
+            Takes::PathOrNone(_, set) => set(options, Some(PathBuf::from(raw)).filter(|_| !raw.is_empty())),
+            Takes::Name(_, set) => set(options, Some(text()?.to_owned()).filter(|name| !name.is_empty())),
+            Takes::Text(_, set) | Takes::Secret(_, set) => set(options, text()?)?,
+        }
+        Ok(())
+    }
+
+    /// Its field in the configuration file: of `run` alone, and not that of the file itself.
+    #[must_use]
+    pub fn field(&self) -> Option<String> {
+        const INITIALS: &[&str] = &["url", "ca", "ip", "dns", "cidr", "qos"];
+        if self.name == CONFIG || !self.verbs.contains(&Verb::Run) {
+            return None;
+        }
+        if !self.field.is_empty() {
+            return Some(self.field.to_owned());
+        }
+        let mut name = String::new();
+        for (at, word) in self.name.split('-').enumerate() {
+            match word.split_at_checked(1) {
+                Some((first, rest)) if at > 0 && !INITIALS.contains(&word) => {
+                    name.push_str(&first.to_uppercase());
+                    name.push_str(rest);
+                }
+                _ if at > 0 => name.push_str(&word.to_uppercase()),
+                _ => name.push_str(word),
+            }
+        }
+        Some(name)
+    }
+}
+
+/// Flags that stand together in `--help` and the man page.
+#[derive(Debug)]
+pub struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// In the order of `--help`.
+    pub flags: &'static [Flag],
+}
+
+/// Every flag, in the order of `--help`. `-h`/`--help` belongs to every command and is not listed.
+pub static SECTIONS: &[&Section] = &[
+    &sources::SECTION,
+    &node::SECTION,
+    &docker::SECTION,
+    &policy::SECTION,
+    &directories::SECTION,
+    &logging::SECTION,
+    &commands::SECTION,
+];
+
+/// Every flag.
+pub fn all() -> impl Iterator<Item = &'static Flag> {
+    SECTIONS.iter().flat_map(|section| section.flags)
+}
+
+/// The flags that a command knows.
+pub fn of(verb: Verb) -> impl Iterator<Item = &'static Flag> {
+    all().filter(move |flag| flag.verbs.contains(&verb))
+}

@@ -1,0 +1,170 @@
+//! Flags: what the node is called, and what it gives to pods.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::Takes::{Count, Name, PathOrNone, Switch, Text};
+use super::{Flag, InFile, RUN, RUN_CHECK, Section, put, value};
+use crate::node;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub hostname_override: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub ips: Vec<IpAddr>,
+    pub cluster_dns: Vec<IpAddr>,
+    pub cluster_domain: String,
+    /// `None` for a resolver on the node itself.
+    pub resolv_conf: Option<PathBuf>,
+    /// What it gives; the unsafe sysctls stand among the flags of the policy.
+    pub gives: node::Options,
+}
+
+pub static SECTION: Section = Section {
+    title: "Node",
+    flags: &[
+        Flag {
+            name: "hostname-override",
+            takes: Name("NAME", |o, name| o.node.hostname_override = name),
+            help: "Name of this node; the host's own name when not given",
+            rule: |o| {
+                let name = o.node.hostname_override.as_ref()?;
+                let good = value::is_dns_subdomain(&name.trim().to_lowercase());
+                (!good).then(|| format!("{name:?} must be an RFC 1123 subdomain"))
+            },
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "node-labels",
+            takes: Text("K=V,...", |o, text| value::labels(text, &mut o.node.labels)),
+            help: "Labels of this node, for the nodeSelector of pods",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "node-ip",
+            takes: Text("IP[,IP]", |o, text| put(&mut o.node.ips, value::node_ips(text))),
+            help: "Addresses of this node, IPv4 and IPv6; those of the default routes when not given",
+            ..RUN
+        },
+        Flag {
+            name: "cluster-dns",
+            takes: Text("IP,...", |o, text| {
+                o.node.cluster_dns.extend(value::addresses(text)?);
+                Ok(())
+            }),
+            help: "Name servers of pods with dnsPolicy ClusterFirst; the node's own when not given",
+            ..RUN
+        },
+        Flag {
+            name: "cluster-domain",
+            takes: Text("DOMAIN", |o, text| put(&mut o.node.cluster_domain, value::domain(text))),
+            help: "Domain of the cluster, for search lists and full host names",
+            ..RUN
+        },
+        Flag {
+            name: "resolv-conf",
+            takes: PathOrNone("FILE", |o, path| o.node.resolv_conf = path),
+            default: "/etc/resolv.conf",
+            help: "Resolver settings that pods start from; empty for a resolver at 127.0.0.1",
+            ..RUN
+        },
+        Flag {
+            name: "kube-reserved",
+            takes: Text("RESOURCE=N,...", |o, text| {
+                put(&mut o.node.gives.kube_reserved, node::parse_reserved(text))
+            }),
+            help: "CPU, memory and ephemeral-storage kept for podkeeper and Docker: pods get the rest",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "system-reserved",
+            takes: Text("RESOURCE=N,...", |o, text| {
+                put(&mut o.node.gives.system_reserved, node::parse_reserved(text))
+            }),
+            help: "The same for everything else on the node",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "max-pods",
+            takes: Count("N", |o, most| o.node.gives.max_pods = most.into()),
+            default: "110",
+            help: "Most pods on this node",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "pod-max-pids",
+            field: "podPidsLimit",
+            takes: Text("N", |o, text| put(&mut o.node.gives.pod_max_pids, value::number(text))),
+            default: "-1",
+            help: "Most processes of a pod; -1 for no limit",
+            ..RUN
+        },
+        Flag {
+            name: "cgroups-per-qos",
+            takes: Switch(|o, on| o.node.gives.cgroups_per_qos = on),
+            default: "true",
+            help: "Give each pod a cgroup, below one for its class of service",
+            ..RUN
+        },
+        Flag {
+            name: "cgroup-root",
+            takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, cgroup_root(text))),
+            help: "Cgroup in which those of the pods are made, below kubepods; the topmost when not given",
+            ..RUN
+        },
+        Flag {
+            name: "device",
+            field: "devices",
+            takes: Text("NAME=PATH,...", |o, text| o.node.gives.devices.add(text)),
+            in_file: InFile::Pairs('='),
+            help: "Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated",
+            ..RUN_CHECK
+        },
+    ],
+};
+
+/// A path below the mounted cgroups, without ways up.
+fn cgroup_root(text: &str) -> Result<String, String> {
+    let up = text.split('/').any(|part| matches!(part, "." | ".."));
+    if !text.is_empty() && (!text.starts_with('/') || up) {
+        return Err("must be an absolute path below the mounted cgroups".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("hostname-override", "edge", |o| o.node.hostname_override == Some("edge".to_owned())),
+                ("node-labels", "a=b", |o| o.node.labels.len() == 1),
+                ("node-ip", "192.0.2.1", |o| o.node.ips.len() == 1),
+                ("cluster-dns", "10.96.0.10", |o| o.node.cluster_dns.len() == 1),
+                ("cluster-domain", "Cluster.Local.", |o| o.node.cluster_domain == "cluster.local"),
+                ("resolv-conf", "", |o| o.node.resolv_conf.is_none()),
+                ("kube-reserved", "cpu=1", |o| o.node.gives.kube_reserved.milli_cpu == 1000),
+                ("system-reserved", "cpu=1", |o| o.node.gives.system_reserved.milli_cpu == 1000),
+                ("max-pods", "5", |o| o.node.gives.max_pods == 5),
+                ("pod-max-pids", "64", |o| o.node.gives.pod_max_pids == 64),
+                ("cgroups-per-qos", "false", |o| !o.node.gives.cgroups_per_qos),
+                ("cgroup-root", "/edge", |o| o.node.gives.cgroup_root == "/edge"),
+                ("device", "a=/dev/null", |o| o.node.gives.devices.count("podkeeper.dev/a") == 1),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_cgroup_root_has_no_way_up() {
+        assert_eq!(cgroup_root(""), Ok(String::new()));
+        for bad in ["edge", "/a/../b", "/a/./b"] {
+            assert!(cgroup_root(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Flags: what pods may do.
+
+use super::Takes::{Switch, Text};
+use super::{Flag, InFile, RUN_CHECK, Section, put, value};
+use crate::base::table::Table;
+use crate::node::sysctl;
+use crate::pod::Source;
+use crate::policy::{self, Exceptions, LevelVersion, Policies, Setting, SourcePolicy};
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub host_network_sources: Vec<Source>,
+    pub pod_security: Table<Source, LevelVersion>,
+    /// Of all sources, but for its level and the host's network.
+    pub all: SourcePolicy,
+    pub exceptions: Exceptions,
+}
+
+pub static SECTION: Section = Section {
+    title: "What pods may do",
+    flags: &[
+        Flag {
+            name: "host-network-sources",
+            takes: Text("LIST", |o, text| put(&mut o.policy.host_network_sources, value::sources(text))),
+            default: "*",
+            help: "Sources whose pods may use the host's network: file, http, api, or * for all",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "allow-privileged",
+            takes: Switch(|o, on| o.policy.all.allow_privileged = on),
+            help: "Let containers ask for privileged mode",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "allowed-unsafe-sysctls",
+            takes: Text("LIST", |o, text| {
+                put(&mut o.node.gives.allowed_unsafe_sysctls, sysctl::parse_patterns(text))
+            }),
+            help: "Namespaced sysctls beyond the safe ones, or patterns such as kernel.shm*",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "allowed-devices",
+            takes: Text("PATH,...", |o, text| {
+                // Given again, it takes the place of what was given before.
+                o.policy.all.allowed_devices.clear();
+                o.policy.all.set(Setting::AllowedDevices, text)
+            }),
+            help: "Devices and their directories that pods may name; all with --allow-privileged",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "pod-security",
+            takes: Text("[SOURCE=]LEVEL[:VERSION],...", |o, text| {
+                put(&mut o.policy.pod_security, policy::parse_sources(text))
+            }),
+            help: "Pod Security Standards: privileged, baseline or restricted; privileged when not given",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "allowed-host-paths",
+            takes: Text("LIST", |o, text| o.policy.all.set(Setting::AllowedHostPaths, text)),
+            help: "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "allowed-images",
+            takes: Text("LIST", |o, text| o.policy.all.set(Setting::AllowedImages, text)),
+            help: "Images, or beginnings of images that end with a slash; all when not given",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "require-image-digest",
+            takes: Switch(|o, on| o.policy.all.require_image_digest = on),
+            help: "Every image must be named by its digest",
+            ..RUN_CHECK
+        },
+        Flag {
+            name: "source-policy",
+            takes: Text("SOURCE=NAME=VALUE[;...]", |o, text| o.policy.exceptions.add(text)),
+            in_file: InFile::BySource,
+            help: "Other than for all: what pods of file, http or api may do and see; may be repeated",
+            ..RUN_CHECK
+        },
+    ],
+};
+
+impl Values {
+    /// What pods of each source may do: flags for all sources, and over them what is said of single ones.
+    ///
+    /// # Errors
+    /// None that was not told when the flags were read.
+    pub fn policies(&self) -> Result<Policies, String> {
+        let mut policies = Policies::all(self.all.clone());
+        for source in Source::ALL {
+            let pod_security = self.pod_security.get(&source).copied();
+            let host_network = self.host_network_sources.contains(&source);
+            let policy = SourcePolicy { pod_security, host_network, ..self.all.clone() };
+            policies = policies.with(source, policy);
+        }
+        policies.except(&self.exceptions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        fn file(o: &super::super::Options) -> SourcePolicy {
+            o.policy.policies().unwrap().of(Source::File).clone()
+        }
+        sets(
+            &SECTION,
+            &[
+                ("host-network-sources", "http", |o| !file(o).host_network),
+                ("allow-privileged", "true", |o| file(o).allow_privileged),
+                ("allowed-unsafe-sysctls", "net.*", |o| o.node.gives.allowed_unsafe_sysctls.len() == 1),
+                ("allowed-devices", "/dev/null", |o| file(o).allowed_devices.len() == 1),
+                ("pod-security", "file=baseline", |o| file(o).pod_security.is_some()),
+                ("allowed-host-paths", "/srv", |o| file(o).allowed_host_paths.is_some()),
+                ("allowed-images", "a/", |o| file(o).allowed_images.is_some()),
+                ("require-image-digest", "true", |o| file(o).require_image_digest),
+                ("source-policy", "file=allow-privileged=true", |o| file(o).allow_privileged),
+            ],
+        );
+    }
+}
