@@ -1,5 +1,5 @@
-//! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which it
-//! only learnt late, is unpacked here.
+//! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which only
+//! newer Docker versions unpack, is unpacked here.
 
 use std::fs::Metadata;
 use std::io::{self, BufReader, Cursor, Read};
@@ -11,10 +11,10 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::base::limits;
 use crate::base::regular;
 
-/// Ends of the names that count, in the preload directory.
+/// Name suffixes of archives in the preload directory.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
-/// This name is an archive's.
+/// Whether this is the name of an archive.
 #[must_use]
 pub fn is_archive_name(name: &str) -> bool {
     !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
@@ -25,7 +25,7 @@ type Stream = Box<dyn Read + Send>;
 /// An open archive.
 pub struct Archive {
     bytes: Bytes,
-    /// What reading ran into, in words for the operator.
+    /// The first error of reading, in words for the operator.
     trouble: Option<String>,
 }
 
@@ -35,17 +35,17 @@ enum Bytes {
 }
 
 impl Archive {
-    /// Opens a file and looks at its first bytes.
+    /// Opens a file and checks its first bytes.
     ///
     /// # Errors
-    /// It is no file, empty, or no archive at all; in words for the operator.
+    /// It is not a file, is empty, or is not an archive; in words for the operator.
     pub fn open(path: &Path) -> Result<(Archive, Metadata), String> {
         let file = regular::open(path).map_err(|e| e.to_string())?;
         let meta = file.metadata().map_err(|e| e.to_string())?;
         Ok((Archive::of(Box::new(file))?, meta))
     }
 
-    /// The same of a stream: its first bytes are read.
+    /// Makes an archive of a stream; its first bytes are read and checked.
     ///
     /// # Errors
     /// Those of [`Archive::open`].
@@ -62,7 +62,7 @@ impl Archive {
         Ok(Archive { bytes, trouble: None })
     }
 
-    /// Why reading ended early; then the file is to blame, not Docker.
+    /// Why reading ended early; then the file has the error, not Docker.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
@@ -108,12 +108,12 @@ fn kind(head: &[u8]) -> Result<Kind, String> {
     Err("it is no image archive (tar, alone or packed by gzip or zstd)".to_owned())
 }
 
-/// A frame that zstd's programs may put first, for their own ends.
+/// A frame that zstd's programs may put first, for their own purposes.
 fn is_skippable(head: &[u8]) -> bool {
     matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }
 
-/// The header's checksum is right.
+/// Whether the header's checksum is right.
 fn is_tar_header(head: &[u8]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let (Some(block), Some(field)) = (head.get(..BLOCK), head.get(SUM)) else { return false };
@@ -188,7 +188,7 @@ impl Read for Zstd {
     }
 }
 
-/// What Docker's refusal of an archive means.
+/// The meaning of Docker's refusal of an archive.
 #[must_use]
 pub fn refusal_words(why: &str) -> String {
     let meaning = if why.contains("unexpected EOF") {
@@ -231,7 +231,7 @@ mod tests {
         result.map(|_| bytes).map_err(|e| e.to_string())
     }
 
-    /// A tar of zeros and of what does not pack.
+    /// A tar of zeros and of incompressible bytes.
     fn tar() -> Vec<u8> {
         let noise: Vec<u8> = (0..400_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         let zeros = vec![0_u8; 3_000_000];
@@ -256,7 +256,7 @@ mod tests {
             assert!(zstd(flags, &packed).unwrap().success());
             assert!(read(&packed) == Ok(plain.clone()), "{flags:?}");
         }
-        // Two frames, the second after one to be skipped.
+        // Two frames, the second after a skippable one.
         let one = fs::read(&packed).unwrap();
         let both = [&one[..], b"\x50\x2a\x4d\x18\x03\0\0\0xyz", &one].concat();
         fs::write(&packed, both).unwrap();

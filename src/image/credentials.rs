@@ -1,7 +1,7 @@
-//! Who may pull what: Docker's configuration files and pull secrets, and which of their credentials fit an
-//! image, as the kubelet's keyring has it (`pkg/credentialprovider`). Pure.
+//! Docker's configuration files and pull secrets, and which of their credentials fit an image, as in the
+//! kubelet's keyring (`pkg/credentialprovider`). Pure.
 //!
-//! Nothing here can be printed: `Debug` tells registries and nothing else, and no error repeats a value.
+//! No credential can be printed: `Debug` shows only registries, and no error repeats a value.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use crate::base::limits;
 use crate::base::order;
 use crate::manifest::base64;
 
-/// A way to log in to one registry.
+/// A login for one registry.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Credential {
     username: String,
     password: String,
-    /// Instead of a password: a refresh token.
+    /// A refresh token, instead of a password.
     identity_token: String,
-    /// Instead of both: a bearer token.
+    /// A bearer token, instead of both.
     registry_token: String,
-    /// As the file names the registry.
+    /// The registry as the file names it.
     server: String,
 }
 
@@ -55,7 +55,7 @@ impl Credential {
 pub struct DockerConfig {
     /// Key as in the kubelet's index: `host[:port][/path]`.
     entries: Vec<(String, Credential)>,
-    /// What of it cannot be used, for the log; tells registries and no values.
+    /// Unusable parts, for the log; with registries and without values.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl DockerConfig {
     /// Reads a file or a secret's value.
     ///
     /// # Errors
-    /// It is no JSON object; the message tells where, not what.
+    /// It is not a JSON object; the message has the place and no value.
     pub fn parse(bytes: &[u8], format: Format) -> Result<DockerConfig, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|e| format!("it is not JSON: {e}"))?;
         let top = value.as_object().ok_or("it is not a JSON object")?;
@@ -97,7 +97,7 @@ impl DockerConfig {
         for (server, entry) in auths.iter().take(limits::CREDENTIALS) {
             match credential(server, entry) {
                 Ok(Some(credential)) => config.entries.push((key_of(server), credential)),
-                // A registry whose credentials are in a helper.
+                // The credentials of this registry are in a helper.
                 Ok(None) => {}
                 Err(why) => config.warnings.push(format!("the entry for {server:?} is not used: {why}")),
             }
@@ -110,7 +110,7 @@ impl DockerConfig {
     }
 }
 
-/// `None`: nothing is in it.
+/// `None`: the entry is empty.
 fn credential(server: &str, entry: &Value) -> Result<Option<Credential>, &'static str> {
     let entry = entry.as_object().ok_or("it is not an object")?;
     let text = |name: &str| match entry.get(name) {
@@ -131,7 +131,7 @@ fn credential(server: &str, entry: &Value) -> Result<Option<Credential>, &'stati
         let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
         let (username, password) = pair.ok_or("its auth is not base64 of USER:PASSWORD")?;
         credential.username = username.to_owned();
-        // Docker's own files end it with zeros now and then.
+        // Docker's own files sometimes end it with zero bytes.
         credential.password = password.trim_end_matches('\0').to_owned();
     }
     let empty = Credential { server: server.to_owned(), ..Credential::default() };
@@ -142,7 +142,7 @@ fn credential(server: &str, entry: &Value) -> Result<Option<Credential>, &'stati
 fn key_of(server: &str) -> String {
     let bare = server.strip_prefix("https://").or_else(|| server.strip_prefix("http://")).unwrap_or(server);
     let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
-    // A query or a name and password in the URL are no part of where it is.
+    // A query, or a name and password in the URL, are not part of the key.
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let path = match path {
         "v1" | "v2" => "",
@@ -155,8 +155,8 @@ fn key_of(server: &str) -> String {
 /// Docker Hub's name in Docker's files.
 const HUB_KEY: &str = "index.docker.io";
 
-/// The credentials for `image`, most specific first: all of them are to be tried in this order. Those of
-/// Docker Hub's old name count when nothing else fits. At most [`limits::PULL_CREDENTIALS`].
+/// The credentials for `image`, in the order in which they are tried: most specific first. Those of Docker
+/// Hub's old name count when no other fits. At most [`limits::PULL_CREDENTIALS`].
 #[must_use]
 pub fn lookup<'a>(
     image: &str,
@@ -166,7 +166,7 @@ pub fn lookup<'a>(
     let repository = reference.repository();
     let all = || configs.clone().into_iter().flat_map(|config| &config.entries);
     let mut found: Vec<&(String, Credential)> = all().filter(|(key, _)| fits(key, &repository)).collect();
-    // Reverse order of text: the longer of two paths comes first, and a wildcard last.
+    // Reverse text order: of two paths the longer one comes first, and a wildcard last.
     order::sort_by(&mut found, |(a, _), (b, _)| b.cmp(a));
     if found.is_empty() && repository.starts_with("docker.io/") {
         found = all().filter(|(key, _)| key == HUB_KEY).collect();
@@ -180,7 +180,7 @@ pub fn lookup<'a>(
     out
 }
 
-/// Same port, each part of the host fits, and the path begins with the key's.
+/// Whether the port is the same, each part of the host fits, and the key's path is a prefix of the path.
 fn fits(key: &str, repository: &str) -> bool {
     let (key_host, key_path) = key.split_once('/').unwrap_or((key, ""));
     let (host, path) = repository.split_once('/').unwrap_or((repository, ""));
@@ -192,13 +192,13 @@ fn fits(key: &str, repository: &str) -> bool {
     let parts = key_name.split('.').count() == name.split('.').count()
         && key_name.split('.').zip(name.split('.')).all(|(glob, part)| glob_fits(glob, part));
     let below = path.strip_prefix(key_path).is_some_and(|rest| {
-        // `team` is no beginning of `teammate/app`.
+        // `team` is not a prefix of `teammate/app`.
         key_path.is_empty() || rest.is_empty() || rest.starts_with('/')
     });
     key_port == port && parts && below
 }
 
-/// `*` stands for any characters, `?` for one. Linear in both: the last `*` is all that is gone back to.
+/// `*` stands for any characters, `?` for one. Never backtracks past the last `*`.
 fn glob_fits(glob: &str, text: &str) -> bool {
     let (glob, text) = (glob.as_bytes(), text.as_bytes());
     let (mut g, mut t) = (0_usize, 0_usize);

@@ -1,15 +1,15 @@
-//! What a failed pull is called, in the kubelet's words (`pkg/kubelet/images/types.go`), and whether the
-//! registry itself has answered. Pure.
+//! Reasons and messages of failed pulls, in the kubelet's words (`pkg/kubelet/images/types.go`), and whether
+//! the registry itself has answered. Pure.
 
 use crate::runtime::{DockerError, RefusalKind};
 
 /// Waiting reason: the pull failed.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
-/// Waiting reason: the image's name is no reference.
+/// Waiting reason: the image's name is not a reference.
 pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
-/// Waiting reason: the registry is not able to serve.
+/// Waiting reason: the registry cannot serve now.
 pub const REGISTRY_UNAVAILABLE: &str = "RegistryUnavailable";
-/// Message when more pulls begin than `--registry-qps` lets.
+/// Message when more pulls start than `--registry-qps` allows.
 pub const OVER_RATE: &str = "pull QPS exceeded";
 
 /// Reason and message of a failed pull for the container's status.
@@ -18,7 +18,7 @@ pub fn explain(image: &str, why: &str) -> (&'static str, String) {
     if why.contains("invalid reference format") {
         return (INVALID_IMAGE_NAME, invalid_name(image, why));
     }
-    // What a registry says through Docker when it is down behind its proxy.
+    // Answers, through Docker, of a registry that is down behind its proxy.
     let down = ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Time"];
     if down.iter().any(|text| why.contains(text)) {
         let message = format!("image pull failed for {image} because the registry is unavailable: {why}");
@@ -33,8 +33,8 @@ pub fn invalid_name(image: &str, why: &str) -> String {
     format!("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}")
 }
 
-/// The registry itself said no: an older copy must not be used in its place, and another credential may
-/// do better. Everything else means that it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+/// Whether the registry itself refused: an older copy must not be used instead, and another credential may
+/// work. All other errors mean that it could not be asked (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
 #[must_use]
 pub fn is_answer(error: &DockerError) -> bool {
     const ANSWERS: [&str; 7] = [
@@ -58,7 +58,7 @@ pub fn is_answer(error: &DockerError) -> bool {
     }
 }
 
-/// Several tries' messages as one: each once, in brackets when there are several.
+/// Joins the messages of several tries: each once, in brackets when there are several.
 #[must_use]
 pub fn join(mut messages: Vec<String>) -> String {
     let mut seen = std::collections::BTreeSet::new();

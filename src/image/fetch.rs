@@ -1,5 +1,5 @@
-//! One pull, with every credential that fits until one of them does: the same for the daemon and for the
-//! command line.
+//! One pull, with each credential that fits until one works: the same for the daemon and for the command
+//! line.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use crate::runtime::pull::Patience;
 /// Why an image was not pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullError {
-    /// More pulls than the node's rate lets; nobody was asked.
+    /// More pulls than the node's rate allows; the registry was not asked.
     OverRate,
-    /// The registry was asked, with every credential, and said no.
+    /// The registry was asked, with every credential, and refused.
     Answered(String),
     /// The registry, or Docker, could not be asked.
     Unasked(String),
-    /// The registry was asked, and said nothing.
+    /// The registry was asked, and did not answer.
     Silent(String),
 }
 
@@ -45,10 +45,10 @@ impl From<DockerError> for PullError {
     }
 }
 
-/// Pulls `image`: with the pod's own credentials that fit (`secrets`), then with the node's, each in turn;
-/// without any when none fits. A registry that cannot be asked is not asked again with the next one.
+/// Pulls `image`: with the pod's own credentials that fit (`secrets`), then with the node's, one after the
+/// other; without any when none fits. A registry that cannot be asked is not asked again with the next one.
 ///
-/// Answers whose credential the registry took.
+/// Returns the kind of credential that the registry accepted.
 ///
 /// # Errors
 /// All messages of the registry together, or why it could not be asked.
@@ -78,7 +78,7 @@ pub fn pull<'a>(
         match docker.pull(image, header.as_deref(), patience, told) {
             Ok(()) => {
                 let own = credential.filter(|credential| !of_node.contains(credential));
-                return Ok(own.map_or(With::Everybodys, |credential| With::Secret(credential.clone())));
+                return Ok(own.map_or(With::NodeOrNone, |credential| With::Secret(credential.clone())));
             }
             Err(error) => match PullError::from(error) {
                 PullError::Answered(why) => answers.push(why),

@@ -1,10 +1,10 @@
-//! Whose credentials have brought which image: what was pulled with the secrets of one pod is not given to
-//! another that shows none of them, until the registry has said that it may have it. That is the kubelet's
-//! `imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages` (kubernetes/enhancements, KEP 2535;
-//! `pkg/kubelet/images/pullmanager`): what podkeeper did not pull itself is everybody's, and so is what came
-//! with the node's credentials or with none.
+//! Whose credentials brought which image: an image that was pulled with the secrets of one pod is not given
+//! to a pod without such a secret, until the registry has accepted that pod's credentials. This is the
+//! kubelet's `imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages` (kubernetes/enhancements,
+//! KEP 2535; `pkg/kubelet/images/pullmanager`): any pod may use an image that podkeeper did not pull itself,
+//! or that was pulled with the node's credentials or with none.
 //!
-//! What is remembered outlives the daemon. No credential is in it, only digests of those that were taken.
+//! The record outlives the daemon. It holds no credential, only digests of accepted ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,38 +22,38 @@ use crate::base::{durable, order, regular};
 /// Name of the file in the root directory.
 pub const FILE: &str = "pulled-images";
 
-/// First word of the file; another version is another word.
+/// First word of the file; another version has another word.
 const FORMAT: &str = "podkeeper-pulled-1";
 
-/// With what an image was pulled.
+/// The kind of credential of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum With {
     /// The node's credentials, or none.
-    Everybodys,
+    NodeOrNone,
     /// A secret of the pod.
     Secret(Credential),
 }
 
-/// What is remembered of one image.
+/// Record of one image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Grant {
     /// `sha256:…`; empty when it is not known.
     id: String,
-    everybodys: bool,
-    /// Digests of credentials that the registry took.
+    shared: bool,
+    /// Digests of credentials that the registry accepted.
     keys: BTreeSet<String>,
 }
 
-/// In place of a name: what is remembered was lost, and any image that is not named may be another's.
+/// In place of a name: the record was lost, and any image without an entry may need credentials.
 const ANY: &str = "*";
 
-/// By reference in full.
+/// By full reference.
 type Known = BTreeMap<String, Grant>;
 
-/// See the module. One for the node.
+/// The node's record. See the module.
 #[derive(Default)]
 pub struct Grants {
-    /// `None`: nothing is kept.
+    /// `None`: the record is not stored.
     path: Option<PathBuf>,
     known: Mutex<Known>,
 }
@@ -65,8 +65,8 @@ impl fmt::Debug for Grants {
 }
 
 impl Grants {
-    /// Those that are remembered below this root directory. Where the file is damaged nobody knows which images
-    /// came with secrets: all that are here have to be asked for again, until the file is removed.
+    /// Opens the record below this root directory. When the file is damaged it is unknown which images came
+    /// with secrets: the registry is asked again for all images on the node, until the file is removed.
     #[must_use]
     pub fn open(root: &Path) -> Grants {
         let path = root.join(FILE);
@@ -86,35 +86,35 @@ impl Grants {
         Grants { path: Some(path), known: Mutex::new(known) }
     }
 
-    /// A pod may use what is here under this name. `shown`: its own credentials that fit.
+    /// Whether a pod may use the local image of this name. `shown`: its own credentials that fit.
     #[must_use]
     pub fn allows(&self, image: &str, shown: &[&Credential]) -> bool {
         let known = self.known();
         let mut all = meant(&known, image).map(|(_, grant)| grant).peekable();
         (all.peek().is_none() && !known.contains_key(ANY))
-            || all.any(|grant| grant.everybodys || shown.iter().any(|c| grant.keys.contains(&key(c))))
+            || all.any(|grant| grant.shared || shown.iter().any(|c| grant.keys.contains(&key(c))))
     }
 
-    /// Somebody who shows nothing may not use it: what a pod shows has to be looked up.
+    /// Whether a pod without credentials may not use it, so that a pod's secrets must be looked up.
     #[must_use]
     pub fn asks(&self, image: &str) -> bool {
         !self.allows(image, &[])
     }
 
-    /// Nothing is known of this image, for what was remembered is lost.
+    /// Whether this image is unknown because the record was lost.
     #[must_use]
     pub fn doubts(&self, image: &str) -> bool {
         let known = self.known();
         known.contains_key(ANY) && meant(&known, image).next().is_none()
     }
 
-    /// A pull with a pod's secrets begins: should the daemon die before it is told of its end, the image is
-    /// nobody's.
+    /// A pull with a pod's secrets starts: if the daemon dies before its end, no pod may use the image
+    /// unasked.
     pub fn begin(&self, image: &str) {
         self.change(|known| _ = known.entry(reference::normal(image)).or_default());
     }
 
-    /// It failed: an image that was here before is what it was.
+    /// The pull failed: an image that was there before keeps its record.
     pub fn failed(&self, image: &str) {
         self.change(|known| {
             let image = reference::normal(image);
@@ -124,25 +124,25 @@ impl Grants {
         });
     }
 
-    /// It brought the image with this id.
+    /// The pull brought the image with this id.
     pub fn pulled(&self, image: &str, id: &str, with: &With) {
         self.change(|known| {
             let image = reference::normal(image);
             match with {
-                // What nobody asks about is not written down.
-                With::Everybodys => {
+                // An image that any pod may use needs no entry.
+                With::NodeOrNone => {
                     if known.contains_key(ANY) || known.contains_key(&image) {
-                        let grant = Grant { id: id.to_owned(), everybodys: true, keys: BTreeSet::new() };
+                        let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
                         known.insert(image, grant);
                     }
                 }
                 With::Secret(credential) => {
                     let grant = known.entry(image).or_default();
-                    // Another image under this name is another's word.
+                    // Another image under this name has its own credentials.
                     if grant.id != id {
                         *grant = Grant { id: id.to_owned(), ..Grant::default() };
                     }
-                    if grant.keys.len() < limits::GRANT_KEYS && !grant.everybodys {
+                    if grant.keys.len() < limits::GRANT_KEYS && !grant.shared {
                         grant.keys.insert(key(credential));
                     }
                 }
@@ -183,8 +183,8 @@ impl Grants {
     }
 }
 
-/// What Docker may find under this name: the image itself, one of the repository by its digest, or one by its
-/// id or the beginning of it.
+/// Entries of the images that Docker may find under this name: the image itself, one of the repository by its
+/// digest, or one by its id or a prefix of it.
 fn meant<'a>(known: &'a Known, image: &str) -> impl Iterator<Item = (&'a String, &'a Grant)> {
     let normal = reference::normal(image);
     let digest = image.contains('@');
@@ -199,7 +199,7 @@ fn meant<'a>(known: &'a Known, image: &str) -> impl Iterator<Item = (&'a String,
     })
 }
 
-/// What stands for a credential: nobody who reads it can log in with it.
+/// Digest of a credential, which cannot be used to log in.
 fn key(credential: &Credential) -> String {
     hex(&hmac_sha256::Hash::hash(credential.header().as_bytes()))
 }
@@ -216,7 +216,7 @@ fn render(known: &Known) -> Vec<u8> {
     let mut images = Map::new();
     for (name, grant) in known {
         let keys: Vec<&String> = grant.keys.iter().collect();
-        let value = json!({ "id": grant.id, "everybodys": grant.everybodys, "keys": keys });
+        let value = json!({ "id": grant.id, "everybodys": grant.shared, "keys": keys });
         images.insert(name.clone(), value);
     }
     let body = Value::Object(images).to_string();
@@ -236,7 +236,7 @@ fn parse(bytes: &[u8]) -> Result<Known, &'static str> {
     let grant = |value: &Value| {
         let keys = value.get("keys")?.as_array()?.iter().filter_map(|key| key.as_str().map(str::to_owned));
         let id = value.get("id")?.as_str()?.to_owned();
-        Some(Grant { id, everybodys: value.get("everybodys")?.as_bool()?, keys: order::set(keys) })
+        Some(Grant { id, shared: value.get("everybodys")?.as_bool()?, keys: order::set(keys) })
     };
     let mut known = Known::new();
     for (name, value) in images {
@@ -271,7 +271,7 @@ mod tests {
         assert!(!allows("r.io/a:1", Some(&own)), "nobody knows yet");
         grants.pulled("r.io/a:1", &id, &secret(&own));
         assert!(allows("r.io/a:1", Some(&own)));
-        // However Docker would find it.
+        // By every name that Docker accepts.
         let names = ["r.io/a:1", &format!("r.io/a@{id}"), &id, &id[7..20], &format!("r.io/a:1@{id}")];
         for name in names {
             assert!(!allows(name, None) && !allows(name, Some(&other)) && grants.asks(name), "{name}");
@@ -280,12 +280,12 @@ mod tests {
         for name in ["r.io/a:2", "r.io/b:1", "busybox", "cafe", &format!("r.io/b@{id}")] {
             assert!(allows(name, None), "{name}");
         }
-        // The registry lets another in, and then everybody.
+        // The registry accepts another secret, and then a pull without one.
         grants.pulled("r.io/a:1", &id, &secret(&other));
         assert!(
             allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)) && !allows("r.io/a:1", None)
         );
-        grants.pulled("r.io/a:1", &id, &With::Everybodys);
+        grants.pulled("r.io/a:1", &id, &With::NodeOrNone);
         assert!(allows("r.io/a:1", None));
         // Another image under the name.
         grants.pulled("r.io/a:1", "sha256:cd", &secret(&other));
@@ -319,7 +319,8 @@ mod tests {
         std::fs::remove_dir_all(root).unwrap();
     }
 
-    /// Nobody is given what may be another's, after any number of restarts, until the registry has let them in.
+    /// No pod gets an image that may need credentials, after any number of restarts, until the registry has
+    /// accepted it.
     #[test]
     fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
         let root = crate::cli::scratch("grants-damaged");
@@ -334,8 +335,8 @@ mod tests {
             grants.begin("r.io/a:1");
             grants.failed("r.io/a:1");
             assert!(grants.asks("r.io/a:1"));
-            // What is written now says that it is not all.
-            grants.pulled("r.io/b:1", "sha256:cd", &With::Everybodys);
+            // The file that is written now says that the record is incomplete.
+            grants.pulled("r.io/b:1", "sha256:cd", &With::NodeOrNone);
             let again = Grants::open(&root);
             assert!(again.allows("r.io/b:1", &[]) && !again.doubts("r.io/b:1"));
             assert!(again.asks("r.io/a:1"));

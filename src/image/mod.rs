@@ -1,8 +1,9 @@
-//! Images before they are there: what a reference means, who may pull it, how far a pull has come, what a
-//! failed one is called, and the archives of a directory that bring images without any registry.
+//! Images before they are on the node: references, credentials, the rate and the failures of pulls, and the
+//! archives of a directory that bring images without any registry.
 //!
-//! Pure but for [`node_keys`] (reads credential files), [`grants`] (remembers on disk who may have what) and [`preload`] (reads the directory and has Docker
-//! load what is in it). Who pulls when is `worker::pulls`' business. Credentials are never printed.
+//! Pure, except for [`node_keys`] (reads credential files), [`fetch`] (pulls), [`grants`] (remembers on disk
+//! which pods may have what) and [`preload`] (reads the directory and has Docker load its archives).
+//! `worker::pulls` decides when to pull. Credentials are never printed.
 
 pub mod archive;
 pub mod credentials;

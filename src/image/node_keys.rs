@@ -1,7 +1,7 @@
-//! The node's own credentials: Docker's configuration files at the places where the kubelet looks
-//! (`pkg/credentialprovider`). A file is read again when it changed, and what is wrong with it is told once.
+//! The node's own credentials: Docker's configuration files in the kubelet's places
+//! (`pkg/credentialprovider`). A file is read again when it changed, and its errors are logged once.
 //!
-//! The working directory is no such place, unlike the kubelet's: whose file lies there is an accident.
+//! The working directory is not among them, unlike the kubelet's: a file there may be anyone's.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,21 +12,21 @@ use super::credentials::{DockerConfig, Format};
 use crate::base::limits;
 use crate::base::regular;
 
-/// Looks the node's credentials up. Cheap when nothing changed: one look at each place.
+/// The node's credentials. Cheap while no file changes: one `stat` for each place.
 #[derive(Debug)]
 pub struct NodeKeys {
     places: Vec<(PathBuf, Format)>,
     read: Mutex<Vec<Option<Reading>>>,
 }
 
-/// One file as it was read.
+/// Result of reading one file.
 #[derive(Debug)]
 struct Reading {
     identity: Identity,
     config: Option<Arc<DockerConfig>>,
 }
 
-/// A file whose identity is the same has not changed.
+/// A file with the same identity has not changed.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Identity {
     inode: u64,
@@ -62,15 +62,15 @@ impl NodeKeys {
         NodeKeys { places, read }
     }
 
-    /// With the home directory of this process.
+    /// Uses the home directory of this process.
     #[must_use]
     pub fn of_process(root_dir: &Path) -> NodeKeys {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         NodeKeys::new(root_dir, home.as_deref())
     }
 
-    /// The credentials in force now: as with the kubelet, those of the first file that can be read and
-    /// understood. `warn` is told what is wrong with a file, once for each of its versions.
+    /// The credentials in force: as with the kubelet, those of the first file that can be read and parsed.
+    /// `warn` gets the errors of a file, once for each of its versions.
     pub fn current(&self, warn: &mut dyn FnMut(String)) -> Option<Arc<DockerConfig>> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         for ((path, format), before) in self.places.iter().zip(read.iter_mut()) {
@@ -144,7 +144,7 @@ mod tests {
         let (root, home) = (base.join("root"), base.join("home"));
         fs::create_dir_all(&root).unwrap();
         let keys = NodeKeys::new(&root, Some(&home));
-        // How many credentials there are for r.io, and how many warnings.
+        // The number of credentials for r.io, and the number of warnings.
         let look = || {
             let mut warnings = Vec::new();
             let config = keys.current(&mut |w| warnings.push(w));

@@ -1,9 +1,10 @@
-//! Images without a registry (k3s-io/k3s#8781): archives in a directory are loaded into Docker, each when
-//! its name, size or time changed, on a thread of low priority, while pods whose images exist start.
+//! Images without a registry (k3s-io/k3s#8781): archives of a directory are loaded into Docker, each when its
+//! name, size or time changed, in a thread of low priority; pods whose images exist start meanwhile.
 //!
-//! The directory may be missing, which is no error, and a directory that cannot be read is not an empty
-//! one. One bad archive is told once and stops nothing. What was loaded is remembered across boots; should
-//! Docker have lost an image of it, the archive is loaded again. Nothing is ever removed from Docker here.
+//! The directory may be missing, which is no error, and a directory that cannot be read does not count as
+//! empty. A bad archive is logged once and does not stop the others. The list of loaded archives survives a
+//! boot; when Docker has lost an image, its archive is loaded again. No image is ever removed from Docker
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,18 +28,18 @@ use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, DockerError, RefusalKind};
 
-/// Name of the file in the root directory that says what has been loaded.
+/// Name of the file in the root directory that lists the loaded archives.
 pub const MEMORY: &str = "preloaded";
 
-/// Takes the full names of images that came; false: nobody listens any more.
+/// Receives the full names of images that came; returns false when the receiver is gone.
 pub type Sink = Box<dyn Fn(Vec<String>) -> bool + Send>;
 
 enum Command {
-    /// SIGHUP: look now, also at what was bad.
+    /// SIGHUP: look now, also at bad archives.
     Look,
     /// Docker answers (again).
     Connected,
-    /// A pod wants this image (in full), and Docker may have lost it.
+    /// A pod wants this image (full name), and Docker may have lost it.
     Missing(String),
 }
 
@@ -46,7 +47,7 @@ enum Command {
 #[derive(Clone, Debug)]
 pub struct Preload {
     commands: Sender<Command>,
-    /// The full names of all images that archives in the directory have brought.
+    /// Full names of all images of archives in the directory.
     brought: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -54,7 +55,7 @@ impl Preload {
     /// Starts the thread: looks at `dir` every `frequency`, and keeps its memory in `root_dir`.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The thread could not be started.
     pub fn start(
         dir: PathBuf,
         root_dir: &Path,
@@ -79,7 +80,7 @@ impl Preload {
             retry: None,
         };
         let run = move || {
-            // Of this thread alone. Without the right to it, it loads at full speed.
+            // For this thread alone. Without the permission it loads at full speed.
             _ = rustix::process::setpriority_process(None, limits::PRELOAD_NICE);
             body.run(&asked);
         };
@@ -87,12 +88,12 @@ impl Preload {
         Ok(Preload { commands, brought })
     }
 
-    /// Asks for a look now, also at archives that were bad. Never blocks.
+    /// Has the directory looked at now, bad archives too. Never blocks.
     pub fn rescan(&self) {
         self.tell(Command::Look);
     }
 
-    /// Docker answers: what waited for it is tried again. Never blocks.
+    /// Docker answers: archives that waited for it are tried again. Never blocks.
     pub fn connected(&self) {
         self.tell(Command::Connected);
     }
@@ -107,7 +108,7 @@ impl Preload {
 
     fn tell(&self, command: Command) {
         match self.commands.try_send(command) {
-            // So many wait already that it will look anyway.
+            // With a full queue it looks anyway.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }
@@ -122,25 +123,25 @@ struct Body {
     brought: Arc<Mutex<BTreeSet<String>>>,
     clock: System,
     memory: Memory,
-    /// Archives whose images were seen in Docker since this process began.
+    /// Archives whose images were seen in Docker since this process started.
     checked: BTreeSet<String>,
     /// Archives that cannot be loaded, until they change.
     bad: BTreeMap<String, Option<Stamp>>,
-    /// What is wrong as a whole, told once.
+    /// Error of the directory, logged once.
     trouble: Option<String>,
-    /// When Docker is tried again, and after how long.
+    /// Time of the next try with Docker, and the wait before it.
     retry: Option<(Mono, Duration)>,
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 struct Over;
 
-/// How one archive went.
+/// Result of one archive.
 enum Outcome {
     Fine,
-    /// It may still be written.
+    /// The file may still be written.
     Unsettled,
-    /// Docker did not do it this time.
+    /// Docker could not load it this time.
     Later(DockerError),
 }
 
@@ -177,7 +178,7 @@ impl Body {
         }
     }
 
-    /// One look at the directory, and whatever there is to load. Answers after how long to look again.
+    /// Looks at the directory once, and loads what must be loaded. Returns the time to the next look.
     fn look(&mut self) -> Result<Duration, Over> {
         let now = self.clock.now();
         if let Some((at, _)) = self.retry
@@ -187,7 +188,7 @@ impl Body {
         }
         let files = match list(&self.dir) {
             Ok(files) => files,
-            // An absent directory is no empty one: a disk may not be mounted yet.
+            // An absent directory does not count as empty: a disk may not be mounted yet.
             Err(why) => {
                 if let Some(why) = why.filter(|why| self.trouble.as_ref() != Some(why)) {
                     log::warn!("preload directory {}: {why}", self.dir.display());
@@ -208,7 +209,7 @@ impl Body {
                         log::warn!("image archive {name}: {error}; podkeeper tries again");
                     }
                     failed = true;
-                    // The next one may do better, unless nobody is there to take it.
+                    // The next one may work, unless Docker cannot be reached.
                     if matches!(error, DockerError::Unreachable(_)) {
                         break;
                     }
@@ -280,7 +281,7 @@ impl Body {
         let result = self.docker.load(&mut archive, &Wait::at_most(limits::PRELOAD_PROGRESS));
         let trouble = archive.trouble().map(str::to_owned);
         drop(archive);
-        // Written to or replaced meanwhile: whatever came of it, it is not what lies there.
+        // Written to or replaced meanwhile: the result is not that of the present file.
         if path.metadata().ok().map(|meta| stamp_of(&meta)) != Some(stamp) {
             return Ok(Outcome::Unsettled);
         }
@@ -337,10 +338,10 @@ impl Body {
     }
 }
 
-/// The archives of the directory, by name. Without a stamp: what is no file, or cannot be looked at.
+/// The archives of the directory, by name. Without a stamp: not a file, or its `stat` failed.
 ///
 /// # Errors
-/// It cannot be read; `None` when it is not there, which is no error.
+/// The directory cannot be read; `None` when it does not exist, which is no error.
 fn list(dir: &Path) -> Result<BTreeMap<String, Option<Stamp>>, Option<String>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -366,8 +367,8 @@ fn stamp_of(meta: &fs::Metadata) -> Stamp {
     Stamp { size: meta.size(), mtime: (meta.mtime(), meta.mtime_nsec()) }
 }
 
-/// It changed a moment ago by the wall clock, with which the file system stamps: it may change again.
-/// A clock that jumps costs one more look, or one load that fails and is made again.
+/// Whether it changed a moment ago by the wall clock, which sets the file system's times: it may change
+/// again. A clock that jumps costs one more look, or one failed load that is repeated.
 fn is_young(stamp: Stamp, now: &Now) -> bool {
     let settle = i64::try_from(limits::PRELOAD_SETTLE.as_secs()).unwrap_or(i64::MAX);
     let age = now.wall.as_second().saturating_sub(stamp.mtime.0);

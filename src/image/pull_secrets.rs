@@ -6,16 +6,16 @@ use super::credentials::{DockerConfig, Format};
 use crate::pod::DesiredPod;
 use crate::pod::object::{Content, ObjectKey, ObjectKind, Objects};
 
-/// What a pod's secrets come to.
+/// The credentials of a pod's secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PullSecrets {
     /// In the pod's order.
     pub configs: Vec<Arc<DockerConfig>>,
-    /// What of it cannot be used, in words; tells names and no values.
+    /// Unusable secrets, in words; with names and without values.
     pub problems: Vec<String>,
 }
 
-/// Looks a pod's secrets up. One that is missing or damaged stops no pull, as upstream.
+/// Looks a pod's secrets up. A missing or damaged one stops no pull, as upstream.
 #[must_use]
 pub fn of_pod(pod: &DesiredPod, objects: &Objects) -> PullSecrets {
     let mut found = PullSecrets::default();

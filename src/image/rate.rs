@@ -1,7 +1,7 @@
-//! A token bucket: how many pulls may begin. Pure.
+//! A token bucket that limits how many pulls may start. Pure.
 //!
-//! As with the kubelet a pull over the limit fails at once instead of waiting, and comes again after its
-//! back-off. Whether there is something newer than an image that is here waits for its turn.
+//! As with the kubelet, a pull over the limit fails at once instead of waiting, and is tried again after its
+//! back-off. A check for a newer version of a local image waits for a token.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Bucket {
 const TOKEN: u64 = 1000;
 
 impl Bucket {
-    /// A full one. `rate` per second, 0 for no limit.
+    /// A full bucket. `rate` per second, 0 for no limit.
     #[must_use]
     pub fn new(rate: u32, burst: u32) -> Bucket {
         Bucket { rate, burst, left: u64::from(burst).saturating_mul(TOKEN), at: Mono::default() }
@@ -34,7 +34,7 @@ impl Bucket {
         }
         let passed = now.since(self.at);
         let came = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(u64::from(self.rate));
-        // What is less than a millisecond goes on counting.
+        // A rest of less than a millisecond counts next time.
         self.at = self.at.after(Duration::from_millis(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)));
         let full = u64::from(self.burst).saturating_mul(TOKEN);
         self.left = self.left.saturating_add(came).min(full);
@@ -47,7 +47,7 @@ impl Bucket {
         }
     }
 
-    /// How long after the last [`Bucket::take`] the next token comes; `None` when none ever does.
+    /// Time from the last [`Bucket::take`] to the next token; `None` when none ever comes.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         let missing = TOKEN.saturating_sub(self.left);

@@ -13,14 +13,14 @@ pub struct Reference<'a> {
     digest: Option<&'a str>,
 }
 
-/// What Docker calls everything that is no reference.
+/// Docker's message for text that is not a reference.
 const INVALID: &str = "invalid reference format";
 
 impl<'a> Reference<'a> {
     /// Reads `busybox`, `registry:5000/team/app:1`, `app@sha256:…`.
     ///
     /// # Errors
-    /// Docker's words for why it is none.
+    /// Docker's words for why it is not a reference.
     pub fn parse(text: &'a str) -> Result<Reference<'a>, String> {
         if is_hex(text, 64) {
             return Err(format!(
@@ -64,14 +64,13 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// The registry it comes from, with its port.
+    /// The registry, with its port.
     #[must_use]
     pub fn registry(&self) -> &'a str {
         self.domain.unwrap_or(HUB)
     }
 
-    /// What is pulled, in full: two references that mean the same have the same text. Where there is a
-    /// digest, the tag does not count.
+    /// The full name of the image: equal references have equal text. With a digest, the tag does not count.
     #[must_use]
     pub fn normal(&self) -> String {
         match (self.digest, self.tag) {
@@ -81,22 +80,22 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// [`Reference::registry`] of a text; one that is no reference has none.
+/// [`Reference::registry`] of a text; empty for text that is not a reference.
 #[must_use]
 pub fn registry(text: &str) -> &str {
     Reference::parse(text).map_or("", |reference| reference.registry())
 }
 
-/// [`Reference::normal`] of a text; one that is no reference stands for itself.
+/// [`Reference::normal`] of a text; text that is not a reference is returned as it is.
 #[must_use]
 pub fn normal(text: &str) -> String {
     Reference::parse(text).map_or_else(|_| text.to_owned(), |r| r.normal())
 }
 
-/// Docker Hub, as references name it.
+/// Docker Hub's name in references.
 const HUB: &str = "docker.io";
 
-/// The registry that a name begins with; `None` for Docker Hub, however it is written.
+/// The registry at the start of a name; `None` for Docker Hub, in any notation.
 fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((HUB | "index.docker.io", rest)) => (None, rest),
@@ -129,7 +128,7 @@ fn is_domain(text: &str) -> bool {
     host.split('.').all(part) && number.is_none_or(port)
 }
 
-/// Words of small letters and digits, with one dot, one or two underscores, or dashes between.
+/// Words of lower-case letters and digits, separated by one dot, one or two underscores, or dashes.
 fn is_component(text: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = text.bytes().next().is_some_and(word) && text.bytes().next_back().is_some_and(word);
@@ -149,7 +148,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// Of the algorithms that Docker knows.
+/// With one of the algorithms that Docker knows.
 fn is_digest(text: &str) -> bool {
     match text.split_once(':') {
         Some(("sha256", hex)) => is_hex(hex, 64),

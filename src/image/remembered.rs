@@ -1,5 +1,5 @@
-//! Which archives have been loaded, so that a boot does not load them again: a small file, written whole
-//! and only when something changed. The format is pure; a file that is damaged counts as none.
+//! The list of loaded archives, so that a boot does not load them again: a small file, written whole and only
+//! when the list changed. The format is pure; a damaged file counts as none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,19 +12,19 @@ use crate::base::durable;
 use crate::base::limits;
 use crate::base::regular;
 
-/// When a file's content counts as the same.
+/// Files with equal stamps count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Bytes.
     pub size: u64,
-    /// Seconds and nanoseconds of the time of its last change: compared, never ordered.
+    /// Seconds and nanoseconds of the last change: compared, never ordered.
     pub mtime: (i64, i64),
 }
 
 /// One archive that has been loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Of the file at that time.
+    /// Stamp of the file at that time.
     pub stamp: Stamp,
     /// Names (or ids) of its images, as Docker gave them.
     pub images: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Loaded {
 /// By file name.
 pub type Memory = BTreeMap<String, Loaded>;
 
-/// First word of the file; another version is another word.
+/// First word of the file; another version has another word.
 const FORMAT: &str = "podkeeper-preloaded-1";
 
 /// The file's bytes.
@@ -49,7 +49,7 @@ pub fn render(memory: &Memory) -> Vec<u8> {
     format!("{FORMAT} {}\n{body}\n", checksum(body.as_bytes())).into_bytes()
 }
 
-/// What a file says.
+/// Parses a file.
 ///
 /// # Errors
 /// It is damaged, or of another version.
@@ -85,7 +85,7 @@ fn checksum(bytes: &[u8]) -> String {
     })
 }
 
-/// Reads the file; one that is not there is an empty memory.
+/// Reads the file; a missing one is an empty list.
 ///
 /// # Errors
 /// In words for the operator: it cannot be read, or is damaged.

@@ -1,7 +1,7 @@
-//! The rim: makes links, removes them, and writes nothing where nothing has changed.
+//! The I/O of this room: makes and removes links, and writes only changes.
 //!
-//! Each pod directory carries a mark, a link to the root directory of whoever made it: what has another
-//! one's mark is left alone. No log collector looks at names that begin with a dot.
+//! Each pod directory has a mark, a link to the root directory of the podkeeper that made it. A directory
+//! with another mark is not touched. No log collector reads names that start with a dot.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -17,13 +17,13 @@ use crate::pod::PodKey;
 /// Name of the mark in a pod's directory.
 const MARK: &str = ".podkeeper";
 
-/// The links of one node. Shared: two that change them take turns.
+/// The links of one node. A lock serialises changes.
 #[derive(Debug)]
 pub struct PodLogs {
     pods: PathBuf,
     containers: PathBuf,
     root_dir: PathBuf,
-    /// The last trouble that was told.
+    /// The last error that was reported.
     told: Mutex<Option<String>>,
 }
 
@@ -39,8 +39,8 @@ impl PodLogs {
         }
     }
 
-    /// Makes the links of a pod those of `now`, where they were those of `before`. No pod waits for it.
-    /// What cannot be done is given back once, in words for the pod's events.
+    /// Makes the links of `now` and removes those of `before` that are not in it. No pod waits for it. An
+    /// error is returned once, in words for the pod's events.
     pub fn set(&self, key: &PodKey, before: &ContainerLogs, now: &ContainerLogs) -> Option<String> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stays = |old: &&ContainerLog| {
@@ -52,22 +52,22 @@ impl PodLogs {
         let made = now.iter().filter(|log| !log.file.is_empty() && !before.contains(*log));
         let made = made.filter_map(|log| Some((Links::of(key, log)?, &log.file)));
         let made = made.map(|(links, file)| self.make(&links, Path::new(file)));
-        // Removed first: a pod directory may go and come.
+        // Removals come first: a pod directory may go and come back.
         let trouble = removed.collect::<Vec<_>>().into_iter().chain(made).find_map(Result::err);
         let new = trouble.clone().filter(|error| told.as_ref() != Some(error));
         *told = trouble;
         new
     }
 
-    /// Removes our links to what is gone: for containers that were removed while nobody looked. `alive`
-    /// holds the ids of all containers of ours; Docker may be rotating their logs just now.
+    /// Removes podkeeper's links to files that are gone: of containers removed while the daemon was down.
+    /// `alive` holds the ids of all podkeeper's containers; Docker may be rotating their logs right now.
     pub fn sweep(&self, alive: &BTreeSet<String>) {
         let _turn = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let ours: Vec<PathBuf> = entries(&self.pods)
             .into_iter()
             .filter(|dir| self.owner(dir).as_ref() == Some(&self.root_dir))
             .collect();
-        // Those by container first: once the pod's directory is gone, nobody knows whose they were.
+        // The links by container come first: once the pod's directory is gone, their owner is unknown.
         for link in entries(&self.containers) {
             let target = fs::read_link(&link).unwrap_or_default();
             let pod = target.parent().and_then(Path::parent);
@@ -115,7 +115,7 @@ impl PodLogs {
         point(&self.containers.join(&links.flat), &path)
     }
 
-    /// What is not there is removed already; what is no link was made by somebody else.
+    /// A missing link counts as removed; a file that is not a link belongs to another program.
     fn remove(&self, links: &Links) -> Result<(), String> {
         let dir = self.pods.join(&links.pod);
         if self.owner(&dir).as_ref() != Some(&self.root_dir) {
@@ -131,12 +131,12 @@ impl PodLogs {
         Ok(())
     }
 
-    /// Whose pod directory this is.
+    /// The root directory in the mark of a pod directory.
     fn owner(&self, dir: &Path) -> Option<PathBuf> {
         fs::read_link(dir.join(MARK)).ok()
     }
 
-    /// Removes a pod's directory with its mark when there is nothing else in it.
+    /// Removes a pod's directory with its mark when it has no other entry.
     fn leave(&self, dir: &Path) {
         if entries(dir).iter().all(|path| path.ends_with(MARK)) {
             _ = fs::remove_file(dir.join(MARK));
@@ -145,7 +145,7 @@ impl PodLogs {
     }
 }
 
-/// Absolute paths of what is in a directory; nothing when it cannot be read.
+/// Absolute paths of a directory's entries; empty when it cannot be read.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
@@ -161,12 +161,12 @@ fn make_dir(dir: &Path) -> Result<(), String> {
     DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(said(dir))
 }
 
-/// Makes `link` point to `target`; one that does already is not written.
+/// Makes `link` point to `target`; an unchanged link is not written.
 fn point(link: &Path, target: &Path) -> Result<(), String> {
     match fs::read_link(link) {
         Ok(now) if now == target => return Ok(()),
         Ok(_) => fs::remove_file(link).map_err(said(link))?,
-        // Not there; or no link, and then the next step says so.
+        // Missing, or not a link, which the next step reports.
         Err(_) => {}
     }
     symlink(target, link).map_err(said(link))

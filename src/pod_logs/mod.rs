@@ -1,9 +1,9 @@
-//! Where log collectors look for the output of containers: links in `/var/log/pods` and
+//! Links to container logs in the places where log collectors look: `/var/log/pods` and
 //! `/var/log/containers`, named as the kubelet names them (upstream `pkg/kubelet/kuberuntime/helpers.go`,
-//! `legacy.go`), to the files that Docker keeps.
+//! `legacy.go`), to Docker's files.
 //!
-//! Never here: reading or rotating a log (Docker does, by what the container was made with), and touching
-//! what another root directory made.
+//! Never here: reading or rotating a log (Docker does, by the container's settings), and touching links of
+//! another root directory.
 
 mod links;
 mod names;
@@ -23,9 +23,9 @@ pub struct ContainerLog {
     pub uid: String,
     /// Its name in the pod.
     pub container: String,
-    /// Its restart count.
+    /// Restart count of the container.
     pub attempt: u32,
-    /// Docker's file; empty while it is not known: links that are there stay as they are.
+    /// Docker's file; empty while it is not known: existing links stay as they are.
     pub file: String,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// `None`: a name has a slash or leads upwards. Labels of a container may hold anything.
+    /// `None`: a name is empty, has a slash or starts with a dot. Labels of a container may hold anything.
     pub fn of(key: &PodKey, log: &ContainerLog) -> Option<Links> {
         let parts = [&key.namespace, &key.name, &log.uid, &log.container, &log.id];
         let odd = |part: &&String| part.is_empty() || part.contains(['/', '\0']) || part.starts_with('.');

@@ -16,7 +16,7 @@ fn log(id: &str, container: &str, attempt: u32, file: &Path) -> ContainerLog {
     ContainerLog { id: id.into(), uid: "u1".into(), container: container.into(), attempt, file }
 }
 
-/// A directory with Docker's files, and the links of a podkeeper.
+/// A directory with Docker's files, and a podkeeper's links.
 struct Rig {
     base: PathBuf,
     logs: PodLogs,
@@ -36,7 +36,7 @@ impl Rig {
         path
     }
 
-    /// All that is below `log`, marks left out; links with where they lead.
+    /// All entries below `log` without marks; links with their targets.
     fn tree(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.walk(&self.base.join("log"), &mut found);
@@ -111,11 +111,11 @@ fn links_come_and_go_with_containers() {
     ];
     assert_eq!(rig.tree(), first);
     assert_eq!(fs::read_to_string(rig.base.join("log/containers/web_shop_app-id0.log")).unwrap(), "id0");
-    // While a file is not known, what is there stays.
+    // While a file is not known, existing links stay.
     let unknown = BTreeSet::from([log("id0", "app", 0, Path::new(""))]);
     _ = rig.logs.set(&key("web"), &one, &unknown);
     assert_eq!(rig.tree(), first);
-    // A daemon that begins finds them as they should be, and writes nothing.
+    // A new daemon finds them unchanged, and writes nothing.
     let link = rig.base.join("log/pods/shop_web_u1/app/0.log");
     let inode = fs::symlink_metadata(&link).unwrap().ino();
     _ = rig.logs.set(&key("web"), &none, &one);
@@ -144,13 +144,13 @@ fn what_others_made_is_left_alone() {
     fs::create_dir_all(rig.base.join("log/pods/a_b_c/app")).unwrap();
     symlink("/nowhere", rig.base.join("log/pods/a_b_c/app/0.log")).unwrap();
     let before = rig.tree();
-    // The same pod, and nothing alive: still theirs.
+    // The same pod, without containers: it still belongs to the other podkeeper.
     let ours = BTreeSet::from([log("id0", "app", 0, &rig.file("id0"))]);
     _ = rig.logs.set(&key("web"), &none, &ours);
     _ = rig.logs.set(&key("web"), &ours, &none);
     rig.logs.sweep(&BTreeSet::new());
     assert_eq!(rig.tree(), before);
-    // A file where a link belongs is no link of ours.
+    // A file in the place of a link is not podkeeper's.
     _ = other.set(&key("web"), &theirs, &none);
     let path = rig.base.join("log/pods/shop_web_u1/app");
     fs::create_dir_all(&path).unwrap();
@@ -171,7 +171,7 @@ fn a_sweep_removes_what_dangles() {
         &BTreeSet::from([log("idg", "app", 0, &rig.base.join("docker/idg.log"))]),
     );
     _ = rig.logs.set(&key("web"), &none, &BTreeSet::from([log("id0", "app", 0, &file)]));
-    // Being rotated: its file is away for a moment.
+    // Being rotated: its file is missing for a moment.
     _ = rig.logs.set(
         &key("busy"),
         &none,
@@ -184,7 +184,7 @@ fn a_sweep_removes_what_dangles() {
     fs::remove_file(&file).unwrap();
     rig.logs.sweep(&BTreeSet::new());
     assert_eq!(rig.tree(), ["log/containers", "log/pods"]);
-    // Nothing there at all.
+    // The directories do not exist.
     PodLogs::new(&rig.base.join("no/pods"), &rig.base).sweep(&BTreeSet::new());
 }
 

@@ -1,14 +1,16 @@
-//! What happened to pods, as the kubelet's events: Pulling, Created, Started, Killing, BackOff … A machine
-//! says each happening once, in the kubelet's [`words`]; the main loop counts the same one again instead of
-//! keeping it twice ([`ring`]); `events.json` shows them as the API's objects ([`object`]).
+//! Events of pods, as the kubelet's: Pulling, Created, Started, Killing, BackOff … A machine reports each
+//! event once, in the kubelet's [`words`]; the main loop counts a repeated event instead of keeping it twice
+//! ([`ring`]); `events.json` holds them as the API's objects ([`object`]).
 //!
-//! (Not Docker's event stream: that is `events.rs`.) Never here: deciding anything, or keeping without a
-//! bound. A message never holds a Secret's value: who makes it calls [`mask`].
+//! Not Docker's event stream: that is `events.rs`. Never here: a decision, or keeping without a bound. A
+//! message never holds a Secret's value: its maker calls [`mask`].
 //!
-//! An event is the only line in the log about what happened. The same again is counted, and moves to the end. Past ten
-//! texts of one container and reason all further ones are one event, so that a probe that prints the time pushes no other
-//! event out. What was started or made by a call whose answer was lost is told when a look finds it; what an earlier daemon
-//! made is not told again. Events have a file of their own because the status file holds every pod and is written when a
+//! An event's log line is the only one about it. A repeated event is counted, and moves to the end. Past ten
+//! texts of one container and reason all further ones are one event, so that a probe that prints the time
+//! pushes no other event out. A start or create whose answer was lost is reported when a later look finds it;
+//! containers of an earlier daemon are not reported again. Events have a file of their own because the status
+//! file holds every pod and is written when a status changes, and counts change without that. A damaged file
+//! loses the past events, with no other effect.
 //! status changes, and counts change without that. A damaged file costs the past events and nothing else.
 
 pub mod object;
@@ -26,12 +28,12 @@ use crate::pod::{ContainerKind, PodKey};
 pub use ring::Ring;
 pub use words::Words;
 
-/// How an event is to be taken (`type` of the API's object).
+/// Kind of an event (`type` of the API's object).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// The ordinary course.
+    /// Normal operation.
     Normal,
-    /// Something is wrong.
+    /// A problem.
     Warning,
 }
 
@@ -67,7 +69,7 @@ pub enum List {
 }
 
 impl List {
-    /// Where containers of this kind stand.
+    /// The list for containers of this kind.
     #[must_use]
     pub fn of(kind: ContainerKind) -> List {
         match kind {
@@ -87,7 +89,7 @@ impl List {
         }
     }
 
-    /// The reverse; anything else is taken for the ordinary list.
+    /// The reverse; other text counts as `containers`.
     #[must_use]
     pub fn parse(text: &str) -> List {
         match text {
@@ -101,7 +103,7 @@ impl List {
 /// The container that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The list that it stands in.
+    /// The list that has it.
     pub list: List,
     /// Its name in the pod.
     pub name: String,
@@ -115,16 +117,16 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One happening. Two that are equal in everything are the same event, once more.
+/// One event. Two that are equal in all fields are one event that is counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Whose.
+    /// The pod.
     pub pod: PodKey,
     /// UID of the pod.
     pub uid: String,
     /// `None`: the pod as a whole.
     pub subject: Option<Subject>,
-    /// How to take it.
+    /// Kind of the event.
     pub weight: Weight,
     /// The kubelet's reason (`pkg/kubelet/events/event.go`), one word.
     pub reason: Cow<'static, str>,
@@ -140,7 +142,7 @@ impl PodEvent {
         PodEvent { pod, uid, subject, weight, reason, message: cut(message) }
     }
 
-    /// They differ at most in their message.
+    /// Whether the two differ at most in their message.
     #[must_use]
     pub fn is_like(&self, other: &PodEvent) -> bool {
         self.uid == other.uid
@@ -150,7 +152,7 @@ impl PodEvent {
             && self.pod == other.pod
     }
 
-    /// What it takes in memory, about, in bytes.
+    /// Approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let name = self.subject.as_ref().map_or(0, |s| s.name.len());
         let pod = self.pod.namespace.len().saturating_add(self.pod.name.len());
@@ -160,7 +162,7 @@ impl PodEvent {
     }
 }
 
-/// At most [`limits::EVENT_MESSAGE`] bytes, white space at the end left out.
+/// At most [`limits::EVENT_MESSAGE`] bytes, without white space at the end.
 fn cut(mut message: String) -> String {
     message.truncate(message.trim_end().len());
     if message.len() > limits::EVENT_MESSAGE {
@@ -175,8 +177,8 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// Takes the values of these Secrets out of a message: Docker's errors repeat a command, and probes what a
-/// container prints. Values shorter than [`limits::EVENT_SECRET`] would tear apart any text, and stay.
+/// Removes the values of these Secrets from a message: Docker's errors repeat commands, and probes repeat a
+/// container's output. Values shorter than [`limits::EVENT_SECRET`] occur in ordinary text, and stay.
 #[must_use]
 pub fn mask(mut message: String, objects: &Objects) -> String {
     let secrets = objects.values().filter_map(|object| match &object.content {

@@ -1,8 +1,8 @@
-//! An event as the API's object (`v1` `Event`), and the file of all of them, `events.json` beside
-//! `status.json`: written by the daemon, read by the command line and by the next daemon.
+//! An event as the API's object (`v1` `Event`), and the file of all events, `events.json` beside
+//! `status.json`: the daemon writes it; the command line and the next daemon read it.
 //!
-//! A file of its own, because counts change while no status does: `status.json` holds every pod, and is
-//! not to be written again for each probe that fails.
+//! It is a file of its own because counts change while no status does: `status.json` holds every pod, and
+//! must not be written again for each failed probe.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::pod::PodKey;
 pub const NAME: &str = "events.json";
 /// Format of the file.
 const API_VERSION: &str = "podkeeper.dev/v1";
-/// `source.component`: who says so.
+/// `source.component`: the program that reports the event.
 const COMPONENT: &str = "podkeeper";
 
 /// `metadata`.
@@ -105,7 +105,7 @@ impl EventObject {
         }
     }
 
-    /// Back to what the ring keeps; `None` for what podkeeper does not write.
+    /// Back to the ring's form; `None` for an object that podkeeper does not write.
     fn into_kept(self) -> Option<Kept> {
         let EventObject { metadata, involved_object: of, reason, message, count, .. } = self;
         let weight = match self.weight.as_str() {
@@ -128,7 +128,8 @@ impl EventObject {
     }
 }
 
-/// The bytes of the file. Pure. One object is made at a time: all of them would be several times the file.
+/// The bytes of the file. Pure. Objects are made one at a time: all of them together would need several times
+/// the file's size.
 #[must_use]
 pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
     #[derive(Serialize)]
@@ -140,7 +141,7 @@ pub fn render(node: &str, kept: &[Arc<Kept>]) -> Vec<u8> {
         items: Items<'a>,
     }
     let out = Out { api_version: API_VERSION, kind: "EventList", node, items: Items { node, kept } };
-    // Nothing in it can fail to be written as JSON.
+    // All fields can be written as JSON.
     serde_json::to_vec(&out).unwrap_or_default()
 }
 
@@ -155,7 +156,7 @@ impl Serialize for Items<'_> {
     }
 }
 
-/// Events as they are in the file.
+/// Events as in the file.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     /// For tables, the latest last.
@@ -178,7 +179,7 @@ pub fn parse(bytes: &[u8]) -> Result<Events, String> {
     Ok(Events { items: items.map_err(|e| format!("damaged: {e}"))?, values })
 }
 
-/// Reads the event file of a run directory; without one there have been no events.
+/// Reads the event file of a run directory; a missing one has no events.
 ///
 /// # Errors
 /// A message with the path.
@@ -192,7 +193,7 @@ pub fn read(run_dir: &Path) -> Result<Events, String> {
     }
 }
 
-/// What an earlier daemon wrote down since the machine booted, for the ring.
+/// Events that an earlier daemon wrote since the machine booted, for the ring.
 ///
 /// # Errors
 /// See [`read`].

@@ -1,8 +1,8 @@
-//! The events that are kept: each once, with a count, as many as [`limits`] lets. Pure.
+//! The kept events: each once, with a count, bounded by [`limits`]. Pure.
 //!
-//! As upstream's correlator does, texts that differ from time to time (a probe that prints the hour) become
-//! one event after the first [`limits::EVENT_VARIANTS`]; so no container can push out what others say. And
-//! what is said again is rarely logged again: a crash loop must not fill a log on flash.
+//! As in upstream's correlator, texts that always differ (a probe that prints the time) become one event
+//! after the first [`limits::EVENT_VARIANTS`], so that no container can push out the events of others. A
+//! repeated event is rarely logged again: a crash loop must not fill a log on flash.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::PodEvent;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 
-/// Begins the message of an event that stands for many (upstream `events_cache.go`).
+/// Prefix of the message of an event that stands for many (upstream `events_cache.go`).
 pub const COMBINED: &str = "(combined from similar events): ";
 
 /// An event, and how often it was seen.
@@ -19,20 +19,20 @@ pub const COMBINED: &str = "(combined from similar events): ";
 pub struct Kept {
     /// The event.
     pub event: PodEvent,
-    /// Differs from event to event: nanoseconds of its first time, or a little more.
+    /// Unique for each event: nanoseconds of its first time, or a little more.
     pub serial: i128,
-    /// First time, wall clock: for people.
+    /// First time, wall clock: only shown.
     pub first: Timestamp,
-    /// Last time, wall clock: for people.
+    /// Last time, wall clock: only shown.
     pub last: Timestamp,
-    /// How often.
+    /// Number of times.
     pub count: u32,
-    /// When its log line was last written; `None`: by an earlier daemon, if at all.
+    /// When its log line was last written; `None`: by an earlier daemon, or never.
     logged: Option<Mono>,
 }
 
 impl Kept {
-    /// An event as an earlier daemon wrote it down.
+    /// An event from an earlier daemon's file.
     #[must_use]
     pub fn restored(event: PodEvent, serial: i128, first: Timestamp, last: Timestamp, count: u32) -> Kept {
         Kept { event, serial, first, last, count, logged: None }
@@ -56,16 +56,16 @@ impl Kept {
     }
 }
 
-/// What has changed since the file was last told.
+/// Kind of change since the last write of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// Known events happened again.
     Repeated,
-    /// There is a new one.
+    /// There is a new event.
     New,
 }
 
-/// See the module. Ordered by the last time.
+/// The kept events, ordered by their last time. See the module.
 #[derive(Debug, Default)]
 pub struct Ring {
     kept: VecDeque<Arc<Kept>>,
@@ -75,7 +75,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Takes what an earlier daemon wrote down, in its order.
+    /// Takes over the events of an earlier daemon, in their order.
     pub fn restore(&mut self, kept: impl IntoIterator<Item = Kept>) {
         for kept in kept {
             self.serial = self.serial.max(kept.serial);
@@ -83,7 +83,7 @@ impl Ring {
         }
     }
 
-    /// Takes an event. Gives its log line, if one is to be written.
+    /// Takes an event. Returns its log line, if one is due.
     pub fn add(&mut self, event: PodEvent, now: &Now) -> Option<String> {
         let same = self.kept.iter().rposition(|k| k.event == event && !k.is_combined());
         let (at, event) = match same {
@@ -110,7 +110,7 @@ impl Ring {
         line
     }
 
-    /// One text too many of the same kind: it is told as one of many, in the place of the last of these.
+    /// Past the bound of texts of one kind, the event becomes the combined one, in that one's place.
     fn combine(&self, mut event: PodEvent) -> (Option<usize>, PodEvent) {
         let like = |k: &&Arc<Kept>| k.event.is_like(&event);
         if self.kept.iter().filter(like).count() < limits::EVENT_VARIANTS {
@@ -137,12 +137,12 @@ impl Ring {
         }
     }
 
-    /// What has changed since this was last asked.
+    /// The change since the last call.
     pub fn take_changed(&mut self) -> Option<Change> {
         self.changed.take()
     }
 
-    /// All that is kept, the latest last. Cheap.
+    /// All kept events, the latest last. Cheap.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Kept>> {
         self.kept.iter().cloned().collect()

@@ -42,7 +42,7 @@ fn the_same_again_is_counted() {
     ring.add(event("u1", "", words::sandbox_changed()), &at(64));
     assert_eq!(ring.all().len(), 5);
     assert_eq!(ring.take_changed(), Some(Change::New));
-    // The latest stands last.
+    // The latest one is last.
     ring.add(event("u2", "web", words::started()), &at(65));
     assert_eq!(ring.all().last().map(|k| (k.event.uid.clone(), k.count)), Some(("u2".into(), 2)));
     let mut serials: Vec<i128> = ring.all().iter().map(|k| k.serial).collect();
@@ -63,7 +63,7 @@ fn what_is_said_again_is_rarely_logged_again() {
         .map(|times| format!("pod default/web-node1: container web: Failed: Error: no{times}"))
         .collect();
     assert_eq!(lines, expected);
-    // After a silence it is news again.
+    // After a silence it is logged again.
     assert!(ring.add(event("u1", "web", words::error("no")), &at(5000)).is_some());
 }
 
@@ -81,7 +81,7 @@ fn texts_that_always_differ_become_one_event() {
     assert_eq!(all[0].0, "Container started", "nobody is pushed out");
     assert_eq!(*all.last().unwrap(), (format!("{COMBINED}Liveness probe failed: at 1999"), 1990));
     assert!(lines < limits::EVENT_VARIANTS + 10, "{lines}");
-    // What is known is counted as itself still.
+    // A known text is still counted by itself.
     ring.add(event("u1", "web", words::probe("Unhealthy", "Liveness probe failed: at 3".into())), &at(2001));
     assert_eq!(*kept(&ring).last().unwrap(), ("Liveness probe failed: at 3".into(), 2));
 }
@@ -148,7 +148,7 @@ fn what_is_written_is_read_and_restored() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever happens in whatever order: bounded, counted right, nothing twice.
+    /// In any order of events: bounded, counted correctly, and without duplicates.
     #[test]
     fn the_ring_is_bounded_and_counts_right(
         all in prop::collection::vec((0..40_u8, 0..3_u8, 0..4_u8, 0..60_u16, 0..400_usize), 0..1500),

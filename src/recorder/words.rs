@@ -1,7 +1,7 @@
 //! The kubelet's reasons and texts, one function for each event (upstream
 //! `pkg/kubelet/events/event.go`, `kuberuntime_container.go`, `image_manager.go`, `prober.go`). Pure.
 //!
-//! Texts hold no ids and no times to come: the same thing happening again has the same text, and is counted.
+//! Texts hold no ids and no future times: a repeated event has the same text, and is counted.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::plan::backoff;
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::pod::DesiredPod;
 
-/// What an event says.
+/// Kind, reason and message of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
-    /// How to take it.
+    /// Kind of the event.
     pub weight: Weight,
     /// One word.
     pub reason: Cow<'static, str>,
@@ -73,8 +73,8 @@ pub fn pulling(image: &str) -> Words {
     normal("Pulling", format!("Pulling image {image:?}"))
 }
 
-/// A pull has brought the image. `took`: by itself; `waited`: since it was asked for; `size` in bytes, when
-/// it is known.
+/// A pull has brought the image. `took`: the pull itself; `waited`: since the request; `size` in bytes, when
+/// known.
 #[must_use]
 pub fn pulled(image: &str, took: Duration, waited: Duration, size: Option<u64>) -> Words {
     let mut message = format!(
@@ -94,7 +94,7 @@ pub fn present(image: &str) -> Words {
     normal("Pulled", format!("Container image {image:?} already present on machine"))
 }
 
-/// The registry could not be asked, and the older copy is used (the kubelet would not start it).
+/// The registry could not be asked, and the older copy is used (the kubelet would not start the container).
 #[must_use]
 pub fn local_copy(image: &str, why: &str) -> Words {
     let message = format!("Failed to pull image {image:?}: {why}; the copy on this machine is used");
@@ -107,43 +107,43 @@ pub fn pull_failed(image: &str, why: &str) -> Words {
     warning("Failed", format!("Failed to pull image {image:?}: {why}"))
 }
 
-/// A pull that failed is not tried again yet.
+/// A failed pull waits for its back-off.
 #[must_use]
 pub fn pull_backs_off(image: &str) -> Words {
     normal("BackOff", backoff::pull_message(image, None))
 }
 
-/// What a container cannot be started for: a waiting reason, or an error's text.
+/// A container cannot be started: a waiting reason, or an error's text.
 #[must_use]
 pub fn error(what: &str) -> Words {
     warning("Failed", format!("Error: {what}"))
 }
 
-/// The image's name is none.
+/// The image's name is not a reference.
 #[must_use]
 pub fn bad_image_name(image: &str, why: &str) -> Words {
     warning("InspectFailed", failure::invalid_name(image, why))
 }
 
-/// The image is not there, and nobody may pull it.
+/// The image is missing, and the pull policy is `Never`.
 #[must_use]
 pub fn never_pulled(message: &str) -> Words {
     warning("ErrImageNeverPull", message)
 }
 
-/// Secrets with credentials are missing or damaged; `problem` is the kubelet's sentence, or ours.
+/// Secrets with credentials are missing or damaged; `problem` is the kubelet's sentence, or podkeeper's.
 #[must_use]
 pub fn pull_secrets(problem: &str) -> Words {
     warning("FailedToRetrieveImagePullSecret", problem)
 }
 
-/// A pod's cgroup could not be made as it should be. Unlike the kubelet's, the pod runs.
+/// A pod's cgroup could not be made or set. Unlike with the kubelet, the pod runs.
 #[must_use]
 pub fn cgroup_failed(why: &str) -> Words {
     warning("FailedToCreatePodContainer", format!("unable to ensure pod container exists: {why}"))
 }
 
-/// A cgroup of a pod that has gone is left.
+/// The cgroup of a pod that is gone could not be removed.
 #[must_use]
 pub fn cgroup_stays(why: &str) -> Words {
     warning(
@@ -152,7 +152,7 @@ pub fn cgroup_stays(why: &str) -> Words {
     )
 }
 
-/// Docker does not tell of a container what it should.
+/// Docker's inspect of a container failed.
 #[must_use]
 pub fn inspect_failed(container: &str, why: &str) -> Words {
     let message = format!(
@@ -162,32 +162,32 @@ pub fn inspect_failed(container: &str, why: &str) -> Words {
     warning("FailedSync", message)
 }
 
-/// Something that the pod runs without could not be done.
+/// An operation that the pod does not depend on failed.
 #[must_use]
 pub fn sync_failed(why: &str) -> Words {
     warning("FailedSync", format!("error syncing pod: {why}"))
 }
 
-/// Docker made a container otherwise than it was told to.
+/// Docker made a container with differences from the request.
 #[must_use]
 pub fn docker_warns(warning_text: &str) -> Words {
     warning("DockerWarning", format!("Docker warns: {warning_text}"))
 }
 
-/// A log is not to be found under its names.
+/// The link to a log could not be made.
 #[must_use]
 pub fn log_link_failed(why: &str) -> Words {
     warning("FailedLogLink", format!("{why}; the log is not to be found there, podkeeper logs shows it"))
 }
 
-/// What a pod left of its volumes stays.
+/// Volumes of a pod could not be removed.
 #[must_use]
 pub fn unmount_failed(why: &str) -> Words {
     let message = format!("volumes cannot be taken down: {why}; it is tried again in the background");
     warning("FailedUnMount", message)
 }
 
-/// A dead container stays.
+/// A dead container could not be removed.
 #[must_use]
 pub fn removal_failed(container: &str, why: &str) -> Words {
     let message =
@@ -201,7 +201,7 @@ pub fn mount_failed(volume: &str, why: &str) -> Words {
     warning("FailedMount", format!("MountVolume.SetUp failed for volume {volume:?} : {why}"))
 }
 
-/// Giving a volume to its group takes long.
+/// Changing a volume's group takes long.
 #[must_use]
 pub fn ownership_slow(volume: &str, files: u64) -> Words {
     let message = format!(
@@ -222,7 +222,7 @@ pub fn started() -> Words {
     normal("Started", "Container started")
 }
 
-/// A container is being stopped; `why` is the kubelet's message where there is a cause of its own.
+/// A container is being stopped; `why` is the kubelet's message for a special cause.
 #[must_use]
 pub fn killing(container: &str, why: Option<&str>) -> Words {
     match why {
@@ -231,19 +231,19 @@ pub fn killing(container: &str, why: Option<&str>) -> Words {
     }
 }
 
-/// Docker did not take a stop signal.
+/// Docker refused a stop signal.
 #[must_use]
 pub fn kill_failed(why: &str) -> Words {
     warning("FailedKillPod", format!("error killing pod: {why}"))
 }
 
-/// A container that ended is not started again yet.
+/// A container that ended waits for its back-off.
 #[must_use]
 pub fn backs_off(container: &str, pod: &DesiredPod) -> Words {
     warning("BackOff", backoff::crash_event(container, pod))
 }
 
-/// A postStart hook failed. Not its output: it may hold secrets.
+/// A postStart hook failed. Without its output, which may hold secrets.
 #[must_use]
 pub fn post_start_failed() -> Words {
     warning("FailedPostStartHook", "PostStartHook failed")
@@ -255,7 +255,7 @@ pub fn pre_stop_failed() -> Words {
     warning("FailedPreStopHook", "PreStopHook failed")
 }
 
-/// A new sandbox takes the place of an earlier one.
+/// A new sandbox replaces an earlier one.
 #[must_use]
 pub fn sandbox_changed() -> Words {
     normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
@@ -267,13 +267,13 @@ pub fn sandbox_failed(why: &str) -> Words {
     warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))
 }
 
-/// Part of a pod's resolver settings had to be left out; `what` is the kubelet's sentence.
+/// A part of a pod's resolver settings was left out; `what` is the kubelet's sentence.
 #[must_use]
 pub fn dns_config(what: String) -> Words {
     warning("DNSConfigForming", what)
 }
 
-/// Cluster DNS is asked for, and there is none.
+/// Cluster DNS is requested, and there is none.
 #[must_use]
 pub fn missing_cluster_dns() -> Words {
     let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
@@ -281,7 +281,7 @@ pub fn missing_cluster_dns() -> Words {
     warning("MissingClusterDNS", message)
 }
 
-/// What a probe brought, in the words of `probe::outcome`.
+/// The outcome of a probe, in the words of `probe::outcome`.
 #[must_use]
 pub fn probe(reason: &'static str, text: String) -> Words {
     warning(reason, text)

@@ -1,8 +1,8 @@
-//! The files that containers write their last words to. What a container wrote is never trusted: nothing here
-//! follows a link or waits, and no more is read than counts.
+//! The files for containers' termination messages. Their content and place are never trusted: no link is
+//! followed, no call waits, and reads are bounded.
 //!
-//! Never here: deciding when. Only `ROOT/pods/<uid>/containers` is touched; whatever else lives below
-//! `ROOT/pods/<uid>` is somebody else's.
+//! Never here: deciding when. Only `ROOT/pods/<uid>/containers` and the files of [`POD_FILES`] are touched;
+//! other entries below `ROOT/pods/<uid>` belong to other rooms.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,37 +17,37 @@ use rustix::io::Errno;
 use super::{LogFile, text};
 use crate::base::limits;
 
-/// Every directory is opened so: a link in its place is an error.
+/// Flags for every directory: a link in its place is an error.
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
-/// Files of a pod that a sweep removes besides.
+/// Further files of a pod that a sweep removes.
 const POD_FILES: &[&str] = &[crate::layout::HOSTS, crate::layout::RESOLVER];
 
-/// All termination files of one node. Clones share what is in use.
+/// All termination files of one node. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Files {
     root: PathBuf,
-    /// Pods whose files were made by this process: a sweep leaves them alone. As many as have files.
+    /// Pods with files made by this process, which a sweep spares. Bounded by the pods with files.
     in_use: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Files {
-    /// Those below this root directory.
+    /// Files below this root directory.
     #[must_use]
     pub fn new(root: PathBuf) -> Files {
         Files { root, in_use: Arc::default() }
     }
 
-    /// Makes an instance's file, empty and writable for whatever user the container runs as.
+    /// Makes an instance's file, empty and writable for any user of the container.
     ///
     /// # Errors
-    /// The disk is full or read-only, or something else stands in its place.
+    /// The disk is full or read-only, or another kind of file is in its place.
     pub fn make(&self, file: &LogFile) -> io::Result<()> {
         let Some([pods, uid, containers, name, last]) = file.parts() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // Held all the time, so that no sweep takes a directory away in between.
+        // Held throughout, so that no sweep removes a directory in between.
         let mut in_use = self.in_use();
         let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         for part in [pods, uid.clone(), containers, name] {
@@ -63,16 +63,16 @@ impl Files {
             return Err(io::Error::other("it is no regular file"));
         }
         rustix::fs::ftruncate(&made, 0)?;
-        // Whatever the umask is.
+        // Independent of the umask.
         fchmod(&made, Mode::from_raw_mode(0o666))?;
         in_use.insert(uid);
         Ok(())
     }
 
-    /// The last words in an instance's file; empty when there is none.
+    /// The message in an instance's file; empty when there is none.
     ///
     /// # Errors
-    /// What the kubelet says then, to be shown in their place.
+    /// The kubelet's text for the error, shown instead of the message.
     pub fn read(&self, file: &LogFile) -> Result<String, String> {
         let read = || -> io::Result<Vec<u8>> {
             let Some((directory, last)) = self.directory(file)? else { return Ok(Vec::new()) };
@@ -98,8 +98,8 @@ impl Files {
         }
     }
 
-    /// Removes an instance's file, and the directories that are empty without it. What cannot be removed is
-    /// left to the sweep of the next start.
+    /// Removes an instance's file, and the directories that are empty without it. The sweep of the next start
+    /// removes the rest.
     pub fn remove(&self, file: &LogFile) {
         let mut in_use = self.in_use();
         if let Ok(Some((directory, last))) = self.directory(file) {
@@ -110,8 +110,8 @@ impl Files {
         }
     }
 
-    /// Removes the files of all pods but these and those of this process: of pods that vanished while nobody
-    /// looked.
+    /// Removes the files of all pods but these and those of this process: pods that vanished while the daemon
+    /// was down.
     pub fn sweep(&self, keep: &BTreeSet<String>) {
         let pods = match rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
             Ok(pods) => pods,
@@ -126,10 +126,10 @@ impl Files {
         }
     }
 
-    /// Opens a pod's own file for reading and writing, made if it is not there yet; `ROOT/pods/<uid>/<name>`.
+    /// Opens a pod's own file for reading and writing, made when it is missing; `ROOT/pods/<uid>/<name>`.
     ///
     /// # Errors
-    /// The disk is full or read-only, or something else stands in its place.
+    /// The disk is full or read-only, or another kind of file is in its place.
     pub fn pod_file(&self, uid: &str, name: &str) -> io::Result<File> {
         if !super::is_one_name(uid) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -148,14 +148,14 @@ impl Files {
         if FileType::from_raw_mode(fstat(&made)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is no regular file"));
         }
-        // Whatever the umask is.
+        // Independent of the umask.
         fchmod(&made, Mode::from_raw_mode(0o644))?;
         in_use.insert(uid.to_owned());
         Ok(File::from(made))
     }
 
-    /// Removes files of a pod that is gone, also of containers that were never made, and its directory if
-    /// nothing else is in it.
+    /// Removes the files of a pod that is gone, also of containers that were never made, and its directory if
+    /// it is empty then.
     pub fn forget_pod(&self, uid: &str) {
         let mut in_use = self.in_use();
         if let Ok(pods) = rustix::fs::open(self.root.join("pods"), DIRECTORY, Mode::empty()) {
@@ -170,7 +170,7 @@ impl Files {
         if let Some(containers) = below(pod.as_fd(), "containers") {
             for name in names(containers.as_fd()) {
                 let Some(container) = below(containers.as_fd(), &name) else { continue };
-                // Only what this room made.
+                // Only files that this room made.
                 for file in names(container.as_fd()).iter().filter(|file| is_file_name(file)) {
                     _ = unlinkat(&container, file, AtFlags::empty());
                 }
@@ -181,7 +181,7 @@ impl Files {
         remove_pod_files(pods, uid, POD_FILES);
     }
 
-    /// The directory that an instance's file is in; `None` when it cannot have one.
+    /// The directory of an instance's file; `None` when it cannot have one.
     fn directory(&self, file: &LogFile) -> io::Result<Option<(OwnedFd, String)>> {
         let Some([pods, uid, containers, name, last]) = file.parts() else { return Ok(None) };
         let mut at = rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -191,8 +191,8 @@ impl Files {
         Ok(Some((at, last)))
     }
 
-    /// Removes a container's directory and those above it, as far as they are empty. True: the pod has no
-    /// files any more.
+    /// Removes a container's directory and those above it, as far as they are empty. Returns true when the
+    /// pod has no files any more.
     fn prune(&self, uid: &str, container: &str) -> bool {
         let file = LogFile { uid: uid.to_owned(), container: container.to_owned(), attempt: 0 };
         let Some([pods, uid, containers, name, _]) = file.parts() else { return true };
@@ -217,7 +217,7 @@ impl Files {
     }
 }
 
-/// Removes files of a pod, and its directory if nothing else is in it.
+/// Removes files of a pod, and its directory if it is empty then.
 fn remove_pod_files(pods: &OwnedFd, uid: &str, files: &[&str]) {
     if let Ok(pod) = openat(pods, uid, DIRECTORY, Mode::empty()) {
         for file in files {
@@ -231,7 +231,7 @@ fn is_file_name(name: &str) -> bool {
     name.len() == 8 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// What a directory holds; names that are no UTF-8 are nobody's of ours.
+/// Names in a directory. Names that are not UTF-8 are not podkeeper's, and are skipped.
 fn names(directory: BorrowedFd<'_>) -> Vec<String> {
     let Ok(entries) = Dir::read_from(directory) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));

@@ -1,14 +1,13 @@
-//! Termination messages (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): where a container's
-//! last words are read from, and how much of them is kept. Pure but for [`files`], which alone touches the
-//! disk.
+//! Termination messages (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): their source, and how
+//! much of them is kept. Pure, except for [`files`], which alone touches the disk.
 //!
 //! Each instance of a container has a file of its own, `ROOT/pods/<uid>/containers/<name>/<8 hex>`, mounted
 //! at its `terminationMessagePath`. The eight digits are the attempt, so that labels alone lead to the file
-//! and nothing has to be remembered.
+//! and no state is needed.
 //!
-//! The worker's thread makes the file just before the create is sent (a disk that refuses makes the container wait, as
-//! `CreateContainerConfigError`), reads it when an end has been inspected, and removes it with the container. Only the
-//! status waits for it, so that no end is shown without its message.
+//! The worker's thread makes the file just before the create is sent (when the disk refuses, the container
+//! waits with `CreateContainerConfigError`), reads it when an end has been inspected, and removes it with the
+//! container. Only the status waits for it, so that no end is shown without its message.
 
 pub mod files;
 
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::base::limits;
 use crate::runtime::frames::Frames;
 
-/// The text can be one name in a path.
+/// Whether the text can be one name in a path.
 pub(crate) fn is_one_name(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
 }
@@ -34,7 +33,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Below the root directory; `None` when a part could not be one name in a path. Labels may say
+    /// Parts below the root directory; `None` when a part cannot be one name in a path. Labels may hold
     /// anything, and a UID is whatever a manifest gives.
     #[must_use]
     pub fn parts(&self) -> Option<[String; 5]> {
@@ -43,26 +42,26 @@ impl LogFile {
         words.iter().all(|word| is_one_name(word)).then_some(words)
     }
 
-    /// Its place on the host.
+    /// Path on the host.
     #[must_use]
     pub fn path(&self, root: &Path) -> Option<PathBuf> {
         Some(self.parts()?.iter().fold(root.to_owned(), |path, part| path.join(part)))
     }
 }
 
-/// Where the file appears in the container. A relative path counts from its root, as with the kubelet.
+/// Path of the file in the container. A relative path starts at the root, as with the kubelet.
 #[must_use]
 pub fn target(path: &str) -> String {
     crate::layout::target(path)
 }
 
-/// What a file's last bytes say.
+/// The message in a file's last bytes.
 #[must_use]
 pub fn text(bytes: &[u8]) -> String {
     newest(bytes, limits::TERMINATION_FILE)
 }
 
-/// What the last lines of a log say, as Docker sends them: framed, or raw where there was a terminal.
+/// The message in the last lines of a log, as Docker sends them: framed, or raw with a terminal.
 #[must_use]
 pub fn log_text(body: &[u8]) -> String {
     let mut frames = Frames::new(false);
@@ -81,16 +80,16 @@ pub fn log_text(body: &[u8]) -> String {
     }
 }
 
-/// At most the last `most` bytes, as text that is no longer than that.
+/// At most the last `most` bytes, as text that is not longer than that.
 fn newest(bytes: &[u8], most: usize) -> String {
     let tail = bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default();
     let text = String::from_utf8_lossy(tail);
-    // What is no UTF-8 takes more room as text.
+    // Bytes that are not UTF-8 need more room as text.
     let from = (0..=text.len()).find(|&at| text.is_char_boundary(at) && text.len() - at <= most);
     text.get(from.unwrap_or(0)..).unwrap_or_default().to_owned()
 }
 
-/// The runtime's words and the container's own, at most `most` bytes: the beginning counts.
+/// The runtime's message and the container's own, at most the first `most` bytes.
 #[must_use]
 pub fn joined(runtime: &str, own: &str, most: usize) -> Option<String> {
     let mut both = match (runtime, own) {
@@ -103,7 +102,7 @@ pub fn joined(runtime: &str, own: &str, most: usize) -> Option<String> {
     Some(both).filter(|text| !text.is_empty())
 }
 
-/// What each container of a pod may say: all of them together have 12 kB.
+/// Bytes for the message of each container: the whole pod has 12 kB.
 #[must_use]
 pub fn share(containers: usize) -> usize {
     limits::TERMINATION_POD.checked_div(containers).unwrap_or(limits::TERMINATION_POD)

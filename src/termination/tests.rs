@@ -1,4 +1,4 @@
-//! Sizes, places, and what a container may do to its file.
+//! Sizes, places, and attacks of a container on its file.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A configuration of these servers; each one's user is named after it.
+/// A configuration of these servers; each server's user has its name.
 fn config(servers: &[&str]) -> DockerConfig {
     let auths: Map<String, Value> =
         servers.iter().map(|s| ((*s).to_owned(), json!({ "username": s, "password": "secret" }))).collect();

@@ -39,7 +39,7 @@ impl Rig {
         Rig { base, fake, came, out, preload: None }
     }
 
-    /// Puts a file there that has not changed for a minute.
+    /// Writes a file with a change time one minute ago.
     fn write(&self, name: &str, bytes: &[u8]) {
         fs::create_dir_all(self.base.join("images")).unwrap();
         let beside = self.base.join("beside");
@@ -95,7 +95,7 @@ impl Drop for Rig {
 fn archives_are_loaded_when_they_come_and_when_they_change() {
     let mut rig = Rig::new("preload-change");
     rig.start();
-    // The directory may come later.
+    // The directory may be made later.
     rig.write("a.tar", &image_tar("web:1"));
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
     rig.write("README", b"no archive");
@@ -110,7 +110,7 @@ fn archives_are_loaded_when_they_come_and_when_they_change() {
     fs::remove_file(rig.base.join("images/a.tar")).unwrap();
     until("it is forgotten", || rig.memory() == ["b.tar"]);
     assert!(rig.has("web:1") && !rig.has("hidden:1"), "nothing is removed from Docker");
-    // A directory that goes away as a whole is no empty one.
+    // A directory that vanishes does not count as empty.
     fs::rename(rig.base.join("images"), rig.base.join("unmounted")).unwrap();
     rig.handle().rescan();
     rig.write("c.tar", &image_tar("c:1"));
@@ -130,16 +130,16 @@ fn k8781_what_was_loaded_is_not_loaded_again() {
     rig.write("b.tar", &image_tar("b:1"));
     assert_eq!(rig.comes(), ["docker.io/library/b:1"], "a.tar was not loaded again");
     assert!(fs::metadata(&memory).unwrap().modified().unwrap() >= written);
-    // Docker lost it while nobody looked.
+    // Docker lost it while the daemon was down.
     rig.preload = None;
     rig.lose("web:1");
     rig.start();
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
-    // And while the daemon ran: noticed when a pod wants it.
+    // And while the daemon runs: noticed when a pod wants it.
     rig.lose("web:1");
     rig.handle().missing("web:1");
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
-    // A damaged memory is none.
+    // A damaged list counts as empty.
     rig.preload = None;
     fs::write(&memory, "torn").unwrap();
     rig.start();
@@ -180,7 +180,7 @@ fn without_docker_it_is_tried_again() {
     rig.fake.with(|state| state.set_down(true));
     rig.write("a.tar", &image_tar("web:1"));
     rig.start();
-    // It has tried by now, or will when Docker is there.
+    // It has tried by now, or will when Docker is up.
     rig.fake.with(|state| state.set_down(false));
     rig.handle().connected();
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);

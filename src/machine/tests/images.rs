@@ -190,7 +190,7 @@ fn an_image_that_anothers_secret_brought_is_asked_for() {
         rig.pass(s(3));
         assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, status), "{policy}");
         // The registry has let everybody in.
-        rig.machine.settings.grants.pulled("r.io/web:1", &id, &With::Everybodys);
+        rig.machine.settings.grants.pulled("r.io/web:1", &id, &With::NodeOrNone);
         rig.hint(Hint::Retry);
         rig.pass(s(3));
         assert_eq!((rig.pulls.len(), rig.status().as_str()), (pulls, "Running, app: running"), "{policy}");
