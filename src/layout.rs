@@ -1,6 +1,6 @@
-//! Which volumes a pod has, what they are made of and where they lie: the kubelet's layout
+//! Which volumes a pod has, what kind they are and where they are on the host: the kubelet's layout
 //! (`pkg/kubelet/kubelet_getters.go`, `pkg/volume/util/util.go`). Pure. Every path is made of parts that are
-//! one name each, so that nothing a manifest says leads anywhere else.
+//! one name each, so that no text of a manifest leads anywhere else.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use k8s_openapi::api::core::v1::{
 use crate::pod::{DesiredPod, Source};
 use crate::policy::Policies;
 
-/// Below the root directory: what claims hold. Kept when pods go.
+/// Below the root directory: the data of claims. Kept when pods go.
 pub const LOCAL_STORAGE: &str = "local-storage";
 /// Below a pod's directory: its volumes, by plugin and name.
 pub const VOLUMES: &str = "volumes";
-/// Below a pod's directory: what `subPath` leads to, by volume, container and index of the mount.
+/// Below a pod's directory: the targets of `subPath`, by volume, container and index of the mount.
 pub const SUB_PATHS: &str = "volume-subpaths";
-/// Below a pod's directory: that a volume is ready.
+/// Below a pod's directory: markers of volumes that are ready.
 pub const PLUGINS: &str = "plugins";
 /// Directory of emptyDir volumes.
 pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
@@ -28,7 +28,7 @@ pub const LOCAL: &str = "kubernetes.io~local-volume";
 /// Directory of NFS mounts.
 pub const NFS: &str = "kubernetes.io~nfs";
 
-/// Directory of what hostPath volumes of pods show that may have only some paths.
+/// Directory of hostPath volumes of pods that may have only some paths.
 pub const HOST_PATH: &str = "kubernetes.io~host-path";
 
 /// Name of a pod's hosts file.
@@ -36,7 +36,7 @@ pub const HOSTS: &str = "etc-hosts";
 /// Name of a pod's resolver file.
 pub const RESOLVER: &str = "resolv.conf";
 
-/// What a volume is made of.
+/// The kind of a volume, with its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind<'a> {
     /// `emptyDir`; `None`: the volume names no source at all, which means the same.
@@ -55,12 +55,12 @@ pub enum Kind<'a> {
     Claim(&'a PersistentVolumeClaimVolumeSource),
     /// `nfs`.
     Nfs(&'a NFSVolumeSource),
-    /// One that no podkeeper sets up; `manifest/` refuses it.
+    /// A kind that podkeeper does not support; `manifest/` refuses it.
     Other,
 }
 
 impl<'a> Kind<'a> {
-    /// Of this volume.
+    /// The kind of this volume.
     #[must_use]
     pub fn of(volume: &'a Volume) -> Kind<'a> {
         if let Some(it) = &volume.config_map {
@@ -86,7 +86,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Directory of its plugin below `volumes`; `None` for one that has no directory there.
+    /// Directory of the volume's plugin below `volumes`; `None` for a kind without a directory there.
     #[must_use]
     pub fn plugin(&self) -> Option<&'static str> {
         match self {
@@ -101,13 +101,13 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Its files are written by podkeeper, from objects and fields.
+    /// True when podkeeper writes the volume's files, from objects and fields.
     #[must_use]
     pub fn is_written(&self) -> bool {
         matches!(self, Kind::ConfigMap(_) | Kind::Secret(_) | Kind::DownwardApi(_) | Kind::Projected(_))
     }
 
-    /// No container may write to it, whatever its mount says.
+    /// True when no container may write to it, whatever its mount says.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {
@@ -124,13 +124,13 @@ pub fn volumes(pod: &DesiredPod) -> &[Volume] {
     pod.spec.volumes.as_deref().unwrap_or_default()
 }
 
-/// What may be one part of a path: never `..`, never two parts in one.
+/// True for a name that can be one part of a path: never `..`, never two parts in one.
 #[must_use]
 pub fn is_one_name(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']) && part.len() <= 255
 }
 
-/// The parts as a path below `root`; `None` when one of them is no single name.
+/// The parts as a path below `root`; `None` when one of them is not a single name.
 #[must_use]
 pub fn below(root: &Path, parts: &[&str]) -> Option<PathBuf> {
     let fine = parts.iter().all(|part| is_one_name(part));
@@ -143,9 +143,9 @@ pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid])
 }
 
-/// The pod may have only some paths of the host: what its hostPath volume leads to is found out and bound before
-/// any container sees it. One whose mounts are to spread to the host belongs to a privileged container, which
-/// may go anywhere: Docker is given the path itself.
+/// True when the pod may have only some paths of the host: its hostPath volume is resolved and bound before
+/// any container sees it. A volume whose mounts propagate to the host belongs to a privileged container,
+/// which may go anywhere: Docker gets its path as it is.
 #[must_use]
 pub fn is_guarded(pod: &DesiredPod, volume: &str, policies: &Policies) -> bool {
     let spreads = |mount: &VolumeMount| {
@@ -161,7 +161,7 @@ pub fn guarded<'p>(uid: &'p str, volume: &'p str) -> [&'p str; 5] {
     ["pods", uid, VOLUMES, HOST_PATH, volume]
 }
 
-/// Where a source has its claims below [`LOCAL_STORAGE`], by namespace; `None`: right there.
+/// Directory of a source's claims below [`LOCAL_STORAGE`], above their namespaces; `None`: directly there.
 #[must_use]
 pub fn claims_of(source: Source) -> Option<&'static str> {
     // No namespace begins with a dot.
@@ -172,20 +172,20 @@ pub fn claims_of(source: Source) -> Option<&'static str> {
     }
 }
 
-/// Parts of the path below the root directory at which a claim's data lie. Each source has claims of its own, so
-/// that no pod gets hold of what another source's pods have written by naming a claim as they do.
+/// Parts of the path below the root directory at which a claim's data is. Each source has its own claims, so
+/// that no pod can reach the data of another source's pods by naming the same claim.
 #[must_use]
 pub fn claim<'p>(source: Source, namespace: &'p str, name: &'p str) -> Vec<&'p str> {
     [LOCAL_STORAGE].into_iter().chain(claims_of(source)).chain([namespace, name]).collect()
 }
 
-/// What is written into the directory of a pod that uses a claim.
+/// The text that marks the directory of a pod as using this claim.
 #[must_use]
 pub fn claim_use(source: Source, namespace: &str, name: &str) -> String {
     format!("{source}:{namespace}/{name}")
 }
 
-/// Where a volume lies on the host: what containers get to see of it.
+/// The volume's path on the host, which containers mount.
 #[must_use]
 pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume, policies: &Policies) -> Option<PathBuf> {
     let kind = Kind::of(volume);
@@ -199,14 +199,14 @@ pub fn host_path(root: &Path, pod: &DesiredPod, volume: &Volume, policies: &Poli
     }
 }
 
-/// Where `subPath` of a mount is bound to.
+/// The path at which the `subPath` of a mount is bound.
 #[must_use]
 pub fn sub_path(root: &Path, uid: &str, volume: &str, container: &str, index: usize) -> Option<PathBuf> {
     below(root, &["pods", uid, SUB_PATHS, volume, container, &index.to_string()])
 }
 
-/// Where in a container a path of its manifest is, as Docker reads it: from its root, without `.`, `..` and
-/// slashes too many. Links in the image are not known.
+/// A manifest's path inside a container as Docker reads it: from the root, without `.`, `..` and repeated
+/// slashes. Links in the image are not known.
 #[must_use]
 pub fn target(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
@@ -220,10 +220,10 @@ pub fn target(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The parts of a path inside a volume that a manifest gives: relative, without `..`.
+/// The parts of a path inside a volume, as a manifest gives it: relative, without `..`.
 ///
 /// # Errors
-/// What is wrong with it, in the words of upstream's `atomic_writer.go`.
+/// The problem, in the words of upstream's `atomic_writer.go`.
 pub fn inside(path: &str) -> Result<Vec<&str>, String> {
     if path.is_empty() {
         return Err(format!("invalid path: must not be empty: {path:?}"));

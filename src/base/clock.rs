@@ -1,5 +1,5 @@
-//! Time: the only room that reads the wall clock. Pure rooms are handed a [`Now`]; tests hand out their
-//! own. (A rim that waits for a socket measures its deadline with `Instant`, which cannot jump.)
+//! Time: the only room that reads the wall clock. Pure rooms are given a [`Now`]; tests make their own. (Code
+//! that waits for a socket measures its deadline with `Instant`, which cannot jump.)
 //!
 //! Nothing is ordered or judged by wall-clock time (invariant 3): timers use [`Mono`], wall time is
 //! only printed.
@@ -13,12 +13,12 @@ pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub struct Mono(pub Duration);
 
 impl Mono {
-    /// The point `d` later; saturates at the end of time.
+    /// The point `d` later; saturates.
     #[must_use]
     pub fn after(self, d: Duration) -> Mono {
         Mono(self.0.saturating_add(d))
     }
-    /// How long from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to here; zero when `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Mono) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -34,25 +34,25 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// Which start of the machine this is, and how long ago it was: a time that survives this process, and that
-/// no setting of the wall clock changes.
+/// This boot of the machine, and how long ago it was: a time that survives this process and does not depend
+/// on the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
-    /// The kernel's id of this start; empty when it cannot be told.
+    /// The kernel's boot id; empty when it cannot be read.
     pub id: String,
-    /// How long the machine had run at [`Mono`] zero, sleep not counted.
+    /// Uptime of the machine at [`Mono`] zero, suspend not counted.
     pub began: Duration,
 }
 
 impl Boot {
-    /// How long the machine had run at `at`.
+    /// Uptime of the machine at `at`.
     #[must_use]
     pub fn at(&self, at: Mono) -> Duration {
         self.began.saturating_add(at.0)
     }
 }
 
-/// Where the time comes from. The real one is [`System`]; the simulation has its own.
+/// A source of time. The real one is [`System`]; the simulation has its own.
 pub trait Clock: Send + Sync {
     /// Reads both clocks.
     fn now(&self) -> Now;
@@ -70,7 +70,7 @@ impl System {
     pub fn start() -> Self {
         System { start: Instant::now() }
     }
-    /// This start of the machine.
+    /// This boot of the machine.
     #[must_use]
     pub fn boot(&self) -> Boot {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -78,7 +78,7 @@ impl System {
         let up = Duration::new(seconds, u32::try_from(up.tv_nsec).unwrap_or(0));
         Boot { id: boot_id().unwrap_or_default(), began: up.saturating_sub(self.start.elapsed()) }
     }
-    /// The `Instant` of a point on this clock, for waiting calls.
+    /// The `Instant` of a point on this clock, for blocking calls.
     #[must_use]
     pub fn instant(&self, at: Mono) -> Instant {
         self.start.checked_add(at.0).unwrap_or_else(|| self.start + Duration::from_secs(86_400 * 365))
@@ -91,7 +91,7 @@ impl Clock for System {
     }
 }
 
-/// The kernel's id of this start of the machine.
+/// The kernel's boot id; `None` when it cannot be read.
 #[must_use]
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -106,6 +106,6 @@ fn wall_now() -> Timestamp {
     let seconds = i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
     let nanos = i32::try_from(distance.subsec_nanos()).unwrap_or(0);
     let (seconds, nanos) = if before_epoch { (-seconds, -nanos) } else { (seconds, nanos) };
-    // A clock past year 9999 prints as the epoch: nothing is judged by it.
+    // A clock past year 9999 prints as the epoch: no decision depends on it.
     Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH)
 }

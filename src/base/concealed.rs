@@ -1,12 +1,11 @@
-//! Bytes and texts that may hold a Secret's value: whatever is formatted with them tells their length alone.
+//! Bytes and texts that may hold a Secret's value: formatting them prints their length only.
 //!
-//! The type is what keeps them out of logs and panics, so that no `derive(Debug)` around it can show them.
-//! Never here: a `Display`, or a `Debug` that shows more.
+//! The type keeps them out of logs and panics, whatever `derive(Debug)` is around it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Something that is handled like what is in it, and never printed.
+/// A value that is used like `T` and is never printed.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Concealed<T>(pub T);
 
@@ -60,7 +59,7 @@ mod tests {
 
     const CANARY: &str = "canary-0123456789-abcdefghijklmn";
 
-    /// Neither as text, nor as the numbers of its bytes, nor in base64.
+    /// True when `text` has the canary as text, as the numbers of its bytes, or in base64.
     fn holds(text: &str) -> bool {
         let digits = format!("{:?}", &CANARY.as_bytes()[..8]);
         let base64 = "Y2FuYXJ5LTAxMjM0NTY3ODk";

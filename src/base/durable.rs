@@ -1,5 +1,5 @@
-//! Files that are there whole or not at all, whenever the power fails: temp, fsync, rename, fsync of the
-//! directory. For what has to outlive the machine's boot; the status file lies on tmpfs and is only renamed.
+//! Files that exist whole or not at all, even when the power fails: temporary file, fsync, rename, fsync of
+//! the directory. For state that must survive a reboot; the status file is on tmpfs and is only renamed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,13 +8,14 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Ending of a file that is being written.
+/// File name extension of a file that is being written.
 pub const BESIDE: &str = "tmp";
 
-/// Puts a file of mode 0600 there, instead of one of that name.
+/// Writes a file of mode 0600; replaces one of the same name.
 ///
 /// # Errors
-/// Then the file is what it was, or (when only the last step failed) perhaps not yet durable.
+/// Those of the system. The old file is unchanged, or (when only the last step failed) the new one may not be
+/// durable yet.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension(BESIDE);
     let done = write_beside(&beside, bytes).and_then(|()| {
@@ -28,16 +29,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Opens a file to be written from its beginning: mode 0600, no link in its place is followed, and a pipe is
-/// not waited for.
+/// Opens a file for writing from its beginning: mode 0600, a link in its place is not followed, and a pipe
+/// does not block.
 ///
 /// # Errors
-/// Those of the system; something else than a regular file stands there.
+/// Those of the system, and an error for anything that is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_as(path, File::options().write(true).create(true).truncate(true))
 }
 
-/// The same, as these options say.
+/// As [`open`], with these options.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -59,7 +60,7 @@ fn write_beside(beside: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the names in the directory of this path durable.
+/// Makes the entries of this path's directory durable (fsync of the directory).
 ///
 /// # Errors
 /// The directory is gone, or the disk fails.
@@ -68,7 +69,7 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
-/// Removes a file; one that is gone is removed.
+/// Removes a file; a file that does not exist is not an error.
 ///
 /// # Errors
 /// Those of the system.
@@ -80,7 +81,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory of mode 0700; one that is there is fine.
+/// Makes a directory of mode 0700; a directory that exists is not an error.
 ///
 /// # Errors
 /// Those of the system.
@@ -92,8 +93,8 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Comes before each change of the disk. In tests the process may be "killed" here: from then on nothing
-/// is done any more.
+/// Called before each change of the disk. Tests make it fail from some step on, as if the process had been
+/// killed there.
 #[cfg(not(test))]
 #[inline]
 #[expect(clippy::unnecessary_wraps, reason = "it fails in tests")]
@@ -112,7 +113,7 @@ mod faults {
     use std::io;
 
     thread_local! {
-        /// Changes of the disk until the kill, and what the error is then; `None` for never.
+        /// Number of disk changes that still succeed, and the error of all later ones; `None`: all succeed.
         pub static STEPS: Cell<Option<(u32, io::ErrorKind)>> = const { Cell::new(None) };
     }
 

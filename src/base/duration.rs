@@ -1,4 +1,4 @@
-//! Durations as Go reads and prints them: in flags, annotations and events. Pure; messages are those of Go.
+//! Durations as Go reads and prints them: in flags, annotations and events. Pure; error messages are Go's.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(total))
 }
 
-/// `12.5` times `scale`, exact, rounded down; `None` when it is not a number or too large.
+/// `12.5` times `scale`, exact, rounded down; `None` when it is not a number or is too large.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -85,7 +85,7 @@ pub fn text(duration: Duration) -> String {
     }
 }
 
-/// A grace period of the API, which has more seconds than anybody waits for.
+/// A grace period of the API in seconds; `None` when negative, cut at `u32::MAX` when longer.
 #[must_use]
 pub fn grace(seconds: i64) -> Option<u32> {
     u64::try_from(seconds).ok().map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX))

@@ -1,15 +1,17 @@
-//! Kubernetes types to JSON, always through [`serde_json::Value`]: each serializer that meets them is another
-//! copy of their code, a hundred KiB of it, in the binary. No type of ours that is only ours needs this room.
+//! Kubernetes types to JSON, always through [`serde_json::Value`]: each further serializer would compile
+//! another copy of the types' code into the binary, a hundred KiB. podkeeper's own types don't need this
+//! room.
 
 use serde::ser::{Error, Serialize, Serializer};
 
-/// The value as JSON in one line; empty for what cannot be written, which none of the API's types is.
+/// The value as JSON in one line; empty when it cannot be serialized, which does not happen with the API's
+/// types.
 #[must_use]
 pub fn text(value: &impl Serialize) -> String {
     serde_json::to_value(value).map_or_else(|_| String::new(), |value| value.to_string())
 }
 
-/// For `#[serde(serialize_with)]`.
+/// Serializes through [`serde_json::Value`]; for `#[serde(serialize_with)]`.
 ///
 /// # Errors
 /// Those of the serializer.

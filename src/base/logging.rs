@@ -1,5 +1,5 @@
-//! Log lines on standard error: level, thread name, message; one line per record, whatever the message
-//! holds. What a manifest or Docker says must not be able to forge a line or to drive a terminal.
+//! Log lines on standard error: level, thread name, message; one line per record, whatever the message holds.
+//! Texts from a manifest or from Docker must not be able to forge a line or to drive a terminal.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use crate::base::clock::{Clock, System, Timestamp};
 /// Environment variable that overrides `-v`: `debug`, `podkeeper::source=trace,info` …
 pub const VARIABLE: &str = "PODKEEPER_LOG";
 
-/// Who reads the lines.
+/// The format of a line, by its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// The journal: `<4>` instead of a level, no time (the journal has its own).
@@ -30,7 +30,7 @@ pub fn init(verbosity: u8) {
         Ok(filters) if !filters.is_empty() => builder.parse_filters(&filters),
         _ => builder.filter_level(level(verbosity)),
     };
-    // What these say at their lower levels holds URLs with their queries.
+    // Below `warn` these libraries log URLs with their queries, which may hold credentials.
     for library in ["ureq", "ureq_proto", "rustls"] {
         builder.filter_module(library, LevelFilter::Warn);
     }
@@ -39,7 +39,7 @@ pub fn init(verbosity: u8) {
         let line = line(style, clock.now().wall, thread.name().unwrap_or("pk"), record);
         out.write_all(line.as_bytes())
     });
-    // An error means that logging was started before: keep that one.
+    // An error means that logging was started before; that logger stays.
     let _ = builder.try_init();
 }
 
@@ -51,8 +51,8 @@ fn level(verbosity: u8) -> LevelFilter {
     }
 }
 
-/// systemd sets `JOURNAL_STREAM` to device and inode of the stream it gave us; standard error may have
-/// been redirected since (systemd.exec(5)), so the numbers are compared.
+/// systemd sets `JOURNAL_STREAM` to device and inode of the stream it connected; standard error may have been
+/// redirected since (systemd.exec(5)), so the numbers are compared.
 fn journal_reads_us() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     match rustix::fs::fstat(io::stderr()) {
@@ -72,7 +72,7 @@ fn line(style: Style, wall: Timestamp, thread: &str, record: &Record<'_>) -> Str
     line
 }
 
-/// syslog's numbers.
+/// The level as a syslog priority.
 fn priority(level: Level) -> u8 {
     match level {
         Level::Error => 3,

@@ -1,4 +1,4 @@
-//! What everything stands on, and nothing of pods: time, bounds, order, bytes, files. Each module is one idea.
+//! The foundation, without any knowledge of pods: time, bounds, order, bytes, files. Each module is one idea.
 //!
 //! Never here: a type of Kubernetes or of Docker.
 

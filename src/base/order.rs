@@ -1,6 +1,6 @@
-//! Putting things in order, in little code: the standard library makes a sort of its own for each type of
-//! element, 4 KiB each, and one for each map that is collected. Here one sort, of positions, serves all. What
-//! has a million elements belongs elsewhere.
+//! Sorting and collecting with little machine code: the standard library compiles a separate sort for each
+//! element type (4 KiB each) and for each map that is collected. Here one sort, of positions, serves all
+//! types. Not for collections of a million elements.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) 
         _ => Ordering::Equal,
     });
     for to in 0..items.len() {
-        // What stood here before may have been swapped away, perhaps more than once.
+        // The element of this position may have been swapped away before, perhaps more than once.
         let mut from = order.get(to).copied().unwrap_or(to);
         while from < to {
             from = order.get(from).copied().unwrap_or(to);
@@ -21,7 +21,7 @@ pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) 
     }
 }
 
-/// A stable sort by what `key` gives, which is asked for more than once.
+/// A stable sort by key; `key` is called more than once per element.
 pub fn sort_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
@@ -31,7 +31,7 @@ pub fn sort<T: Ord>(items: &mut [T]) {
     sort_by(items, T::cmp);
 }
 
-/// All entries; of equal keys the last one.
+/// Collects the entries; of equal keys the last one wins.
 pub fn map<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut all = BTreeMap::new();
     for (key, value) in entries {
@@ -40,7 +40,7 @@ pub fn map<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, 
     all
 }
 
-/// All of them, once each.
+/// Collects the items, each once.
 pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeSet<T> {
     let mut all = BTreeSet::new();
     for item in items {
@@ -49,7 +49,7 @@ pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeSet<T> {
     all
 }
 
-/// Which position comes first, second, and so on.
+/// The positions in sorted order.
 fn permutation(length: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
     order.sort_by(|a, b| compare(*a, *b));

@@ -1,6 +1,7 @@
-//! Programs of the host, for what only they can do: each is run to its end, with a deadline and bounded words.
+//! Programs of the host, for tasks that only they can do: each runs to its end, with a deadline and bounded
+//! output.
 //!
-//! Never here: a shell, or anything of a manifest that a program could take for an option.
+//! Never here: a shell, or any text of a manifest that a program could take for an option.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::base::limits;
 
-/// Runs it without input; its output is thrown away.
+/// Runs the program without input; its standard output is discarded.
 ///
 /// # Errors
-/// It cannot be run, it failed (with its own words), or it did not end in time.
+/// The program cannot be run, it failed (with its standard error), or it did not end in time.
 pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
@@ -22,13 +23,15 @@ pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{name} failed: {status}: {}", last_words(&mut child))),
+            Ok(Some(status)) => {
+                return Err(format!("{name} failed: {status}: {}", stderr_so_far(&mut child)));
+            }
             Ok(None) => {}
             Err(error) => return Err(format!("{name}: {error}")),
         }
         if begun.elapsed() > within {
             _ = child.kill();
-            // One that the kernel does not let go is left to itself.
+            // A process that the kernel does not let go is not waited for.
             thread::sleep(limits::HELPER_LOOK);
             _ = child.try_wait();
             return Err(format!("{name} did not end within {} s", within.as_secs()));
@@ -38,14 +41,14 @@ pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     }
 }
 
-/// What is there of its standard error. Something that it left running (`mount.nfs` starts `rpc.statd`) may hold
-/// the other end open for ever, so nothing is waited for.
-fn last_words(child: &mut Child) -> String {
+/// What is available of the program's standard error, without waiting: a process that it left running
+/// (`mount.nfs` starts `rpc.statd`) may hold the other end open for ever.
+fn stderr_so_far(child: &mut Child) -> String {
     let mut bytes = Vec::new();
     if let Some(stderr) = child.stderr.take()
         && rustix::io::ioctl_fionbio(&stderr, true).is_ok()
     {
-        // It ends with the error that nothing more is there: what came before that counts.
+        // The read ends with the error that no more is available; the bytes before it are kept.
         _ = stderr.take(limits::HELPER_WORDS).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")

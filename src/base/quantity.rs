@@ -1,14 +1,14 @@
 //! Kubernetes quantities (`500m`, `1.5Gi`, `1e3`) as whole numbers, exactly. No floating point here, and
 //! nothing that wraps.
 //!
-//! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. Like there, a fraction that
-//! is left is rounded away from zero: `0.1` of a byte is one byte; what does not fit 63 bits is cut down to
-//! the largest number that does; and spaces around a quantity mean nothing. Unlike there, a suffix without a
-//! number (`Gi`) is no quantity: a limit that is none helps nobody.
+//! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. As there, a remaining fraction
+//! is rounded away from zero (`0.1` of a byte is one byte), a value that does not fit 63 bits becomes the
+//! largest one that does, and spaces around a quantity are ignored. Unlike there, a suffix without a number
+//! (`Gi`) is an error: the operator meant a limit and would get none.
 
 use std::fmt;
 
-/// A text that does not read as number and suffix.
+/// The text is not a number with an optional suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantityError;
 
@@ -36,7 +36,7 @@ pub fn value(text: &str) -> Result<i64, QuantityError> {
     parse(text).map(|quantity| quantity.scaled(0))
 }
 
-/// The two are the same quantity, and of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
+/// True when both are the same quantity of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
     let kind = |text: &str| {
@@ -46,7 +46,8 @@ pub fn same(a: &str, b: &str) -> bool {
     (value(a), milli(a)) == (value(b), milli(b)) && value(a).is_ok() && kind(a) == kind(b)
 }
 
-/// Without spaces around it. Not without what JSON writes with a backslash: upstream reads JSON's own text.
+/// Removes spaces at both ends, except those that JSON writes with a backslash: upstream reads JSON's own
+/// text.
 fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() && !c.is_control())
 }
@@ -118,11 +119,11 @@ impl Parsed<'_> {
         if self.negative { -magnitude } else { magnitude }
     }
 
-    /// Without its sign; `None` when it does not fit.
+    /// The value without its sign; `None` when it does not fit.
     ///
-    /// The decimal point is moved over the digits instead of multiplying, so that no quantity that fits
-    /// is lost to an intermediate that does not. Work is bounded by the text's length: runs of padding
-    /// zeros stop as soon as they cannot change the result.
+    /// The decimal point is moved over the digits instead of multiplying, so that no quantity that fits is
+    /// lost to an intermediate that does not. Work is bounded by the text's length: padding with zeros stops
+    /// as soon as it cannot change the result.
     fn magnitude(&self, extra: i32) -> Option<i64> {
         let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|b| u128::from(b - b'0'));
         if digits().all(|d| d == 0) {
@@ -145,8 +146,8 @@ impl Parsed<'_> {
         }
         let whole = whole.checked_mul(unit)?;
 
-        // Fraction x 2^binary from its last digit on: `carry` becomes the whole part, `rest` says that
-        // something below it was left.
+        // Fraction x 2^binary, from its last digit on: `carry` becomes the whole part; `rest` is true when a
+        // remainder below it was dropped.
         let (mut carry, mut rest) = (0_u128, false);
         let fraction: Vec<u128> = digits().skip(before).collect();
         for digit in fraction.into_iter().rev() {

@@ -1,6 +1,6 @@
-//! Reading files that somebody else may have put there: regular files only, without waiting, and never more
-//! than a bound. A pipe in the place of a file would hold its reader up for ever, a device may do something
-//! when it is opened, and a file without an end would fill the memory.
+//! Reading files that another user may have put there: regular files only, without waiting, and never more
+//! than a bound. Opening a pipe would block the reader for ever, opening a device may have side effects, and
+//! a file without an end would fill the memory.
 //!
 //! The kernel's own files (below `/proc` and `/sys`) are the only ones that are read without this room.
 
@@ -11,13 +11,13 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Opens a regular file to be read; links are followed. Where that is allowed, the time of the last access
-/// stays what it is: reading must not cause writes.
+/// Opens a regular file for reading; links are followed. Where the kernel allows it, the access time is not
+/// updated: reading must not cause writes.
 ///
 /// # Errors
-/// Those of the system, and `InvalidInput` for whatever is not a regular file.
+/// Those of the system, and `InvalidInput` for anything that is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Before it is opened: a device may take that for an order.
+    // Checked before opening: opening a device may have side effects.
     wanted(&fs::metadata(path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
@@ -25,7 +25,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         other => other,
     };
     let file = File::from(opened?);
-    // And after it: the path may lead elsewhere by now.
+    // Checked again afterwards: the path may lead elsewhere by now.
     wanted(&file.metadata()?)?;
     Ok(file)
 }
@@ -38,7 +38,7 @@ fn wanted(meta: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
-/// Reads a regular file, whole.
+/// Reads a whole regular file.
 ///
 /// # Errors
 /// Those of [`open`], and `FileTooLarge` for more than `limit` bytes.
@@ -56,7 +56,7 @@ pub fn read_start(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is left in an open file or stream.
+/// Reads the rest of an open file or stream.
 ///
 /// # Errors
 /// Those of the system, and `FileTooLarge` for more than `limit` bytes.
@@ -71,16 +71,16 @@ pub fn read_rest(input: impl Read, limit: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a regular file of text, whole.
+/// Reads a whole regular file as UTF-8 text.
 ///
 /// # Errors
-/// Those of [`read`], and `InvalidData` for what is not UTF-8.
+/// Those of [`read`], and `InvalidData` when it is not UTF-8.
 pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Makes a pipe that nobody writes to.
+/// Makes a named pipe that has no writer.
 #[cfg(test)]
 pub(crate) fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Whoever opens a file by its path does it here, or says why not.
+    /// Every file that is read by its path is opened here; the exceptions are listed with their reason.
     #[test]
     fn no_other_room_opens_files_to_read_them() {
         const WAYS: &[&str] = &["File::open(", "fs::read(", "read_to_string("];
@@ -141,7 +141,7 @@ mod tests {
             let text = fs::read_to_string(&path).unwrap();
             const TESTS: &[&str] =
                 &["test", "golden", "man.rs", "cli/mod.rs", "effects/", "verdicts.rs", "layers.rs"];
-            // The trees of cgroups, and what `sys` asks, are the kernel's.
+            // These files read files of the kernel: the cgroup tree, and `/proc` and `/sys`.
             const KERNEL: &[&str] = &["regular.rs", "cgroup/tree.rs", "sys.rs"];
             if TESTS.iter().chain(KERNEL).any(|part| name.contains(part)) {
                 continue;

@@ -1,11 +1,11 @@
-//! A map for few entries: a sorted row of them. A `BTreeMap` takes room for eleven entries with the first one,
-//! which is most of what an idle pod would hold, and brings five KiB of code for each type of value.
+//! A map for few entries: a sorted vector. A `BTreeMap` allocates room for eleven entries with the first one,
+//! which is most of what an idle pod would hold, and adds five KiB of code for each type of value.
 //!
-//! Never here: what grows with the node. An insertion moves all that comes behind it.
+//! Not for maps that grow with the node: an insertion moves all entries behind it.
 
 use std::borrow::Borrow;
 
-/// Keys in order, each with one value. Looking is logarithmic, inserting and removing linear.
+/// Keys in order, each with one value. Lookup is logarithmic, insertion and removal linear.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table<K, V>(Vec<(K, V)>);
 
@@ -16,25 +16,25 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K, V> Table<K, V> {
-    /// Without entries; takes no memory.
+    /// An empty table; takes no memory.
     #[must_use]
     pub const fn new() -> Table<K, V> {
         Table(Vec::new())
     }
 
-    /// How many entries.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// There is none.
+    /// True without entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Forgets all of them.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.0 = Vec::new();
     }
@@ -54,18 +54,18 @@ impl<K, V> Table<K, V> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// The same, to be changed.
+    /// All values, mutable, in the order of their keys.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
-    /// Keeps those of which `keep` says so.
+    /// Keeps the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.0.retain_mut(|(key, value)| keep(key, value));
         self.give_back();
     }
 
-    /// An empty one holds no memory: most are empty most of the time.
+    /// Frees the memory of an empty table: most tables are empty most of the time.
     fn give_back(&mut self) {
         if self.0.is_empty() {
             self.0 = Vec::new();
@@ -74,7 +74,7 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Ord, V> Table<K, V> {
-    /// Where the key is, or would be.
+    /// The key's position, or the one at which to insert it.
     fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
     where
         K: Borrow<Q>,
@@ -92,7 +92,7 @@ impl<K: Ord, V> Table<K, V> {
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// The same, to be changed.
+    /// The value of this key, mutable.
     #[must_use]
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
@@ -102,7 +102,7 @@ impl<K: Ord, V> Table<K, V> {
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    /// There is an entry with this key.
+    /// True when there is an entry with this key.
     #[must_use]
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
@@ -111,21 +111,21 @@ impl<K: Ord, V> Table<K, V> {
         self.place(key).is_ok()
     }
 
-    /// The value of this key from now on; the one it had before.
+    /// Sets the value of this key; returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let at = match self.place(&key) {
             Ok(at) => return self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
             Err(at) => at,
         };
         if self.0.len() == self.0.capacity() {
-            // The vector itself would begin with four.
+            // A vector would start with room for four.
             self.0.reserve_exact(1_usize.saturating_add(self.0.len() / 2));
         }
         self.0.insert(at, (key, value));
         None
     }
 
-    /// The value of this key; without one it is `fresh` from now on.
+    /// The value of this key; inserts `fresh` when there is none.
     pub fn get_or_insert(&mut self, key: K, fresh: V) -> &mut V
     where
         K: Clone,
@@ -139,7 +139,7 @@ impl<K: Ord, V> Table<K, V> {
         }
     }
 
-    /// The value of this key; without one it is the default from now on.
+    /// The value of this key; inserts the default when there is none.
     pub fn get_or_default(&mut self, key: K) -> &mut V
     where
         K: Clone,
@@ -148,7 +148,7 @@ impl<K: Ord, V> Table<K, V> {
         self.get_or_insert(key, V::default())
     }
 
-    /// Takes the entry with this key out.
+    /// Removes the entry with this key and returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -161,7 +161,7 @@ impl<K: Ord, V> Table<K, V> {
 }
 
 impl<K: Ord, V> FromIterator<(K, V)> for Table<K, V> {
-    /// Of equal keys the last one.
+    /// Of equal keys the last one wins.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Table<K, V> {
         let mut all = Table::new();
         for (key, value) in entries {

@@ -1,9 +1,9 @@
 //! The one place that waits for descriptors until a time, and keeps that time.
 //!
-//! `ppoll` alone does not: its time-out is relative, and the kernel counts on with what was left of it after
-//! the process was stopped (SIGSTOP, a debugger, the freezer), so that whatever came due meanwhile comes as
-//! much too late. Longer waits have a timer of the kernel's beside the descriptors, set to the moment itself
-//! on the monotonic clock, which goes on while the process stands. As everywhere, the sleep of the whole machine
+//! `ppoll` alone does not: its time-out is relative, and after a stop of the process (SIGSTOP, a debugger,
+//! the freezer) the kernel goes on with the time that was left before it, so deadlines are missed by the
+//! length of the stop. Longer waits add a kernel timer to the descriptors, set to an absolute time on the
+//! monotonic clock, which keeps running while the process is stopped. As everywhere, suspend of the machine
 //! does not count ([`crate::base::clock::Boot`]).
 
 use std::cell::RefCell;
@@ -20,12 +20,12 @@ use rustix::time::{
 use crate::base::limits;
 
 thread_local! {
-    /// This thread's timer, made with its first longer wait.
+    /// This thread's timer, made at its first longer wait.
     static TIMER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
 }
 
-/// Waits until something is there for one of these, or `until` has come. Gives what is there, in their order:
-/// nothing at all when it is time, and after a signal, too.
+/// Waits until one of these descriptors is ready or `until` has come. Returns their flags in the same order:
+/// all empty when the time is up, and also after a signal.
 ///
 /// # Errors
 /// The kernel's: out of memory.
@@ -35,7 +35,7 @@ pub fn until(set: Vec<PollFd<'_>>, until: Option<Instant>) -> Result<Vec<PollFla
         (Some(at), Some(left)) if left > limits::WAIT_RELATIVE => TIMER.with_borrow_mut(|timer| {
             match armed(timer, at) {
                 Some(fd) => with_timer(set, fd),
-                // No descriptor is left: a look now and then keeps the time as well.
+                // No descriptor is free for a timer: waking up every so often keeps the time as well.
                 None => relative(set, Some(limits::WAIT_RELATIVE)),
             }
         }),
@@ -59,7 +59,7 @@ fn relative(mut set: Vec<PollFd<'_>>, time: Option<Duration>) -> Result<Vec<Poll
     }
 }
 
-/// The timer, set to this moment.
+/// Sets the timer to this moment.
 fn armed(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
     let fd: &OwnedFd = match timer {
         Some(fd) => fd,
@@ -68,7 +68,8 @@ fn armed(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
             timer.insert(timerfd_create(TimerfdClockId::Monotonic, flags).ok()?)
         }
     };
-    // In this order: a stop between the two makes it too early, never too late.
+    // In this order a stop of the process between the two calls makes the timer fire too early, never too
+    // late.
     let now = clock_gettime(ClockId::Monotonic);
     let left = at.saturating_duration_since(Instant::now());
     let it_value = now.checked_add(to_timespec(left))?;
