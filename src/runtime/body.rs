@@ -1,6 +1,6 @@
 //! Bodies that podkeeper sends to Docker: exactly the fields it sets, under Docker's own names.
 //!
-//! Plain data: who fills them in is `map`'s and `resources`' work.
+//! Plain data, filled in by `mapping` and `resources`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ pub struct ExecBody {
     pub attach_stdout: bool,
     /// Attach standard error.
     pub attach_stderr: bool,
-    /// With a terminal.
+    /// Give the command a terminal.
     pub tty: bool,
     /// Command and arguments.
     pub cmd: Vec<String>,
@@ -62,7 +62,7 @@ pub struct CreateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
     pub host_config: HostConfig,
-    /// Names on a network; joined at the start.
+    /// Names on a network, which the container joins at its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking_config: Option<NetworkingConfig>,
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for CreateBody {
     }
 }
 
-/// `{}`.
+/// Serializes as `{}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Empty {}
 
@@ -121,7 +121,7 @@ pub struct HostConfig {
     pub cap_drop: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub readonly_rootfs: bool,
-    /// Empty is nothing masked, and not the same as absent.
+    /// An empty list masks nothing; absent means Docker's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked_paths: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,19 +158,19 @@ pub struct HostConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkBody {
-    /// Name.
+    /// Name of the network.
     pub name: String,
     /// Refuse a second one of the same name; Docker alone would make it.
     pub check_duplicate: bool,
     /// `bridge`.
     pub driver: &'static str,
-    /// It has IPv6 addresses too.
+    /// The network has IPv6 addresses too.
     #[serde(rename = "EnableIPv6")]
     pub enable_ipv6: bool,
     /// Subnets; Docker's choice when absent.
     #[serde(rename = "IPAM", skip_serializing_if = "Option::is_none")]
     pub ipam: Option<Ipam>,
-    /// Whose it is.
+    /// The podkeeper that owns it.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -178,11 +178,11 @@ pub struct NetworkBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Ipam {
-    /// One entry each.
+    /// One entry for each subnet.
     pub config: Vec<Subnet>,
 }
 
-/// One of them.
+/// One subnet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Subnet {
@@ -198,16 +198,16 @@ pub struct NetworkingConfig {
     pub endpoints_config: BTreeMap<String, Endpoint>,
 }
 
-/// Its place in one network.
+/// A container's endpoint in one network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Endpoint {
-    /// Names by which others on that network find it.
+    /// Names by which other containers on that network find it.
     pub aliases: Vec<String>,
 }
 
-/// A file or directory of the host in the container. Its source must exist: Docker makes nothing here,
-/// other than with `Binds`, whose colons would also limit what a path may be.
+/// A file or directory of the host in the container. Its source must exist: unlike with `Binds`, Docker does
+/// not create it. The colons of `Binds` would also limit the paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Mount {
@@ -227,7 +227,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// A writable one.
+    /// A writable bind mount.
     #[must_use]
     pub fn bind(source: String, target: String) -> Mount {
         Mount { kind: "bind", source, target, read_only: false, bind_options: None }
@@ -250,7 +250,7 @@ pub struct BindOptions {
 }
 
 impl HostConfig {
-    /// Those of its fields that may be changed later.
+    /// The fields that an update can change.
     #[must_use]
     pub fn resources(&self) -> Resources {
         Resources {
@@ -263,35 +263,35 @@ impl HostConfig {
     }
 }
 
-/// Devices that a driver of the engine hands out.
+/// Devices that a device driver of the engine provides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeviceRequest {
     /// `nvidia`.
     pub driver: &'static str,
-    /// How many.
+    /// Number of devices.
     pub count: i64,
-    /// Each an alternative of capabilities that are needed together.
+    /// Alternatives; each lists capabilities that are needed together.
     pub capabilities: Vec<Vec<&'static str>>,
 }
 
-/// What may be changed of a container that runs: the body of an update.
+/// The fields that may change while a container runs: the body of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Resources {
-    /// Weight.
+    /// Relative weight, 2 to 262144.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_shares: Option<i64>,
-    /// Microseconds.
+    /// Length of a period, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_period: Option<i64>,
-    /// Microseconds in each period.
+    /// CPU time in each period, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<i64>,
-    /// Bytes.
+    /// Memory limit, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i64>,
-    /// Bytes, memory included.
+    /// Memory and swap together, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_swap: Option<i64>,
 }
@@ -316,7 +316,7 @@ impl Default for RestartPolicyBody {
 pub struct PortBinding {
     /// Empty for all addresses.
     pub host_ip: String,
-    /// Decimal.
+    /// Port number, decimal.
     pub host_port: String,
 }
 
@@ -324,9 +324,9 @@ pub struct PortBinding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LogConfig {
-    /// Driver; empty for the engine's default.
+    /// Name of the driver; empty for the engine's default.
     #[serde(rename = "Type")]
     pub driver: String,
-    /// Options.
+    /// Options of the driver.
     pub config: BTreeMap<String, String>,
 }

@@ -1,8 +1,8 @@
-//! The client of a Docker socket: where it is, which API version was agreed, connections kept for reuse;
-//! and [`Pending`], a short call under way.
+//! The client of a Docker socket: its path, the agreed API version, connections kept for reuse; and
+//! [`Pending`], a short call in flight.
 //!
-//! No thread is made and nothing blocks but [`Pending::wait`]: one thread can have many calls in flight
-//! and wait for all of them and its own wake-up with [`wait_any`].
+//! No thread is made, and only [`Pending::wait`] blocks: one thread can have many calls in flight and wait
+//! for all of them and its own wake-up with [`wait_any`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ struct Pool {
 }
 
 impl Client {
-    /// A client of the socket at `path`. Nothing is connected before the first call.
+    /// A client of the socket at `path`. It connects at the first call.
     #[must_use]
     pub fn new(path: &Path) -> Client {
         Client::with_deadline(path, limits::SHORT_CALL)
@@ -49,7 +49,7 @@ impl Client {
         Client { shared: Arc::new(Shared { path: path.to_owned(), short_call, pool }) }
     }
 
-    /// Sends a short call, as far as the socket takes it, and returns at once.
+    /// Sends a short call, as much of it as the socket takes, and returns at once.
     #[must_use]
     pub fn begin(&self, call: &Call) -> Pending {
         let form = Form::of(call);
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Asks whether Docker answers, and agrees on an API version anew.
+    /// Asks whether Docker answers, and agrees on the API version again.
     ///
     /// # Errors
     /// [`DockerError::Unreachable`], [`DockerError::Version`], or Docker's own complaint.
@@ -83,7 +83,7 @@ impl Client {
         self.known_version().ok_or_else(gone)
     }
 
-    /// The API version to speak; asks for it first when it is not known.
+    /// The agreed API version; asks Docker for it when it is not known.
     ///
     /// # Errors
     /// As [`Client::ping`].
@@ -91,18 +91,18 @@ impl Client {
         self.known_version().map_or_else(|| self.ping(), Ok)
     }
 
-    /// Sends a request and waits until the head of a good answer has been read.
+    /// Sends a request and waits for the head of a successful answer.
     ///
     /// # Errors
     /// As a short call.
     pub(super) fn open(&self, request: Request) -> Result<(Exchange, Vec<u8>), DockerError> {
         let (mut exchange, deadline) = self.exchange(Some(request))?;
         let answer = complete(&mut exchange, Goal::Head, deadline)?;
-        self.judge(exchange, answer)
+        self.check_status(exchange, answer)
     }
 
-    /// Sends a request to the last byte and does not wait for its answer. When that was there already, what
-    /// of its body was read is given, too.
+    /// Sends the whole request and does not wait for the answer. When the answer was there already, also
+    /// returns the part of its body that was read.
     ///
     /// # Errors
     /// As a short call, for the time until it is sent.
@@ -111,7 +111,9 @@ impl Client {
         loop {
             match exchange.advance(Goal::Head)? {
                 Some(answer) => {
-                    return self.judge(exchange, answer).map(|(exchange, begun)| (exchange, Some(begun)));
+                    return self
+                        .check_status(exchange, answer)
+                        .map(|(exchange, begun)| (exchange, Some(begun)));
                 }
                 None if exchange.is_sent() => return Ok((exchange, None)),
                 None if Instant::now() >= deadline => return Err(timeout(&exchange)),
@@ -120,13 +122,13 @@ impl Client {
         }
     }
 
-    /// A refusal is an error.
-    fn judge(&self, exchange: Exchange, answer: Answer) -> Result<(Exchange, Vec<u8>), DockerError> {
+    /// Turns an answer with an error status into an error.
+    fn check_status(&self, exchange: Exchange, answer: Answer) -> Result<(Exchange, Vec<u8>), DockerError> {
         if answer.head.status < 300 {
             return Ok((exchange, answer.body.0));
         }
         let error = super::refusal::refusal(answer.head.status, &answer.body);
-        self.note(&error);
+        self.forget_refused_version(&error);
         exchange.finish();
         Err(error)
     }
@@ -143,7 +145,7 @@ impl Client {
             let Some(connection) = self.pool().idle.pop() else { break };
             match connection.idle() {
                 Idle::Usable => return Ok(connection),
-                // Docker may come back as another version.
+                // Docker may have been upgraded meanwhile.
                 Idle::Closed => self.forget_version(),
                 Idle::Stray => {}
             }
@@ -170,15 +172,15 @@ impl Client {
         self.pool().version = None;
     }
 
-    /// A version that Docker refuses is no longer agreed.
-    fn note(&self, error: &DockerError) {
+    /// Forgets the agreed version when Docker refuses it.
+    fn forget_refused_version(&self, error: &DockerError) {
         if matches!(error, DockerError::Version(_)) {
             self.forget_version();
         }
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        // Both fields are whole after every line that changes them.
+        // Both fields are consistent after every line that changes them, so a poisoned lock is harmless.
         self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,7 +202,7 @@ fn wait_for(exchange: &Exchange, deadline: Instant) {
     poll(std::iter::once((exchange.as_fd(), exchange.wants_write())), None, Some(deadline));
 }
 
-/// A call that never left may be made again; of any other, nobody knows.
+/// A call of which no byte left may be made again; of any other call the outcome is unknown.
 fn timeout(exchange: &Exchange) -> DockerError {
     let what = exchange.what();
     if exchange.is_unsent() {
@@ -210,10 +212,10 @@ fn timeout(exchange: &Exchange) -> DockerError {
     }
 }
 
-/// A short call under way. Dropped before its end, it closes its connection.
+/// A short call in flight. Dropping it before its end closes its connection.
 #[derive(Debug)]
 pub enum Pending {
-    /// The answer is there, and has not been taken.
+    /// The answer is there and has not been taken.
     Ready(Box<Result<Reply, DockerError>>),
     /// Docker has not answered yet.
     InFlight(InFlight),
@@ -230,13 +232,13 @@ struct Flight {
     deadline: Instant,
     begun: Instant,
     short_call: Duration,
-    /// Bytes that had come when the deadline was set.
+    /// Bytes received when the deadline was set.
     received: u64,
 }
 
 impl Flight {
-    /// A list of thousands may be long in coming over a slow machine's socket, as long as it comes: the
-    /// deadline counts from its last byte.
+    /// A list of thousands of containers may take long on a slow machine: the deadline counts from the last
+    /// byte received.
     fn move_deadline(&mut self) {
         let received = self.exchange.received();
         if self.form == Form::Containers && received > self.received {
@@ -260,13 +262,13 @@ impl Flight {
 }
 
 impl Pending {
-    /// A call that needed no waiting.
+    /// A call whose result is known at once.
     #[must_use]
     pub fn ready(result: Result<Reply, DockerError>) -> Pending {
         Pending::Ready(Box::new(result))
     }
 
-    /// The same call, with this long from now to be answered.
+    /// The same call with a deadline this far from now.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Pending {
         if let Pending::InFlight(InFlight(flight)) = &mut self {
@@ -276,7 +278,7 @@ impl Pending {
         self
     }
 
-    /// What to poll for reading; `None` when [`Pending::advance`] has something at once.
+    /// The descriptor to poll for reading; `None` when [`Pending::advance`] has a result at once.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -285,7 +287,7 @@ impl Pending {
         }
     }
 
-    /// Poll for writing, too: the request was longer than the socket's buffer.
+    /// Whether to poll for writing, too: the request was longer than the socket's buffer.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         match self {
@@ -294,7 +296,7 @@ impl Pending {
         }
     }
 
-    /// When [`Pending::advance`] will give up.
+    /// The time at which [`Pending::advance`] gives up.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match self {
@@ -303,7 +305,7 @@ impl Pending {
         }
     }
 
-    /// Goes on as far as possible without waiting. Gives the result once, when it is there.
+    /// Goes on as far as possible without waiting. Returns the result once, when it is there.
     pub fn advance(&mut self) -> Option<Result<Reply, DockerError>> {
         let taken = || Pending::ready(Err(DockerError::Lost("the answer was taken before".to_owned())));
         let result = match self {
@@ -325,7 +327,7 @@ impl Pending {
         };
         if let Pending::InFlight(InFlight(flight)) = std::mem::replace(self, taken()) {
             if let Err(error) = &result {
-                flight.exchange.client().note(error);
+                flight.exchange.client().forget_refused_version(error);
             }
             flight.exchange.finish();
         }
@@ -346,7 +348,7 @@ impl Pending {
     }
 }
 
-/// Waits until one of `calls` may go on (or is over, or late), `wake` is readable, or `until` has come.
+/// Waits until one of `calls` can go on, is finished or is late, `wake` is readable, or `until` has come.
 /// Then [`Pending::advance`] each of them.
 pub fn wait_any<'a>(
     calls: impl Iterator<Item = &'a Pending> + Clone,

@@ -1,6 +1,6 @@
-//! One connection to Docker's Unix socket, never blocking, and the one place that waits for sockets.
+//! One non-blocking connection to Docker's Unix socket, and the one place that waits for sockets.
 //!
-//! Nothing here knows HTTP. A connection is closed when it is dropped.
+//! HTTP does not belong here. A connection is closed when it is dropped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -21,23 +21,22 @@ pub struct Connection {
     fd: OwnedFd,
 }
 
-/// What an idle connection is good for.
+/// The condition of an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
     /// It can carry a request.
     Usable,
-    /// The other side closed it: Docker may have been restarted.
+    /// Docker closed it and may have been restarted.
     Closed,
-    /// Bytes came that nobody asked for.
+    /// Bytes came that belong to no request.
     Stray,
 }
 
 impl Connection {
-    /// Connects to the socket at `path`. Never waits: a socket whose backlog is full counts as not
-    /// reachable.
+    /// Connects to the socket at `path`. Never waits: a socket whose backlog is full counts as unreachable.
     ///
     /// # Errors
-    /// [`DockerError::Unreachable`], in words for the operator.
+    /// [`DockerError::Unreachable`], with a text for the operator.
     pub fn open(path: &Path) -> Result<Connection, DockerError> {
         let shown = path.display();
         let address = SocketAddrUnix::new(path)
@@ -65,7 +64,7 @@ impl Connection {
         Ok(Connection { fd })
     }
 
-    /// A connection over a socket that exists already; it is made non-blocking.
+    /// A connection over an existing socket, which is made non-blocking.
     ///
     /// # Errors
     /// The descriptor refuses its flags.
@@ -75,7 +74,7 @@ impl Connection {
         Ok(Connection { fd })
     }
 
-    /// Writes what the socket takes now; `None` when it takes nothing.
+    /// Writes as much as the socket takes now; `None` when it takes no byte.
     ///
     /// # Errors
     /// The connection is broken.
@@ -90,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there; `None` when there is nothing yet, `Some(0)` at the end.
+    /// Reads what is available; `None` when there is no byte yet, `Some(0)` at the end.
     ///
     /// # Errors
     /// The connection is broken.
@@ -105,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// Looks at a connection that carries no request.
+    /// Checks a connection that carries no request.
     #[must_use]
     pub fn idle(&self) -> Idle {
         match recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK) {
@@ -115,9 +114,9 @@ impl Connection {
         }
     }
 
-    /// Tells the other side that nothing more will be written.
+    /// Tells Docker that no more bytes will be written.
     pub fn close_write(&self) {
-        // A connection that is broken already needs no telling.
+        // On a connection that is broken already this is not needed.
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
 }
@@ -128,10 +127,10 @@ impl AsFd for Connection {
     }
 }
 
-/// How long to wait for something, and what may end the wait early.
+/// How long to wait, and a descriptor that ends the wait early.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wait<'a> {
-    /// Longest time; `None` for no end.
+    /// Longest time; `None` waits without end.
     pub timeout: Option<Duration>,
     /// Ends the wait when it becomes readable.
     pub wake: Option<BorrowedFd<'a>>,
@@ -144,17 +143,17 @@ impl Wait<'_> {
         Wait { timeout: Some(timeout), wake: None }
     }
 
-    /// The moment the time is up, from now.
+    /// The end of this wait when it begins now.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         self.timeout.and_then(|t| Instant::now().checked_add(t))
     }
 }
 
-/// Why [`poll`] came back.
+/// Why [`poll`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polled {
-    /// Some connection can go on. Also after a signal: try and see.
+    /// Some connection can go on. Also after a signal: the caller tries and waits again.
     Ready,
     /// The time is up.
     TimedOut,
@@ -162,8 +161,8 @@ pub enum Polled {
     Woken,
 }
 
-/// Waits until one of `fds` (with whether it waits to write, too) can go on, `wake` is readable, or
-/// `until` has come.
+/// Waits until one of `fds` (true: it also waits to write) can go on, `wake` is readable, or `until` has
+/// come.
 pub fn poll<'a>(
     fds: impl Iterator<Item = (BorrowedFd<'a>, bool)>,
     wake: Option<BorrowedFd<'a>>,
@@ -173,7 +172,7 @@ pub fn poll<'a>(
     poll_set(fds.map(|(fd, write)| PollFd::from_borrowed_fd(fd, flags(write))).collect(), wake, until)
 }
 
-/// Waits until `fd` takes bytes; what there is to read is another's business.
+/// Waits until `fd` takes bytes; readable bytes are ignored.
 pub fn poll_write<'a>(fd: BorrowedFd<'a>, wake: Option<BorrowedFd<'a>>, until: Option<Instant>) -> Polled {
     poll_set(vec![PollFd::from_borrowed_fd(fd, PollFlags::OUT)], wake, until)
 }

@@ -1,6 +1,6 @@
-//! [`Docker`]: the one type through which everybody speaks to an engine, real or in memory.
+//! [`Docker`]: the one type through which all rooms speak to an engine, real or in memory.
 //!
-//! Each method says the same thing to every kind of engine; nothing is decided here.
+//! Each method does the same with every kind of engine; nothing is decided here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::runtime::progress::Message;
 /// Since this API version recursive read-only mounts can be asked for.
 pub const RECURSIVE_READ_ONLY: (u16, u16) = (1, 44);
 
-/// Where Docker is.
+/// The address of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// `unix:///var/run/docker.sock`.
@@ -36,12 +36,12 @@ impl Default for Endpoint {
     }
 }
 
-/// An engine. Clones speak to the same one.
+/// A handle on an engine; clones share it.
 #[derive(Debug, Clone)]
 pub enum Docker {
-    /// A real one behind a Unix socket.
+    /// A real engine behind a Unix socket.
     Engine(Client),
-    /// The one in memory.
+    /// The in-memory engine.
     Fake(Fake),
 }
 
@@ -71,7 +71,7 @@ impl Docker {
         Some(format!("API {major}.{minor}"))
     }
 
-    /// This API version, or a newer one, has been agreed on.
+    /// True when this API version, or a newer one, has been agreed on.
     #[must_use]
     pub fn speaks(&self, version: (u16, u16)) -> bool {
         match self {
@@ -97,7 +97,7 @@ impl Docker {
         self.begin(call).wait()
     }
 
-    /// Whether the engine answers; the API version that is spoken with it.
+    /// Asks whether the engine answers; returns the agreed API version.
     ///
     /// # Errors
     /// [`DockerError::Unreachable`], [`DockerError::Version`], or the engine's own complaint.
@@ -108,9 +108,9 @@ impl Docker {
         }
     }
 
-    /// Subscribes to the events of containers that have all of these labels (`key` or `key=value`).
-    /// Docker answers just before it begins to listen, so `since` (seconds of wall time; 0 for all that
-    /// is remembered) closes the gap to a list that is made afterwards, at the price of old events.
+    /// Subscribes to the events of containers that have all of these labels (`key` or `key=value`). Docker
+    /// answers just before it begins to listen, so `since` (seconds of wall time; 0 for all that it
+    /// remembers) closes the gap to a list that is made afterwards, at the price of old events.
     ///
     /// # Errors
     /// As a short call.
@@ -127,7 +127,8 @@ impl Docker {
         }
     }
 
-    /// Pulls an image and waits for the end of it, as long as it does not go past `patience`; `auth` the ready value of `X-Registry-Auth`; `told` is told Docker's messages as they come.
+    /// Pulls an image and waits until it is done, within `patience`. `auth` is the ready value of
+    /// `X-Registry-Auth`; `told` is called with Docker's messages as they come.
     ///
     /// # Errors
     /// [`DockerError::Refused`] with Docker's text, [`DockerError::Stalled`] without progress (or
@@ -145,7 +146,7 @@ impl Docker {
         }
     }
 
-    /// Loads an image archive (tar) and answers the names or ids in it. `wait` as for a pull.
+    /// Loads an image archive (tar) and returns the names or ids in it. `wait` as for a pull.
     ///
     /// # Errors
     /// As for a pull; [`DockerError::Lost`] also when `archive` cannot be read.
@@ -164,12 +165,12 @@ impl Docker {
     /// A container's log; `tty` as in [`super::types::ContainerDetail::tty`].
     ///
     /// # Errors
-    /// As a short call; a refusal to follow it may come with the first read.
+    /// As a short call; with `follow`, a refusal may come with the first read.
     pub fn logs(&self, id: &str, options: &LogOptions, tty: bool) -> Result<OutputStream, DockerError> {
         match self {
             Docker::Engine(client) => {
                 let request = Request::logs(id, options);
-                // One that is followed may have nothing to say for hours.
+                // A followed log may have no line for hours.
                 let open = if options.follow { Body::ask } else { Body::open };
                 let (body, begun) = open(client, request)?;
                 Ok(OutputStream::new(body, begun, tty))
@@ -196,7 +197,7 @@ impl Docker {
         }
     }
 
-    /// Starts an exec that was created with the same `tty`, and takes its streams.
+    /// Starts an exec that was created with the same `tty` and takes over its streams.
     ///
     /// # Errors
     /// As a short call.

@@ -1,5 +1,5 @@
-//! Docker's `/events`, one event at a time. Events are hints: they say which container to look at, and
-//! may be lost, doubled or late (docker-archive/classicswarm#2309). Following them up is not done here.
+//! Docker's `/events`, one event at a time. Events are hints: they name the container to look at, and may be
+//! lost, doubled or late (docker-archive/classicswarm#2309). Acting on them is not done here.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,18 +10,18 @@ use super::connection::Wait;
 use super::lines::{Line, Lines};
 use super::stream::{Body, Read};
 
-/// What happened to a container.
+/// The change that an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventAction {
-    /// Made.
+    /// The container was created.
     Create,
-    /// Started.
+    /// It was started.
     Start,
-    /// Ended.
+    /// Its main process ended.
     Die,
-    /// The OOM killer struck; comes before the end.
+    /// The OOM killer killed a process in it; comes before [`EventAction::Die`].
     Oom,
-    /// Removed.
+    /// It was removed.
     Destroy,
     /// Anything else: kill, stop, rename, `exec_start: sh -c …`.
     Other,
@@ -47,28 +47,28 @@ impl EventAction {
 pub struct DockerEvent {
     /// Full container id.
     pub id: String,
-    /// What happened.
+    /// The change.
     pub action: EventAction,
     /// All labels of the container, and Docker's `image`, `name`, `exitCode` and the like.
     pub labels: BTreeMap<String, String>,
-    /// Docker's wall time in nanoseconds: to tell replayed events from new ones, for nothing else.
+    /// Docker's wall time in nanoseconds: only to tell replayed events from new ones.
     pub time_nano: i64,
 }
 
-/// What a read of the stream brought.
+/// The result of one read of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventNext {
     /// An event.
     Event(DockerEvent),
-    /// An event that was too long to be read: nobody knows of which container.
+    /// An event that was too long to be read; its container is unknown.
     Unread,
-    /// The time was up, or the wake-up came, first; or what came was of no interest.
+    /// The time was up or the wake-up came first, or the event was of no interest.
     Idle,
-    /// The stream is over, for this reason: connect again, and list.
+    /// The stream has ended, for this reason: connect again and list.
     End(String),
 }
 
-/// The stream.
+/// An open event stream.
 #[derive(Debug)]
 pub struct EventStream {
     body: Body,
@@ -77,7 +77,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Reads events from `body`, `begun` being what was read of it already.
+    /// Reads events from `body`, of which `begun` was read before.
     #[must_use]
     pub fn new(body: Body, begun: Vec<u8>) -> EventStream {
         let mut lines = Lines::default();
@@ -85,19 +85,19 @@ impl EventStream {
         EventStream { body, lines, ended: false }
     }
 
-    /// The next event. Everything that is wrong with the stream ends it.
+    /// The next event. Any error of the stream ends it.
     pub fn next(&mut self, wait: &Wait<'_>) -> EventNext {
         let until = wait.until();
         let mut looked = false;
         loop {
             match self.lines.next(false) {
                 Ok(Some(Line::TooLong)) => return EventNext::Unread,
-                // An event without an id says nothing, and its reader may have something else to do.
+                // An event without an id is useless; the reader gets a chance to do other work.
                 Ok(Some(Line::Json(value))) => {
                     return event(value).map_or(EventNext::Idle, EventNext::Event);
                 }
                 Ok(None) if self.ended => return EventNext::End("Docker ended the event stream".to_owned()),
-                // A line that is too long may have no end at all.
+                // A line that is too long may never end.
                 Ok(None) if looked && until.is_some_and(|at| at <= Instant::now()) => {
                     return EventNext::Idle;
                 }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(why, "GET /events: a line of the stream is not JSON");
     }
 
-    /// Else every connect would meet it again, with a full list each time.
+    /// If it did, every new connection would meet it again, with a full list each time.
     #[test]
     fn an_event_that_is_too_long_ends_nothing() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

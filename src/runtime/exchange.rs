@@ -1,8 +1,8 @@
-//! One request and its answer on one connection, advanced without blocking. When the API version is not
-//! known yet, the `/_ping` that asks for it goes first, on the same connection.
+//! One request and its answer on one connection, advanced without blocking. When the API version is not known
+//! yet, a `/_ping` that asks for it goes first on the same connection.
 //!
-//! What must not happen here: a request sent twice. Once a byte of it left, the answer decides, or the
-//! error says that nobody knows (kubernetes/kubernetes#40443 began with a reply that was lost).
+//! A request must never be sent twice. Once a byte of it left, the answer decides, or the error says that the
+//! outcome is unknown (kubernetes/kubernetes#40443 began with a reply that was lost).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -16,7 +16,7 @@ use super::types::DockerError;
 use crate::base::concealed::Concealed;
 use crate::base::limits;
 
-/// How far to go.
+/// How far to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// Until the head has been read (and, when it is a refusal, until the end).
@@ -25,43 +25,43 @@ pub enum Goal {
     End,
 }
 
-/// The answer as far as it was asked for.
+/// The answer as far as it was requested.
 #[derive(Debug)]
 pub struct Answer {
-    /// The head.
+    /// Status and headers.
     pub head: Head,
-    /// Body read so far; all of it under [`Goal::End`], unless it was a list. After a 101, what followed
-    /// the head.
+    /// Body read so far; all of it under [`Goal::End`], unless it was a list. After a 101, the bytes that
+    /// followed the head.
     pub body: Concealed<Vec<u8>>,
-    /// What was read of the body instead, in [`Exchange::begin_list`].
+    /// The container list that was read instead of a body, in [`Exchange::begin_list`].
     pub list: Option<Box<ListReader>>,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub struct Exchange {
     client: Client,
     connection: Connection,
     what: String,
-    /// What is sent once the ping has told the version.
+    /// The request to send once the ping has told the version.
     next: Option<Request>,
     pinging: bool,
     out: Concealed<Vec<u8>>,
     sent: usize,
-    /// A byte of this request was taken by the socket.
+    /// The socket took a byte of this request.
     started: bool,
     parser: Parser,
     body: Concealed<Vec<u8>>,
-    /// Takes the body of a good answer as it comes.
+    /// Reads the body of a successful answer as it comes.
     list: Option<Box<ListReader>>,
     /// Bytes came after the end of the answer.
     stray: bool,
-    /// Bytes that came in all.
+    /// Bytes received in all.
     received: u64,
 }
 
 impl Exchange {
-    /// Takes a connection and writes what the socket takes. `None` asks for the version only.
+    /// Takes a connection and writes as much as the socket takes. `None` only asks for the version.
     ///
     /// # Errors
     /// [`DockerError::Unreachable`]: nothing was sent.
@@ -91,7 +91,7 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// As [`Exchange::begin`], for a list of containers: it is read as it comes and may have any length.
+    /// As [`Exchange::begin`], for a list of containers: it is parsed as it comes and may have any length.
     ///
     /// # Errors
     /// As [`Exchange::begin`].
@@ -104,13 +104,13 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// Bytes that came so far.
+    /// Bytes received so far.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// A list bounds what it keeps itself.
+    /// A list has its own bounds.
     fn new_parser(&self) -> Parser {
         Parser::new(if self.list.is_some() { u64::MAX } else { limits::HTTP_BODY as u64 })
     }
@@ -121,19 +121,19 @@ impl Exchange {
         &self.what
     }
 
-    /// Whose exchange this is.
+    /// The client that began this exchange.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Only part of the request was taken by the socket so far.
+    /// The socket has not taken all of the request yet.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// The request itself has been taken by the socket to its end.
+    /// The socket has taken the whole request itself (not just the ping).
     #[must_use]
     pub fn is_sent(&self) -> bool {
         !self.pinging && !self.wants_write()
@@ -145,8 +145,8 @@ impl Exchange {
         self.pinging || !self.started
     }
 
-    /// Adds bytes of a body that is sent in chunks. Only once [`Exchange::wants_write`] is false, so that
-    /// no more than a chunk is held.
+    /// Adds bytes of a chunked body. Call it only while [`Exchange::wants_write`] is false, so that no more
+    /// than a chunk is held.
     pub fn push(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
@@ -154,7 +154,7 @@ impl Exchange {
     /// Goes on as far as possible; `None` when it has to wait for the socket.
     ///
     /// # Errors
-    /// All but a timeout. The exchange is of no more use then.
+    /// All but a timeout. The exchange is useless afterwards.
     pub fn advance(&mut self, goal: Goal) -> Result<Option<Answer>, DockerError> {
         loop {
             let goal_now = if self.pinging { Goal::End } else { goal };
@@ -194,7 +194,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the connection away, with the parser that knows what is left of the body.
+    /// The connection, and the parser that knows the remaining body.
     #[must_use]
     pub fn into_parts(self) -> (Connection, Parser) {
         (self.connection, self.parser)
@@ -214,7 +214,7 @@ impl Exchange {
                 }
                 Ok(None) => return Ok(()),
                 Err(_) if self.started => {
-                    // Docker may have answered before it hung up: the answer is still there to read.
+                    // Docker may have answered before it closed: the answer is still there to read.
                     self.stray = true;
                     break;
                 }
@@ -229,7 +229,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads what is there, or a part of what does not end; true when the goal is reached.
+    /// Reads what is available, at most one turn's worth; true when the goal is reached.
     fn read(&mut self, goal: Goal) -> Result<bool, DockerError> {
         let mut chunk = [0u8; limits::HTTP_READ];
         let most = self.received.saturating_add(limits::HTTP_TURN as u64);
@@ -265,7 +265,7 @@ impl Exchange {
         }
     }
 
-    /// What came of a list goes into it.
+    /// Passes the received bytes of a list on to its reader.
     fn read_on(&mut self) -> Result<(), DockerError> {
         let Some(list) = self.list.as_mut().filter(|_| !self.pinging) else { return Ok(()) };
         let good = self.parser.head().is_some_and(|head| head.status < 300);
@@ -296,7 +296,7 @@ impl AsFd for Exchange {
     }
 }
 
-/// The newer of the versions that both sides speak.
+/// The newest version that both sides speak.
 fn negotiate(theirs: Option<&str>) -> Result<(u16, u16), DockerError> {
     let error = |why: String| {
         let (major, minor) = limits::API_OLDEST;

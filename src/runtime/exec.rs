@@ -1,9 +1,9 @@
-//! A command run in a container, from its creation to its exit code, advanced without blocking: how one
-//! thread has many of them under way. What a person runs goes through `docker::Docker::exec_start`.
+//! A command run in a container, from its creation to its exit code, advanced without blocking: one thread
+//! can run many at once. Interactive commands go through `docker::Docker::exec_start`.
 //!
-//! What must not happen here: output that grows without bound, a stream that is left unread while the
-//! command runs (moby/moby#30311), or a turn that lasts as long as the command writes. Dropped before its end,
-//! it closes its connection; the command stays.
+//! What must not happen here: output that grows without bound, a stream that is left unread while the command
+//! runs (moby/moby#30311), or a turn that lasts as long as the command writes. Dropping it before its end
+//! closes its connection; the command goes on.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::base::limits;
 /// A command that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executed {
-    /// Exit code.
+    /// Exit code of the command.
     pub code: i64,
     /// Standard output, cut at the limit.
     pub stdout: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct Executed {
     pub stderr: Vec<u8>,
 }
 
-/// See the module.
+/// A command that is being run; see the module.
 #[derive(Debug)]
 pub struct Execution {
     docker: Docker,
@@ -64,7 +64,7 @@ enum Step {
         pending: Pending,
         until: Instant,
     },
-    Rest {
+    Pause {
         id: String,
         at: Instant,
         until: Instant,
@@ -73,8 +73,8 @@ enum Step {
 }
 
 impl Execution {
-    /// Begins to run `command` in a container; `limit` bytes of each stream are kept. Docker has `patience`
-    /// to answer each call about it.
+    /// Begins to run `command` in a container; `limit` bytes of each stream are kept. Each call to Docker may
+    /// take `patience`.
     #[must_use]
     pub fn begin(
         docker: &Docker,
@@ -109,21 +109,20 @@ impl Execution {
         matches!(self.step, Step::Stream { .. })
     }
 
-    /// When Docker said that it has started the command; `None` as long as it has not.
+    /// When Docker said that it has started the command; `None` before.
     #[must_use]
     pub fn started(&self) -> Option<Instant> {
         self.started
     }
 
-    /// Asks Docker how a command that [runs](Execution::is_running) is doing, beside its streams.
+    /// Asks Docker for the state of a command that [runs](Execution::is_running), beside its streams.
     #[must_use]
     pub fn inspect(&self) -> Option<Pending> {
         let Step::Stream { id, .. } = &self.step else { return None };
         Some(self.docker.begin(&Call::ExecInspect { id: id.clone() }).within(self.patience))
     }
 
-    /// The command ended with this code, as somebody found out; what was read of its output so far goes with
-    /// it.
+    /// Ends the execution with an exit code that the caller found out. The output read so far goes with it.
     #[must_use]
     pub fn ended(&mut self, code: i64) -> Executed {
         self.step = Step::Over;
@@ -131,35 +130,35 @@ impl Execution {
         Executed { code, stdout, stderr: std::mem::take(&mut self.stderr) }
     }
 
-    /// Goes on as far as possible without waiting, but reads no more than [`limits::EXEC_TURN`] bytes. Gives
-    /// the result once, when it is there.
+    /// Goes on as far as possible without waiting, but reads no more than [`limits::EXEC_TURN`] bytes.
+    /// Returns the result once, when it is there.
     pub fn advance(&mut self) -> Option<Result<Executed, DockerError>> {
         self.more = false;
         loop {
             let step = std::mem::replace(&mut self.step, Step::Over);
-            match self.onward(step) {
-                Ok(Onward::Go(step)) => self.step = step,
-                Ok(Onward::Wait(step)) => {
+            match self.take_step(step) {
+                Ok(Next::Continue(step)) => self.step = step,
+                Ok(Next::Wait(step)) => {
                     self.step = step;
                     return None;
                 }
-                Ok(Onward::End(code)) => return Some(Ok(self.ended(code))),
+                Ok(Next::End(code)) => return Some(Ok(self.ended(code))),
                 Err(error) => return Some(Err(error)),
             }
         }
     }
 
-    fn onward(&mut self, step: Step) -> Result<Onward, DockerError> {
+    fn take_step(&mut self, step: Step) -> Result<Next, DockerError> {
         match step {
             Step::Create(mut pending) => match pending.advance() {
-                None => Ok(Onward::Wait(Step::Create(pending))),
-                Some(Ok(Reply::ExecCreated { id })) => self.start(id).map(Onward::Go),
-                Some(Ok(_)) => Err(odd("exec create")),
+                None => Ok(Next::Wait(Step::Create(pending))),
+                Some(Ok(Reply::ExecCreated { id })) => self.start(id).map(Next::Continue),
+                Some(Ok(_)) => Err(unexpected_reply("exec create")),
                 Some(Err(error)) => Err(error),
             },
             Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head)? {
                 None if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
-                None => Ok(Onward::Wait(Step::Start { id, exchange, until })),
+                None => Ok(Next::Wait(Step::Start { id, exchange, until })),
                 Some(answer) if answer.head.status >= 300 => {
                     let error = refusal(answer.head.status, &answer.body);
                     exchange.finish();
@@ -168,42 +167,42 @@ impl Execution {
                 Some(answer) => {
                     self.started = Some(Instant::now());
                     let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body.0, false));
-                    Ok(Onward::Go(Step::Stream { id, output }))
+                    Ok(Next::Continue(Step::Stream { id, output }))
                 }
             },
             Step::Stream { id, mut output } => {
                 if self.read(&mut output)? {
-                    return Ok(Onward::Wait(Step::Stream { id, output }));
+                    return Ok(Next::Wait(Step::Stream { id, output }));
                 }
                 let now = Instant::now();
                 let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
-                Ok(Onward::Go(self.ask(id, until)))
+                Ok(Next::Continue(self.ask(id, until)))
             }
             Step::Ask { id, mut pending, until } => match pending.advance() {
-                None => Ok(Onward::Wait(Step::Ask { id, pending, until })),
+                None => Ok(Next::Wait(Step::Ask { id, pending, until })),
                 Some(Ok(Reply::Exec(detail))) => match detail.exit_code.filter(|_| !detail.running) {
-                    Some(code) => Ok(Onward::End(code)),
+                    Some(code) => Ok(Next::End(code)),
                     None if Instant::now() >= until => {
                         Err(DockerError::BadAnswer("exec: its output is over, and it still runs".to_owned()))
                     }
                     None => {
                         let now = Instant::now();
                         let at = now.checked_add(limits::EXEC_EXIT_LOOK).unwrap_or(now);
-                        Ok(Onward::Wait(Step::Rest { id, at, until }))
+                        Ok(Next::Wait(Step::Pause { id, at, until }))
                     }
                 },
-                Some(Ok(_)) => Err(odd("exec inspect")),
+                Some(Ok(_)) => Err(unexpected_reply("exec inspect")),
                 Some(Err(error)) => Err(error),
             },
-            Step::Rest { id, at, until } if Instant::now() < at => {
-                Ok(Onward::Wait(Step::Rest { id, at, until }))
+            Step::Pause { id, at, until } if Instant::now() < at => {
+                Ok(Next::Wait(Step::Pause { id, at, until }))
             }
-            Step::Rest { id, until, .. } => Ok(Onward::Go(self.ask(id, until))),
+            Step::Pause { id, until, .. } => Ok(Next::Continue(self.ask(id, until))),
             Step::Over => Err(DockerError::Lost("the result was taken before".to_owned())),
         }
     }
 
-    /// Reads what is there, within bounds. False at the end of the streams.
+    /// Reads what is available, within bounds. False at the end of the streams.
     fn read(&mut self, output: &mut OutputStream) -> Result<bool, DockerError> {
         let mut taken = 0usize;
         while taken < limits::EXEC_TURN {
@@ -241,28 +240,28 @@ impl Execution {
         Step::Ask { id, pending, until }
     }
 
-    /// What to poll for reading.
+    /// The descriptor to poll for reading.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.step {
             Step::Create(pending) | Step::Ask { pending, .. } => pending.fd(),
             Step::Start { exchange, .. } => Some(exchange.as_fd()),
             Step::Stream { output, .. } => Some(output.as_fd()),
-            Step::Rest { .. } | Step::Over => None,
+            Step::Pause { .. } | Step::Over => None,
         }
     }
 
-    /// Poll for writing, too.
+    /// Whether to poll for writing, too.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         match &self.step {
             Step::Create(pending) | Step::Ask { pending, .. } => pending.wants_write(),
             Step::Start { exchange, .. } => exchange.wants_write(),
-            Step::Stream { .. } | Step::Rest { .. } | Step::Over => false,
+            Step::Stream { .. } | Step::Pause { .. } | Step::Over => false,
         }
     }
 
-    /// Advance it then at the latest.
+    /// The latest time at which to call [`Execution::advance`].
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         match &self.step {
@@ -271,19 +270,19 @@ impl Execution {
                 None => Some(Instant::now()),
             },
             Step::Start { until, .. } => Some(*until),
-            Step::Rest { at, .. } => Some(*at),
+            Step::Pause { at, .. } => Some(*at),
             Step::Stream { .. } => self.more.then(Instant::now),
             Step::Over => None,
         }
     }
 }
 
-enum Onward {
-    Go(Step),
+enum Next {
+    Continue(Step),
     Wait(Step),
     End(i64),
 }
 
-fn odd(what: &str) -> DockerError {
+fn unexpected_reply(what: &str) -> DockerError {
     DockerError::BadAnswer(format!("{what}: an answer of another kind"))
 }

@@ -1,5 +1,5 @@
-//! Docker's framing of container output: 8 bytes of header before each piece, or raw bytes with a tty
-//! (Docker Engine API). Pure; a frame may be split over any number of reads and is never held back.
+//! Docker's framing of container output: 8 bytes of header before each piece, or raw bytes with a tty (Docker
+//! Engine API). Pure; a frame may be split over any number of reads, and its bytes are passed on at once.
 
 use super::http1::Malformed;
 
@@ -32,12 +32,12 @@ impl Frames {
         Frames { raw: tty, header: Vec::new(), kind: StreamKind::Stdout, left: 0 }
     }
 
-    /// The first piece of `input`, and how many bytes of `input` were used up, the piece being the last
-    /// of them: the piece is `input[used - len..used]`. `None` when `input` holds no payload; all of it
-    /// is used up then.
+    /// The first piece of `input`, and how many bytes of `input` were consumed, the piece being the last of
+    /// them: it is `input[used - len..used]`. `None` when `input` holds no payload; all of it is consumed
+    /// then.
     ///
     /// # Errors
-    /// The header is not Docker's: framing is lost, or the bytes were raw.
+    /// The header is not Docker's: the framing is lost, or the bytes were raw.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<Piece>, Malformed> {
         let mut used = 0usize;
         if self.raw {
@@ -70,7 +70,7 @@ impl Frames {
         Ok(Some(Piece { kind: self.kind, len, used: used.saturating_add(len) }))
     }
 
-    /// The stream ended: true when it did so between two frames.
+    /// Called at the end of the stream: true when it ended between two frames.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.raw || (self.left == 0 && self.header.is_empty())
@@ -84,7 +84,7 @@ pub struct Piece {
     pub kind: StreamKind,
     /// Bytes of payload; never 0.
     pub len: usize,
-    /// Bytes of input used up; the payload ends here.
+    /// Bytes of input consumed; the payload ends here.
     pub used: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A server for tests: a Unix socket whose connections are served by scripts that may do anything a
-//! Docker should not. Compiled for tests only.
+//! A server for tests: a Unix socket whose connections are served by scripts that may do anything Docker
+//! should not. Compiled for tests only.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -54,7 +54,7 @@ impl Server {
         &self.path
     }
 
-    /// The requests that came, after every script has come to its end.
+    /// The requests received, after every script has ended.
     pub(crate) fn requests(mut self) -> Vec<String> {
         self.accepting.take().unwrap().join().unwrap();
         self.seen.lock().unwrap().clone()
@@ -67,7 +67,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads one request, notes its first line (without the protocol), and gives its body.
+/// Reads one request, records its first line (without the protocol), and returns its body.
 pub(crate) fn read_request(stream: &UnixStream) -> Vec<u8> {
     let mut reader = BufReader::with_capacity(1, stream);
     let line = |reader: &mut BufReader<&UnixStream>| {
@@ -100,12 +100,12 @@ pub(crate) fn read_request(stream: &UnixStream) -> Vec<u8> {
     body
 }
 
-/// Says nothing until the client hangs up.
+/// Sends nothing until the client closes the connection.
 pub(crate) fn hold(stream: &UnixStream) {
     let _ = std::io::copy(&mut &*stream, &mut std::io::sink());
 }
 
-/// A plain good answer of an engine of API 1.41.
+/// A plain successful answer of an engine with API 1.41.
 pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

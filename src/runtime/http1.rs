@@ -1,13 +1,14 @@
 //! HTTP/1.1 answers, parsed from bytes as they come. Pure: no socket, no clock.
 //!
-//! What must not happen here: a panic, an unbounded buffer, or a result that depends on how the bytes
-//! were split over reads. Docker's body bytes go straight to the caller; only the head is kept.
+//! What must not happen here: a panic, an unbounded buffer, or a result that depends on how the bytes were
+//! split over reads. Body bytes go straight to the caller; only the head is kept.
 
 use std::fmt;
 
 use crate::base::limits;
 
-/// The bytes are not an HTTP/1.1 answer within our bounds; says why. The connection is of no more use.
+/// The bytes are not an HTTP/1.1 answer within our bounds, for this reason. The connection is useless
+/// afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -17,7 +18,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// What podkeeper needs of an answer's head.
+/// The parts of an answer's head that podkeeper needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// 101, or 200 to 999.
@@ -37,7 +38,7 @@ pub struct Parser {
     head: Option<Head>,
     /// Bytes of the head being read, or of the chunk line.
     line: Vec<u8>,
-    /// Head: the last line is empty so far. Trailers: likewise.
+    /// The current line of the head or trailers is empty so far.
     line_empty: bool,
     interim: usize,
     trailer: usize,
@@ -61,7 +62,7 @@ enum State {
 }
 
 impl Parser {
-    /// A parser whose body may have `limit` bytes; past it the answer is malformed.
+    /// A parser that takes a body of at most `limit` bytes; a longer answer is malformed.
     #[must_use]
     pub fn new(limit: u64) -> Parser {
         Parser {
@@ -76,14 +77,14 @@ impl Parser {
         }
     }
 
-    /// A parser that is past its head and passes on every byte: a hijacked connection.
+    /// A parser past its head that passes on every byte: for a hijacked connection.
     #[must_use]
     pub fn raw() -> Parser {
         Parser { state: State::UntilClose, ..Parser::new(u64::MAX) }
     }
 
-    /// Lifts the bound on what is left of the body: it is read as a stream from here.
-    pub fn unbound(&mut self) {
+    /// Removes the bound on the rest of the body, which is read as a stream from here.
+    pub fn remove_limit(&mut self) {
         self.limit = u64::MAX;
     }
 
@@ -99,7 +100,7 @@ impl Parser {
         self.state == State::Done
     }
 
-    /// The end of the stream was reached. True when that is a proper end of the answer.
+    /// Called at the end of the connection. True when that is a proper end of the answer.
     pub fn finish(&mut self) -> bool {
         if self.state == State::UntilClose {
             self.state = State::Done;
@@ -107,8 +108,8 @@ impl Parser {
         self.is_done()
     }
 
-    /// Takes `input`, appends what is body to `body`, and tells how many bytes were taken: all of them,
-    /// unless the answer ended before. What is left after a 101 belongs to the upgraded protocol.
+    /// Takes `input`, appends body bytes to `body`, and returns how many bytes were taken: all of them,
+    /// unless the answer ended before. The rest after a 101 belongs to the upgraded protocol.
     ///
     /// # Errors
     /// Bytes that are not HTTP, or past a bound. Every later call fails in the same way.
@@ -123,7 +124,7 @@ impl Parser {
         Ok(input.len().saturating_sub(rest.len()))
     }
 
-    /// Takes at least one byte, or changes the state.
+    /// Takes at least one byte or changes the state.
     fn step(&mut self, rest: &mut &[u8], body: &mut Vec<u8>) -> Result<(), Malformed> {
         match self.state {
             State::Head => self.head_byte(next(rest)),
@@ -237,7 +238,7 @@ impl Parser {
 
 const TOO_LONG: Malformed = Malformed("the answer is too long");
 
-/// The next byte; the caller has seen that there is one.
+/// The next byte; the caller has checked that there is one.
 fn next(rest: &mut &[u8]) -> u8 {
     match rest.split_first() {
         Some((&first, tail)) => {
@@ -248,7 +249,7 @@ fn next(rest: &mut &[u8]) -> u8 {
     }
 }
 
-/// Moves up to `left` bytes to `body`; answers how many are still missing.
+/// Moves up to `left` bytes to `body`; returns how many are still missing.
 fn take(rest: &mut &[u8], left: u64, body: &mut Vec<u8>) -> u64 {
     let n = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
     let (now, later) = rest.split_at(n);
@@ -267,7 +268,7 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// How the end of the body is found.
+/// How the end of the body is recognised.
 enum Framing {
     Length(u64),
     Chunked,

@@ -1,5 +1,5 @@
-//! The labels podkeeper writes on every container, and how they are read back. What runs is judged by
-//! these alone (invariant 4); a label outside this room is a mistake.
+//! The labels podkeeper writes on every container, and how they are read back. Running containers are judged
+//! by these alone (invariant 4); a label defined outside this room is a mistake.
 //!
 //! The `io.kubernetes.*` ones are the kubelet's (upstream `pkg/kubelet/kuberuntime/labels.go`) and
 //! cri-dockerd's (`core/docker_service.go`), so that cAdvisor and log shippers recognise the containers. The
@@ -29,35 +29,35 @@ pub const ANNOTATION: &str = "annotation.";
 pub const HASH: &str = "annotation.io.kubernetes.container.hash";
 /// Attempt of a container, decimal: the only order there is.
 pub const RESTART_COUNT: &str = "annotation.io.kubernetes.container.restartCount";
-/// On the sandbox: when the pod was first seen. It is the pod's annotation, which podkeeper itself writes.
+/// On the sandbox: when the pod was first seen. It is an annotation of the pod that podkeeper itself writes.
 pub const SEEN: &str = "annotation.kubernetes.io/config.seen";
-/// Path in the container.
+/// Path of the termination message in the container.
 pub const TERMINATION_MESSAGE_PATH: &str = "annotation.io.kubernetes.container.terminationMessagePath";
 /// `File` or `FallbackToLogsOnError`.
 pub const TERMINATION_MESSAGE_POLICY: &str = "annotation.io.kubernetes.container.terminationMessagePolicy";
-/// Decimal seconds; empty when not set.
+/// Decimal seconds of `deletionGracePeriodSeconds`; empty when not set.
 pub const DELETION_GRACE: &str = "annotation.io.kubernetes.pod.deletionGracePeriod";
-/// Decimal seconds: how a container whose manifest is gone is stopped.
+/// Decimal seconds: the grace period of a container whose manifest is gone.
 pub const TERMINATION_GRACE: &str = "annotation.io.kubernetes.pod.terminationGracePeriod";
 /// JSON of the lifecycle handler; empty when there is none.
 pub const PRE_STOP: &str = "annotation.io.kubernetes.container.preStopHandler";
 /// JSON array of container ports; empty when there are none.
 pub const PORTS: &str = "annotation.io.kubernetes.container.ports";
-/// On every object: the root directory of the podkeeper that made it. What carries another value, or
-/// none, is foreign and left alone.
+/// On every object: the root directory of the podkeeper that made it. An object with another value, or
+/// without one, is foreign and left alone.
 pub const ROOT_DIR: &str = "podkeeper.dev/root-dir";
 /// On every object: `file`, `http` or `api`; only that source may remove the pod.
 pub const SOURCE: &str = "podkeeper.dev/source";
-/// On every object: the manifest's path or URL, so that a manifest that cannot be read at start keeps
-/// its pod.
+/// On every object: the manifest's path or URL, so that a manifest that cannot be read at start keeps its
+/// pod.
 pub const ORIGIN: &str = "podkeeper.dev/origin";
 /// On every object of a pod whose UID podkeeper made: hash of the manifest as written, so that a pod that
 /// moves to another source is recognised.
 pub const WRITTEN: &str = "podkeeper.dev/written";
-/// On every object of such a pod: hash of the manifest without what can be changed while it runs, so that a
-/// pod that was resized is recognised.
+/// On every object of such a pod: hash of the manifest without the fields that can change while it runs, so
+/// that a pod that was resized is recognised.
 pub const SHAPE: &str = "podkeeper.dev/shape";
-/// On the sandbox: units of devices that the pod was given. It is the pod's annotation, which podkeeper
+/// On the sandbox: units of devices that the pod was given. It is an annotation of the pod that podkeeper
 /// itself writes.
 pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
 /// On the sandbox: attempt, decimal (also the last part of its name).
@@ -65,16 +65,17 @@ pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
 /// On containers: `init`, `sidecar` or `regular`, so that a pod whose manifest is gone stops in order;
 /// followed by `.` and the index in its list (`sidecar.1`).
 pub const KIND: &str = "podkeeper.dev/kind";
-/// On the sandbox: `true` when it uses the host's network, else `false`. The container list does not
-/// tell the network mode, and a sandbox of the wrong one must be replaced.
+/// On the sandbox: `true` when it uses the host's network, else `false`. The container list does not tell the
+/// network mode, and a sandbox with the wrong one must be replaced.
 pub const HOST_NETWORK: &str = "podkeeper.dev/host-network";
 
-/// On the sandbox of a pod with activeDeadlineSeconds: since when it is active, `BOOT/MILLISECONDS`: the
-/// kernel's id of this start of the machine, and how long that had run then.
+/// On the sandbox of a pod with activeDeadlineSeconds: since when the pod is active, as `BOOT/MILLISECONDS`:
+/// the kernel's boot id and the uptime at that moment.
 pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 
-/// On containers: the sandbox's id once more. It says that each label was written, be it empty: an image, whose
-/// labels Docker adds where the create names none, cannot know the id. What an older podkeeper made lacks it.
+/// On containers: the sandbox's id once more. It proves that podkeeper wrote every label, even the empty
+/// ones: Docker adds the image's labels where the create names none, but an image cannot know this id.
+/// Containers of older versions of podkeeper lack it.
 pub const SEALED: &str = "podkeeper.dev/sealed";
 
 /// Whether podkeeper reads this label back.
@@ -83,9 +84,9 @@ pub fn is_read(key: &str) -> bool {
     OURS.contains(&key)
 }
 
-/// Every label above, and each is on every object, empty where there is nothing to say: Docker would give it
-/// the image's. A pod's own labels and annotations are copied to its sandbox, except where they would take
-/// one of these keys. So what podkeeper reads back is only ever what podkeeper wrote ([`SEALED`]).
+/// All labels above. Each is on every object, empty where there is no value: otherwise Docker would take the
+/// image's. A pod's own labels and annotations are copied to its sandbox, except under these keys. So
+/// podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[
     TYPE,
     SANDBOX_ID,

@@ -1,36 +1,36 @@
 //! Lines of a stream that comes in pieces: one JSON object each (events, pull progress). Pure.
 //!
-//! A line that is too long is passed over without ever being held: what ends a stream may come again with
-//! the next one, for ever.
+//! A line that is too long is skipped without being held. It does not end the stream: the same line could
+//! come again on every new connection.
 
 use serde_json::Value;
 
 use super::http1::Malformed;
 use crate::base::limits;
 
-/// Bytes that are not a whole line yet, and lines that nobody took.
+/// Bytes without a line end yet, and lines that were not taken.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
     /// Start of the first line that was not taken.
     start: usize,
-    /// No line end before here.
+    /// There is no line end before this position.
     searched: usize,
-    /// The end of a line that is too long has not come.
+    /// The line is too long and its end has not come.
     skipping: bool,
 }
 
-/// A line.
+/// One line of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
-    /// Its JSON.
+    /// The line's JSON.
     Json(Value),
-    /// It was longer than [`limits::STREAM_LINE`].
+    /// The line was longer than [`limits::STREAM_LINE`].
     TooLong,
 }
 
 impl Lines {
-    /// Where to append what was read.
+    /// The buffer to append received bytes to.
     pub fn space(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.start.min(self.bytes.len()));
         self.searched = self.searched.saturating_sub(self.start);
@@ -41,11 +41,11 @@ impl Lines {
         &mut self.bytes
     }
 
-    /// The next line; empty ones are skipped. `None` when more must be read. At the end of the stream
-    /// (`ended`) what is left is a line, too.
+    /// The next line; empty lines are skipped. `None` when more bytes are needed. At the end of the stream
+    /// (`ended`) the remaining bytes are a line, too.
     ///
     /// # Errors
-    /// A line that is no JSON.
+    /// A line that is not JSON.
     pub fn next(&mut self, ended: bool) -> Result<Option<Line>, Malformed> {
         loop {
             let rest = self.bytes.get(self.searched..).unwrap_or_default();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(run(&[b"{\"a\":"]), Err(Malformed("a line of the stream is not JSON")), "torn");
     }
 
-    /// It ends neither the stream nor the lines after it, and is not held.
+    /// The long line ends neither the stream nor the lines after it, and is not held.
     #[test]
     fn a_line_that_is_too_long_is_passed_over() {
         let long = format!("\"{}\"\n", "x".repeat(limits::STREAM_LINE));

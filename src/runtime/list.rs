@@ -1,8 +1,8 @@
-//! The answer to a list of containers, read as it comes. Pure.
+//! The answer to a list of containers, parsed as it comes. Pure.
 //!
-//! What must not happen here: that much is held, whatever labels an image or a manifest brings. A hundred
-//! pods with a quarter of a MiB of annotations each make a list of more than a hundred MiB; of every entry
-//! only the fields and labels that podkeeper reads are kept, and nothing else is ever in memory.
+//! Memory must stay bounded, whatever labels an image or a manifest has. A hundred pods with a quarter of a
+//! MiB of annotations each make a list of more than a hundred MiB; of every entry only the fields and labels
+//! that podkeeper reads are kept.
 
 use super::http1::Malformed;
 use super::reply;
@@ -18,25 +18,25 @@ const FIELDS: &[&str] =
 const ENTRY: usize = 2;
 const LABELS: usize = 3;
 
-/// Takes an answer in pieces.
+/// Reads a container list in pieces.
 #[derive(Debug, Default)]
 pub struct ListReader {
     found: Vec<ContainerSummary>,
-    /// What is kept of the entry that is being read; outside of the list, of what is no list.
+    /// Kept bytes of the current entry; outside of the list, the bytes of an answer that is not a list.
     entry: Vec<u8>,
-    /// Brackets that are open.
+    /// Number of open brackets.
     depth: usize,
     text: Text,
-    /// The entry's fields, and its labels.
+    /// State of the entry's fields and of its labels.
     members: [Members; 2],
-    /// From this depth's next comma or end on, bytes are kept again.
+    /// Bytes are dropped until the next comma or end at this depth.
     dropping: Option<usize>,
     begun: bool,
     ended: bool,
     entries: usize,
 }
 
-/// Where in a string the reader is.
+/// The reader's position relative to a string.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Text {
     #[default]
@@ -46,15 +46,15 @@ enum Text {
     Escaped,
 }
 
-/// An object of whose members only some are kept.
+/// An object of which only some members are kept.
 #[derive(Debug, Default)]
 struct Members {
     open: bool,
-    /// Where the member that is being read begins in the entry, with the comma before it.
+    /// Start of the current member in the entry, with the comma before it.
     start: usize,
-    /// Where its name begins, after the quotation mark.
+    /// Start of its name, after the quotation mark.
     name: Option<usize>,
-    /// Its name is read, and is this field's.
+    /// Its name is `Labels`.
     is_labels: bool,
     named: bool,
     kept: usize,
@@ -64,20 +64,20 @@ const TOO_LONG: Malformed = Malformed("an entry of the list is too long");
 const NO_LIST: Malformed = Malformed("the answer is no list");
 
 impl ListReader {
-    /// Takes the next piece.
+    /// Parses the next piece.
     ///
     /// # Errors
-    /// It is no list of JSON objects, or what is kept of one of them is longer than
+    /// The answer is not a list of JSON objects, or the kept part of one of them is longer than
     /// [`limits::LIST_ENTRY`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         bytes.iter().try_for_each(|byte| self.byte(*byte))
     }
 
-    /// The containers, once everything was fed. `null` is an empty list; an entry without an id is left
-    /// out, and does not spoil the others.
+    /// The containers, after the last piece. `null` is an empty list; an entry without an id is left out and
+    /// does not spoil the others.
     ///
     /// # Errors
-    /// The list does not end, or is none.
+    /// The list is incomplete, or the answer is not a list.
     pub fn end(self) -> Result<Vec<ContainerSummary>, Malformed> {
         let is_null = !self.begun && self.entry.trim_ascii() == b"null";
         if self.ended || is_null { Ok(self.found) } else { Err(NO_LIST) }
@@ -149,7 +149,7 @@ impl ListReader {
                 self.depth = self.depth.saturating_sub(1);
                 self.keep(byte)
             }
-            // Written again before the next member that is kept.
+            // The comma is written again before the next member that is kept.
             b',' if self.members_mut().is_some() => {
                 self.member_ends();
                 Ok(())
@@ -172,7 +172,7 @@ impl ListReader {
         Ok(())
     }
 
-    /// The closing mark is not kept yet.
+    /// Called before the closing quotation mark is kept.
     fn string_ends(&mut self) {
         let depth = self.depth;
         let Some(members) = self.members(depth).filter(|m| !m.named) else { return };
@@ -189,7 +189,8 @@ impl ListReader {
         }
     }
 
-    /// An image names its labels as it likes: a name longer than any that is read is known before its end.
+    /// An image may have labels of any name: one that is longer than any name podkeeper reads is dropped
+    /// before its end.
     fn drop_long_name(&mut self) {
         let (depth, length) = (self.depth, self.entry.len());
         let Some(members) = self.members_mut().filter(|m| !m.named) else { return };
@@ -199,7 +200,7 @@ impl ListReader {
         }
     }
 
-    /// The comma before a member is written once there is one.
+    /// Writes the comma before a member that is not the first one kept.
     fn member_begins(&mut self) -> Result<(), Malformed> {
         let at = self.entry.len();
         let fresh = self.members(self.depth).is_some_and(|m| m.kept > 0 && m.start == at && m.name.is_none());
@@ -287,7 +288,7 @@ mod tests {
         })
     }
 
-    /// However the answer is cut in pieces, and whatever stands beside what is read.
+    /// The result does not depend on how the answer is cut in pieces, or on fields that are not read.
     #[test]
     fn a_list_in_pieces() {
         let list = json!([
@@ -321,14 +322,14 @@ mod tests {
         for text in
             ["", "{}", "[}", "[1,]", "[,1]", "[]x", "[]]", "nul", "\"x\"", "[{\"a\"}]", "<html>", "x[]"]
         {
-            // A field that is not read is not looked into, so what is wrong there may pass.
+            // A field that is not read is not parsed, so an error in it may pass.
             assert!(read(&[text.as_bytes()]).is_err() || text == "[{\"a\"}]", "{text}");
         }
         assert!(read(&[br#"[{"Id":}]"#]).is_err());
         assert!(read(&[br#"[{"Id":"a"]"#]).is_err());
     }
 
-    /// Labels that nobody reads may be of any length and number.
+    /// Labels that podkeeper does not read may be of any length and number.
     #[test]
     fn what_is_not_read_is_not_held() {
         let mut reader = ListReader::default();
@@ -354,7 +355,7 @@ mod tests {
         assert!(most < 64 * 1024, "{most}");
     }
 
-    /// Else what is read would be taken for too long.
+    /// Otherwise a name that is read would count as too long.
     #[test]
     fn every_name_that_is_read_is_short_enough() {
         assert!(FIELDS.iter().chain(labels::OURS).all(|name| name.len() <= limits::LIST_NAME));

@@ -1,10 +1,10 @@
-//! Docker as podkeeper sees it: the calls it makes, the answers it gets, the errors that mean something.
+//! Docker as podkeeper sees it: the calls it makes, the answers it gets, the errors it acts upon.
 //!
-//! Only this room speaks to Docker. [`request`] turns a [`Call`] into HTTP, [`reply`] turns the answer
-//! back ([`refusal`] when it is a no), [`http1`] and [`frames`] are the parsers on bytes: these are pure.
-//! [`docker`] is what everybody calls; [`client`] owns the sockets behind it, [`stream`] and
+//! Only this room speaks to Docker. [`request`] turns a [`Call`] into HTTP, [`reply`] parses the answer
+//! ([`refusal`] when Docker refuses), [`http1`] and [`frames`] are the parsers on bytes: these are pure.
+//! [`docker`] is what other rooms call; [`client`] owns the sockets behind it, [`stream`] and
 //! [`event_stream`] are its long answers, and [`fake`] is the in-memory Docker with the same interface.
-//! Deciding what to call is `plan/`'s and `machine/`'s work.
+//! Deciding what to call is the work of `plan/` and `machine/`.
 
 pub mod body;
 pub mod client;

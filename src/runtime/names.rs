@@ -2,12 +2,12 @@
 //! `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, `POD` for the sandbox, and one more part `_<8 hex>`
 //! after a name conflict. Pure.
 //!
-//! The name carries the attempt, so that making one attempt twice is refused by Docker itself.
+//! The name contains the attempt, so that Docker itself refuses to create the same attempt twice.
 
 use crate::pod::PodKey;
 use crate::runtime::labels;
 
-/// A name taken apart.
+/// The parts of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name<'a> {
     /// Container name; `POD` for a sandbox.
@@ -24,13 +24,13 @@ pub struct Name<'a> {
     pub suffix: Option<u32>,
 }
 
-/// Name of a container.
+/// The Docker name of a container.
 #[must_use]
 pub fn container(key: &PodKey, uid: &str, container: &str, attempt: u32) -> String {
     format!("k8s_{container}_{}_{}_{uid}_{attempt}", key.name, key.namespace)
 }
 
-/// Name of a sandbox.
+/// The Docker name of a sandbox.
 #[must_use]
 pub fn sandbox(key: &PodKey, uid: &str, attempt: u32) -> String {
     container(key, uid, labels::SANDBOX_NAME, attempt)
@@ -43,8 +43,8 @@ pub fn with_suffix(name: &str, random: u32) -> String {
     format!("{name}_{random:08x}")
 }
 
-/// Suffix of a sandbox's name that says that its pod ran into activeDeadlineSeconds: labels cannot be added
-/// to what exists, and a name stays through restarts of everything.
+/// Suffix of a sandbox's name after its pod exceeded activeDeadlineSeconds: labels of an existing container
+/// cannot change, while a name can and survives all restarts.
 pub const DEADLINE: u32 = 0xdead_11fe;
 
 /// Name of the sandbox of a pod that has been active for longer than it may.
@@ -53,8 +53,8 @@ pub fn past_deadline(key: &PodKey, uid: &str, attempt: u32) -> String {
     with_suffix(&sandbox(key, uid, attempt), DEADLINE)
 }
 
-/// Takes a name apart; without the leading slash. Strict: anything that [`container`], [`sandbox`] and
-/// [`with_suffix`] could not have made is `None`.
+/// Parses a name without the leading slash. Strict: `None` for any name that [`container`], [`sandbox`] and
+/// [`with_suffix`] could not have made.
 #[must_use]
 pub fn parse(name: &str) -> Option<Name<'_>> {
     let mut parts = name.split('_');

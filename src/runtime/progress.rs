@@ -1,4 +1,4 @@
-//! How far a pull has come, from Docker's messages about its layers. Pure.
+//! The progress of a pull, from Docker's messages about its layers. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::base::limits;
 /// One message of Docker about a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Layer; empty for what concerns the whole image.
+    /// Id of the layer; empty in messages about the whole image.
     pub id: &'a str,
     /// `Downloading`, `Pull complete` and so on.
     pub status: &'a str,
-    /// Bytes so far, of this status.
+    /// Bytes so far in this status.
     pub current: u64,
     /// Bytes in all; 0 when Docker does not know.
     pub total: u64,
@@ -20,37 +20,37 @@ pub struct Message<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Layer {
     done: u64,
-    /// 0 when it is not known.
+    /// Bytes; 0 while unknown.
     total: u64,
-    /// Nothing of it is still on its way.
+    /// It is downloaded completely.
     here: bool,
     /// It is unpacked.
     ready: bool,
 }
 
-/// The sum of all messages so far.
+/// The state of all layers after the messages so far.
 #[derive(Debug, Default)]
 pub struct Progress {
     layers: BTreeMap<String, Layer>,
 }
 
-/// A moment of a pull.
+/// How far a pull has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moment {
-    /// Bytes that have come.
+    /// Bytes downloaded.
     pub done: u64,
     /// Bytes of the layers whose size is known.
     pub total: u64,
     /// Every size is known.
     pub exact: bool,
-    /// Layers that are unpacked, or were there before.
+    /// Layers that are unpacked or were present before.
     pub ready: usize,
     /// Layers in all.
     pub layers: usize,
 }
 
 impl Progress {
-    /// Takes one message.
+    /// Applies one message.
     pub fn take(&mut self, message: &Message<'_>) {
         if message.id.is_empty() || message.status.starts_with("Pulling from") {
             return;
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// How far it is.
+    /// The sums over all layers.
     #[must_use]
     pub fn moment(&self) -> Moment {
         let mut moment = Moment { exact: true, layers: self.layers.len(), ..Moment::default() };
@@ -96,7 +96,7 @@ impl Progress {
 }
 
 impl Moment {
-    /// `12.3 MiB of 45.0 MiB, 2 of 5 layers ready`; empty when nothing is known yet.
+    /// `12.3 MiB of 45.0 MiB, 2 of 5 layers ready`; empty before the first layer is known.
     #[must_use]
     pub fn words(&self) -> String {
         if self.layers == 0 {
@@ -107,7 +107,7 @@ impl Moment {
         format!("{done} of {least}{total}, {} of {} layers ready", self.ready, self.layers)
     }
 
-    /// Thousandths done; `None` when nothing is known yet.
+    /// Thousandths done; `None` before any size is known.
     #[must_use]
     pub fn permille(&self) -> Option<u64> {
         if self.layers > 0 && self.ready == self.layers {

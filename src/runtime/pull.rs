@@ -1,5 +1,5 @@
-//! Images on their way in: pulled by Docker from a registry, or loaded from an archive that podkeeper
-//! sends. Both answer with a stream of JSON messages, and may fail inside an answer that began with 200.
+//! Pulls of images by Docker from a registry, and loads of image archives that podkeeper sends. Both answer
+//! with a stream of JSON messages, and may fail inside an answer that began with 200.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -21,20 +21,20 @@ use crate::runtime::progress::Message;
 /// How long a pull may be silent.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience<'a> {
-    /// Longest time before the registry gives a first sign, if it is shorter than [`Patience::progress`].
+    /// Longest time before the registry's first message, if it is shorter than [`Patience::progress`].
     pub answer: Option<Duration>,
-    /// Longest time without a message, from the request on, and a wake-up that gives the pull up.
+    /// Longest time without a message, from the request on, and a wake-up that abandons the pull.
     pub progress: Wait<'a>,
 }
 
 impl<'a> Patience<'a> {
-    /// The same for the first sign and for all others.
+    /// The same time for the first message and for all others.
     #[must_use]
     pub fn of(progress: Wait<'a>) -> Patience<'a> {
         Patience { answer: None, progress }
     }
 
-    /// The wait for the first sign.
+    /// The wait for the first message.
     #[must_use]
     pub fn first(&self) -> Wait<'a> {
         let times = [self.answer, self.progress.timeout];
@@ -42,19 +42,19 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Pulls `image`. `told` is told each message of Docker as it comes.
-/// Once Docker extracts, a silence of [`limits::PULL_EXTRACT`] is allowed.
+/// Pulls `image`. `on_message` is called with each message of Docker as it comes. Once Docker extracts, a
+/// silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
 /// # Errors
-/// [`DockerError::Refused`] with Docker's text, also when it came inside the stream;
-/// [`DockerError::Stalled`] when nothing moved, [`DockerError::Timeout`] when Docker answers nothing else
-/// either; [`DockerError::Lost`] when it was given up or broke.
+/// [`DockerError::Refused`] with Docker's text, also when it came inside the stream; [`DockerError::Stalled`]
+/// without progress, [`DockerError::Timeout`] when Docker does not answer other calls either;
+/// [`DockerError::Lost`] when the pull was abandoned or the connection broke.
 pub(super) fn pull(
     client: &Client,
     image: &str,
     auth: Option<&str>,
     patience: &Patience<'_>,
-    told: &mut dyn FnMut(&Message<'_>),
+    on_message: &mut dyn FnMut(&Message<'_>),
 ) -> Result<(), DockerError> {
     let (body, begun) = Body::ask(client, Request::pull(image, auth))?;
     let mut messages = Messages::new(body, begun, format!("pull of {image}"));
@@ -64,7 +64,7 @@ pub(super) fn pull(
         let message = match messages.next(&wait)? {
             Next::Message(message) => message,
             Next::End => return Ok(()),
-            Next::Stalled => return Err(whose_silence(client, extracts, stall(&messages.what, &wait))),
+            Next::Stalled => return Err(silence_error(client, extracts, stall(&messages.what, &wait))),
         };
         if !extracts {
             wait = patience.progress;
@@ -72,17 +72,18 @@ pub(super) fn pull(
         let Some(status) = message.get("status").and_then(Value::as_str) else { continue };
         if status.starts_with("Extracting") {
             extracts = true;
-            wait = patient(&wait);
+            wait = with_extract_timeout(&wait);
         }
         let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
         let bytes = |at| message.pointer(at).and_then(Value::as_u64).unwrap_or_default();
         let (current, total) = (bytes("/progressDetail/current"), bytes("/progressDetail/total"));
-        told(&Message { id, status, current, total });
+        on_message(&Message { id, status, current, total });
     }
 }
 
-/// A pull that does not move says so whose fault it is: Docker's, when it answers nothing else either.
-fn whose_silence(client: &Client, extracts: bool, stall: String) -> DockerError {
+/// The error of a pull without progress. It names the side that is silent: Docker, when it does not answer a
+/// ping either.
+fn silence_error(client: &Client, extracts: bool, stall: String) -> DockerError {
     match client.ping() {
         Err(_) => DockerError::Timeout(stall),
         Ok(_) if extracts => DockerError::Stalled(format!("{stall} (Docker itself answers)")),
@@ -90,7 +91,7 @@ fn whose_silence(client: &Client, extracts: bool, stall: String) -> DockerError 
     }
 }
 
-/// Sends an image archive and answers the names (or ids) Docker gave its images. `wait` is the progress
+/// Sends an image archive and returns the names (or ids) Docker gave its images. `wait` is the progress
 /// deadline: the longest time in which Docker neither takes a chunk ([`limits::LOAD_CHUNK`]) nor sends a
 /// message. Once it has all of the archive, a silence of [`limits::PULL_EXTRACT`] is allowed.
 ///
@@ -105,14 +106,15 @@ pub(super) fn load(
     let mut exchange = Exchange::begin(client, Some(Request::load()))?;
     let answer = match upload(&mut exchange, archive, wait)? {
         Some(early) => early,
-        None => go_on(&mut exchange, &patient(wait), true)?.ok_or_else(|| given_up("image load"))?,
+        None => advance_upload(&mut exchange, &with_extract_timeout(wait), true)?
+            .ok_or_else(|| given_up("image load"))?,
     };
     if answer.head.status >= 300 {
         return Err(refusal(answer.head.status, &answer.body));
     }
     let mut messages = Messages::new(Body::of(exchange), answer.body.0, "image load".to_owned());
     let mut names = Vec::new();
-    let wait = patient(wait);
+    let wait = with_extract_timeout(wait);
     loop {
         let message = match messages.next(&wait)? {
             Next::Message(message) => message,
@@ -129,8 +131,7 @@ pub(super) fn load(
     }
 }
 
-/// Sends the archive in chunks. An answer that comes before its end ends the upload: Docker has read all
-/// it wants to read.
+/// Sends the archive in chunks. An answer that comes early ends the upload: Docker reads no more of it.
 fn upload(
     exchange: &mut Exchange,
     archive: &mut dyn std::io::Read,
@@ -138,7 +139,7 @@ fn upload(
 ) -> Result<Option<Answer>, DockerError> {
     let mut buffer = vec![0u8; limits::LOAD_CHUNK];
     loop {
-        if let Some(answer) = go_on(exchange, wait, false)? {
+        if let Some(answer) = advance_upload(exchange, wait, false)? {
             return Ok(Some(answer));
         }
         let n = match archive.read(&mut buffer) {
@@ -156,7 +157,11 @@ fn upload(
 }
 
 /// Advances until there is an answer or, unless `to_answer`, until everything pushed has been sent.
-fn go_on(exchange: &mut Exchange, wait: &Wait<'_>, to_answer: bool) -> Result<Option<Answer>, DockerError> {
+fn advance_upload(
+    exchange: &mut Exchange,
+    wait: &Wait<'_>,
+    to_answer: bool,
+) -> Result<Option<Answer>, DockerError> {
     let until = wait.until();
     loop {
         if let Some(answer) = exchange.advance(Goal::Head)? {
@@ -174,7 +179,7 @@ fn go_on(exchange: &mut Exchange, wait: &Wait<'_>, to_answer: bool) -> Result<Op
     }
 }
 
-fn patient<'a>(wait: &Wait<'a>) -> Wait<'a> {
+fn with_extract_timeout<'a>(wait: &Wait<'a>) -> Wait<'a> {
     Wait { timeout: wait.timeout.map(|t| t.max(limits::PULL_EXTRACT)), ..*wait }
 }
 
@@ -182,7 +187,7 @@ fn stall(what: &str, wait: &Wait<'_>) -> String {
     format!("{what}: no progress in {} s", wait.timeout.unwrap_or_default().as_secs())
 }
 
-/// A load waits for nobody but Docker.
+/// A load depends on Docker alone, so its silence is Docker's.
 fn stalled(what: &str, wait: &Wait<'_>) -> DockerError {
     DockerError::Timeout(stall(what, wait))
 }
@@ -199,10 +204,10 @@ struct Messages {
     what: String,
 }
 
-/// What a wait for the next message brought.
+/// The result of a wait for the next message.
 enum Next {
     Message(Value),
-    /// Success: nothing else ends without an error.
+    /// Success: any other end is an error.
     End,
     Stalled,
 }
@@ -214,7 +219,8 @@ impl Messages {
         Messages { body, lines, ended: false, what }
     }
 
-    /// Only a whole message is progress: a line that does not end would keep a pull for ever.
+    /// Only a whole message counts as progress: otherwise a line without an end would keep a pull alive for
+    /// ever.
     fn next(&mut self, wait: &Wait<'_>) -> Result<Next, DockerError> {
         let until = wait.until();
         let left = || until.map(|at| at.saturating_duration_since(Instant::now()));
@@ -222,7 +228,7 @@ impl Messages {
         loop {
             let bad = |why| DockerError::BadAnswer(format!("{}: {why}", self.what));
             match self.lines.next(self.ended).map_err(bad)? {
-                // It may have been the error.
+                // The skipped line may have been the error.
                 Some(Line::TooLong) => return Err(bad(Malformed("a line of the stream is too long"))),
                 Some(Line::Json(message)) => {
                     let text =
@@ -233,7 +239,7 @@ impl Messages {
                     };
                 }
                 None if self.ended => return Ok(Next::End),
-                // What was there already has been looked at: the process may have been stopped meanwhile.
+                // Bytes that had arrived have been parsed first: the process may have been stopped meanwhile.
                 None if is_late => return Ok(Next::Stalled),
                 None => {}
             }

@@ -1,8 +1,8 @@
-//! What Docker's no means. Docker tells its kinds of conflict apart only in English, so this room reads
-//! its texts: those of Docker 18.09 to 29 and Podman's. Pure.
+//! The meaning of Docker's refusals. Docker tells its kinds of conflict apart only in English, so this room
+//! reads its texts: those of Docker 18.09 to 29 and Podman's. Pure.
 //!
-//! The texts are matched without regard to case, and a text that is not known falls back to what the
-//! status says: nothing here may guess that a call succeeded.
+//! The texts are matched without regard to case. An unknown text falls back to the meaning of the status: no
+//! text may make a failed call look like a success.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub fn refusal(status: u16, body: &[u8]) -> DockerError {
     refused(status, message)
 }
 
-/// A refusal whose text is known already: an error inside the stream of a 200 answer.
+/// The error for a message inside the stream of a 200 answer.
 #[must_use]
 pub fn refused(status: u16, message: String) -> DockerError {
     let message = if message.chars().count() > limits::ERROR_MESSAGE {
@@ -39,7 +39,7 @@ fn message(status: u16, body: &[u8]) -> String {
     let named = serde_json::from_slice::<Value>(body)
         .ok()
         .and_then(|v| v.get("message").and_then(Value::as_str).map(|m| m.trim().to_owned()));
-    // Four bytes is the longest character.
+    // A character has at most four bytes.
     let start = body.get(..limits::ERROR_MESSAGE.saturating_mul(4)).unwrap_or(body);
     let text = named.unwrap_or_else(|| String::from_utf8_lossy(start).trim().to_owned());
     if text.is_empty() { format!("Docker answered with HTTP status {status} and no message") } else { text }
@@ -74,8 +74,8 @@ fn kind(status: u16, message: &str) -> RefusalKind {
     }
 }
 
-/// The forms of 409, some of which come as 500 from Podman and from older engines. The order matters:
-/// the more special text first.
+/// The kinds of 409, some of which come as 500 from Podman and from older engines. The order matters: special
+/// texts come before general ones.
 fn conflict(text: &str) -> Option<RefusalKind> {
     let has = |part: &str| text.contains(part);
     if let Some(holder) = text.split_once("already in use by") {
@@ -110,12 +110,12 @@ fn container_id(text: &str) -> Option<String> {
     let word = text
         .split(|c: char| !c.is_ascii_alphanumeric())
         .find(|word| !word.is_empty() && *word != "container")?;
-    // Podman may name "an external entity" instead: no id is that short, nor spelt so.
+    // Podman may say "an external entity" instead, which is not a hexadecimal id.
     (word.len() >= 12 && word.bytes().all(|b| b.is_ascii_hexdigit())).then(|| word.to_owned())
 }
 
-/// runc and crun say which program they could not execute. A namespace file or a mount that is missing
-/// reads much the same and is no fault of the command, hence the second condition.
+/// runc and crun name the program they could not execute. The text for a missing namespace file or mount is
+/// similar but not the command's fault, hence the second condition.
 fn cannot_run(text: &str) -> bool {
     let has = |part: &str| text.contains(part);
     has("executable file not found")

@@ -1,8 +1,8 @@
-//! Docker's answers, read. Pure: status and body in, [`Reply`] or [`DockerError`] out.
+//! Parsing of Docker's answers. Pure: status and body in, [`Reply`] or [`DockerError`] out.
 //!
 //! Fields that are missing, null or of another type read as empty: an engine that drops a field of its
-//! inspect must not stop a node (balena-os/meta-balena#2062). Only what an answer cannot do without
-//! (its id, its state) makes it a bad one: guessing there could look like a dead container.
+//! inspect must not stop a node (balena-os/meta-balena#2062). Only a missing id or state makes a bad answer:
+//! a guessed state could look like a dead container.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,10 +20,10 @@ use crate::base::clock::Timestamp;
 use crate::base::order;
 use crate::runtime::Resources;
 
-/// The form of a call's answer.
+/// The form of the answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Nothing worth reading.
+    /// Only the status matters.
     Done,
     /// [`Reply::Containers`].
     Containers,
@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// Reads the answer to a call. `what` names the call in an error.
+/// Parses the answer to a call. `what` names the call in an error.
 ///
 /// # Errors
 /// [`DockerError::Refused`] or [`DockerError::Version`] by status; [`DockerError::BadAnswer`] when the
@@ -136,8 +136,8 @@ fn network(value: &Value) -> NetworkDetail {
     }
 }
 
-/// Reads an array one element at a time, so that a list of thousands is never held twice. `null` is an
-/// empty list; an element that `read` cannot use is left out, and does not spoil the others.
+/// Reads an array one element at a time, so that a list of thousands is never held twice. `null` is an empty
+/// list; an element for which `read` returns `None` is left out.
 fn each<T>(body: &[u8], read: fn(Value) -> Option<T>) -> Result<Vec<T>, serde_json::Error> {
     let mut all = Vec::new();
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -186,7 +186,7 @@ pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
     })
 }
 
-/// The state by the words meant for people, for engines that leave `State` out.
+/// The state from the human-readable status, for engines that leave `State` out.
 fn state_of_status(status: &str) -> DockerState {
     match status.split(' ').next().unwrap_or_default() {
         "Up" | "Restarting" => DockerState::Running,
@@ -234,7 +234,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
     })
 }
 
-/// Zero is Docker's word for unset.
+/// Zero means unset in Docker.
 fn resources(value: &Value) -> Resources {
     let number = |name: &str| value.get("HostConfig")?.get(name)?.as_i64().filter(|n| *n != 0);
     Resources {
@@ -246,8 +246,8 @@ fn resources(value: &Value) -> Resources {
     }
 }
 
-/// The addresses on the default bridge, else those of the first network that has any. Engines from 29
-/// on leave the first place out.
+/// The addresses on the default bridge, else those of the first network that has any. Engines from 29 on
+/// leave the addresses of the default bridge out of the top level.
 fn ips(value: &Value) -> Vec<String> {
     let of = |network: &Value| -> Vec<String> {
         ["IPAddress", "GlobalIPv6Address"]
@@ -266,7 +266,7 @@ fn ips(value: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// How many networks it is on, as far as that is told.
+/// Number of networks the container is on; `None` when the engine does not say.
 fn networks(value: &Value) -> Option<usize> {
     Some(value.pointer("/NetworkSettings/Networks")?.as_object()?.len())
 }
@@ -290,7 +290,7 @@ fn info(value: &Value) -> Info {
     Info {
         server_version: text(value, "/ServerVersion"),
         cgroup_driver: text(value, "/CgroupDriver"),
-        // Engines before 20.10 know only the first version, and do not say so.
+        // Engines before 20.10 know only cgroup v1 and do not say so.
         cgroup_version: some_text(value, "/CgroupVersion").unwrap_or_else(|| "1".to_owned()),
         architecture: text(value, "/Architecture"),
         kernel_version: text(value, "/KernelVersion"),
@@ -321,7 +321,7 @@ fn strings(value: &Value, at: &str) -> Vec<String> {
     items.into_iter().flatten().filter_map(|s| s.as_str().map(str::to_owned)).collect()
 }
 
-/// Takes a map of strings out of its place.
+/// Takes a map of strings out of a JSON value.
 pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(all)) = value.map(Value::take) else { return BTreeMap::new() };
     order::map(all.into_iter().filter_map(|(key, value)| match value {
@@ -330,7 +330,7 @@ pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
     }))
 }
 
-/// `None` for Docker's zero time (year 1), and for what is no time.
+/// `None` for Docker's zero time (year 1) and for an invalid time.
 fn time(value: &Value, at: &str) -> Option<Timestamp> {
     let text = value.pointer(at)?.as_str()?;
     if text.starts_with("0001-01-01T00:00:00") { None } else { text.parse().ok() }

@@ -1,7 +1,7 @@
-//! What to send: a [`Call`], or the opening of a stream, as the bytes of an HTTP/1.1 request. Pure.
+//! The bytes of an HTTP/1.1 request: of a [`Call`], or of the opening of a stream. Pure.
 //!
-//! The API version is put in at the last moment, by [`Request::bytes`]: it may be unknown until a
-//! connection has been made.
+//! The API version is inserted last, by [`Request::bytes`]: it may be unknown until a connection has been
+//! made.
 
 use serde_json::json;
 
@@ -10,14 +10,14 @@ use super::types::Call;
 /// Media type of JSON bodies.
 const JSON: &str = "application/json";
 
-/// A request, but for the version.
+/// A request without the API version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// Path and query, percent-encoded, without the `/v1.41` in front.
+    /// Path and query, percent-encoded, without the leading `/v1.41`.
     pub target: String,
-    /// More headers; values must not hold line ends.
+    /// Further headers; values must not hold line ends.
     headers: Vec<(&'static str, String)>,
     body: Body,
 }
@@ -26,7 +26,7 @@ pub struct Request {
 enum Body {
     None,
     Json(Vec<u8>),
-    /// Sent later in chunks, of this media type.
+    /// Sent later in chunks; the media type.
     Chunked(&'static str),
 }
 
@@ -41,25 +41,25 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// Which lines of a container's log are wanted.
+/// Options of a container's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Stay and wait for more.
+    /// Wait for further lines.
     pub follow: bool,
-    /// Only the last so many lines.
+    /// Only this many of the last lines.
     pub tail: Option<u64>,
     /// Only lines since this wall time, `seconds` or `seconds.nanoseconds` as Docker reads it.
     pub since: Option<String>,
-    /// Each line begins with its time.
+    /// Start each line with its time.
     pub timestamps: bool,
 }
 
-/// What to attach to.
+/// Options of an attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachOptions {
-    /// Standard input, if the container keeps it open.
+    /// Also standard input, if the container keeps it open.
     pub stdin: bool,
-    /// First replay the log.
+    /// Replay the log first.
     pub logs: bool,
 }
 
@@ -80,7 +80,7 @@ impl Request {
         self
     }
 
-    /// The version question. Goes to an unversioned path.
+    /// Asks for the API version, on an unversioned path.
     #[must_use]
     pub fn ping() -> Request {
         Request::new("GET", "/_ping")
@@ -141,8 +141,8 @@ impl Request {
         }
     }
 
-    /// Container events whose labels match all of `labels` (`key` or `key=value`). `since` replays what
-    /// the engine remembers (256 events) from that second of its wall clock on.
+    /// Container events whose labels match all of `labels` (`key` or `key=value`). `since` replays the events
+    /// that the engine remembers (256) from that second of its wall clock on.
     #[must_use]
     pub fn events(labels: &[String], since: Option<i64>) -> Request {
         let filters = json!({ "type": ["container"], "label": labels }).to_string();
@@ -164,7 +164,7 @@ impl Request {
         request
     }
 
-    /// An image archive follows in chunks.
+    /// A load of an image archive, which follows in chunks.
     #[must_use]
     pub fn load() -> Request {
         Request { body: Body::Chunked("application/x-tar"), ..Request::new("POST", "/images/load?quiet=1") }
@@ -203,7 +203,7 @@ impl Request {
         Request::new("POST", target).upgrade()
     }
 
-    /// Starts an exec and takes its streams over.
+    /// Starts an exec and takes over its streams.
     #[must_use]
     pub fn exec_start(id: &str, tty: bool) -> Request {
         let body = json!({ "Detach": false, "Tty": tty });

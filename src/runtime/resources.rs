@@ -1,6 +1,6 @@
-//! Requests and limits as Docker's fields, and how dear a container is to the OOM killer (upstream
-//! `pkg/kubelet/cm/helpers_linux.go`, `pkg/kubelet/qos/policy.go`). Pure. Those of the pod as a whole are its
-//! cgroup's (`cgroup::values`); here they count only for what a container is worth to the OOM killer.
+//! Requests and limits as Docker's fields, and the `oom_score_adj` of a container (upstream
+//! `pkg/kubelet/cm/helpers_linux.go`, `pkg/kubelet/qos/policy.go`). Pure. The pod's own resources belong to
+//! its cgroup (`cgroup::values`); here they only influence the score.
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -19,17 +19,17 @@ const CPU_SHARES_MIN: i64 = 2;
 const CPU_SHARES_MAX: i64 = 262_144;
 /// `oom_score_adj` of a sandbox (`core/sandbox_helpers.go`).
 const OOM_SANDBOX: i32 = -998;
-/// Of guaranteed and node-critical pods (`pkg/kubelet/qos/policy.go`).
+/// `oom_score_adj` of guaranteed and node-critical pods (`pkg/kubelet/qos/policy.go`).
 const OOM_GUARANTEED: i32 = -997;
-/// Of pods that request nothing.
+/// `oom_score_adj` of pods that request nothing.
 const OOM_BEST_EFFORT: i32 = 1000;
-/// `priorityClassName` of pods that the node cannot do without.
+/// `priorityClassName` of pods that are essential for the node.
 const NODE_CRITICAL: &str = "system-node-critical";
 /// Pods of this priority and above count as critical (`pkg/kubelet/types/pod_update.go`).
 const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
-/// Sets the fields of a container's resources. `node_memory` in bytes, `oom_floor` the lowest
-/// `oom_score_adj` that may be asked for.
+/// Sets a container's resource fields. `node_memory` is in bytes, `oom_floor` the lowest allowed
+/// `oom_score_adj`.
 pub fn apply(
     host: &mut HostConfig,
     pod: &DesiredPod,
@@ -42,7 +42,7 @@ pub fn apply(
     host.oom_score_adj = Some(oom_score_adj(pod, kind, container, node_memory).max(oom_floor));
 }
 
-/// The part of it that may be changed while the container runs.
+/// The resources that may change while the container runs.
 #[must_use]
 pub fn sizes(container: &Container) -> Resources {
     let mut host = HostConfig::default();
@@ -60,31 +60,31 @@ fn apply_sizes(host: &mut HostConfig, container: &Container) {
     let memory = limit(container, "memory");
     if memory > 0 {
         host.memory = Some(memory);
-        // Equal means no swap; absent would mean as much swap again.
+        // Equal to the memory limit means no swap; absent would allow as much swap again.
         host.memory_swap = Some(memory);
     }
 }
 
-/// Sets the fields of a sandbox: next to no CPU weight, no limits, killed last.
+/// Sets a sandbox's resource fields: minimal CPU weight, no limits, killed last.
 pub fn apply_sandbox(host: &mut HostConfig, oom_floor: i32) {
     host.cpu_shares = Some(CPU_SHARES_MIN);
     host.oom_score_adj = Some(OOM_SANDBOX.max(oom_floor));
 }
 
-/// Microseconds of each period for so many thousandths of a CPU.
+/// CPU time in microseconds per period, for thousandths of a CPU.
 #[must_use]
 pub fn cpu_quota(milli: i64) -> i64 {
-    // Period / 1000 is whole, so this is exact, and saturates only where no machine has the CPUs.
+    // Period / 1000 is whole, so this is exact, and saturates only far beyond any machine's CPUs.
     milli.saturating_mul(CPU_PERIOD / 1000).max(CPU_QUOTA_MIN)
 }
 
-/// Weight of so many thousandths of a CPU.
+/// CPU weight, for thousandths of a CPU.
 #[must_use]
 pub fn cpu_shares(milli: i64) -> i64 {
     (milli.saturating_mul(1024) / 1000).clamp(CPU_SHARES_MIN, CPU_SHARES_MAX)
 }
 
-/// `oom_score_adj` by QoS, before the process's own bound.
+/// `oom_score_adj` by QoS class, before the floor is applied.
 fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, node_memory: i64) -> i32 {
     let critical = pod.source != Source::Api || pod.spec.priority.is_some_and(|p| p >= SYSTEM_PRIORITY);
     if critical && pod.spec.priority_class_name.as_deref() == Some(NODE_CRITICAL) {
@@ -95,7 +95,7 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
         Qos::BestEffort => return OOM_BEST_EFFORT,
         Qos::Burstable => {}
     }
-    // What the pod requests beyond its containers counts for each of them alike.
+    // The part of the pod's request beyond its containers' is shared equally among them.
     let spec = &pod.spec;
     let lasting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init).count();
     let beyond =

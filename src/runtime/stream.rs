@@ -1,8 +1,8 @@
-//! Long answers, read piece by piece: a container's output, and the connections that attach
-//! and exec take over. Events are in `event_stream`, images in `pull`.
+//! Long answers, read piece by piece: a container's output, and the connections that attach and exec take
+//! over. Events are in `event_stream`, images in `pull`.
 //!
-//! Silence is normal here, so each read is given a [`Wait`]; who reads decides how long is too long, and
-//! can be woken. A stream that is dropped closes its connection.
+//! Silence is normal here, so each read is given a [`Wait`]: the reader decides how long is too long, and can
+//! be woken. Dropping a stream closes its connection.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ pub struct Body {
     what: String,
 }
 
-/// What is known of an answer.
+/// How much of an answer is known.
 #[derive(Debug)]
 enum Stage {
     /// The head has not come.
     Asked,
-    /// It says that what follows is wanted.
+    /// The status is a success: the body follows.
     Good,
-    /// It says no, and why is read.
+    /// The status is an error: its text is being read.
     Refused(u16, Vec<u8>),
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
     /// Bytes were appended.
@@ -47,20 +47,19 @@ pub enum Read {
     Idle,
     /// The wake-up came first.
     Woken,
-    /// The answer is over, properly.
+    /// The answer ended properly.
     End,
 }
 
 impl Body {
-    /// Sends `request`; answers the body and what of it has been read already.
+    /// Sends `request`; returns the body, and the bytes of it that have been read already.
     pub(super) fn open(client: &Client, request: Request) -> Result<(Body, Vec<u8>), DockerError> {
         let (exchange, begun) = client.open(request)?;
         Ok((Body::of(exchange), begun))
     }
 
-    /// Sends `request`, and leaves its head to be read with the rest: Docker sends none before it has
-    /// something to say, which for a pull is when the registry has answered. A refusal comes out of
-    /// [`Body::read`].
+    /// Sends `request`, and leaves its head to be read with the rest: Docker sends none before its first
+    /// output, which for a pull is when the registry has answered. A refusal comes out of [`Body::read`].
     pub(super) fn ask(client: &Client, request: Request) -> Result<(Body, Vec<u8>), DockerError> {
         let (exchange, early) = client.send(request)?;
         match early {
@@ -81,25 +80,25 @@ impl Body {
         match parser.head().map(|head| head.status) {
             Some(101) => parser = Parser::raw(),
             // The bound of an ordinary answer does not hold for a stream.
-            _ => parser.unbound(),
+            _ => parser.remove_limit(),
         }
         Body { connection: Arc::new(connection), parser, stage: Stage::Good, what }
     }
 
-    /// A body that is all that comes over `socket`: how an engine in this process feeds a stream.
+    /// A body that is everything that comes over `socket`: how an engine in this process feeds a stream.
     ///
     /// # Errors
-    /// The descriptor is no socket.
+    /// The descriptor is not a socket.
     pub fn over(socket: OwnedFd, what: &str) -> Result<Body, DockerError> {
         let connection = Arc::new(Connection::over(socket)?);
         Ok(Body { connection, parser: Parser::raw(), stage: Stage::Good, what: what.to_owned() })
     }
 
-    /// Appends what comes next to `into`.
+    /// Appends the next bytes to `into`.
     ///
     /// # Errors
-    /// [`DockerError::Lost`] when the answer ends too early, [`DockerError::BadAnswer`] when it is not
-    /// HTTP; [`DockerError::Refused`] when its head was left to be read here and says no.
+    /// [`DockerError::Lost`] when the answer ends too early, [`DockerError::BadAnswer`] when it is not HTTP;
+    /// [`DockerError::Refused`] when the head was left to be read here and is a refusal.
     pub fn read(&mut self, into: &mut Vec<u8>, wait: &Wait<'_>) -> Result<Read, DockerError> {
         let until = wait.until();
         let before = into.len();
@@ -107,9 +106,9 @@ impl Body {
             match self.take(into)? {
                 _ if into.len() > before => return Ok(Read::Bytes),
                 Taken::End => return Ok(Read::End),
-                // The connection stays open behind an answer that has ended.
+                // The answer has ended, though the connection stays open.
                 Taken::Some if self.parser.is_done() => continue,
-                // Framing without content is no reason to forget the time or the wake-up.
+                // Framing without content must not postpone the deadline or the wake-up.
                 Taken::Some | Taken::Nothing => {}
             }
             if until.is_some_and(|at| at <= Instant::now()) {
@@ -135,7 +134,7 @@ impl Body {
         let mut chunk = [0u8; limits::HTTP_READ];
         match self.connection.receive(&mut chunk) {
             Ok(None) => Ok(Taken::Nothing),
-            // What it comes to is told when it is looked at again.
+            // The next call returns the end, or the refusal.
             Ok(Some(0)) if self.parser.finish() => Ok(Taken::Some),
             Ok(Some(0)) => Err(self.lost("Docker closed it")),
             Ok(Some(n)) => {
@@ -159,8 +158,8 @@ impl Body {
                     Some(status) if status >= 300 => self.stage = Stage::Refused(status, begun),
                     Some(_) => {
                         self.stage = Stage::Good;
-                        // As in `of`: it is a stream from here.
-                        self.parser.unbound();
+                        // As in `of`: a stream has no bound.
+                        self.parser.remove_limit();
                         into.append(&mut begun);
                     }
                 }
@@ -201,20 +200,19 @@ pub struct OutputStream {
     at: usize,
 }
 
-/// What a read of the output brought.
+/// The result of a read of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output<'a> {
     /// A piece of one stream: not a line, not a frame.
     Bytes(StreamKind, &'a [u8]),
     /// The time was up, or the wake-up came, first.
     Idle,
-    /// It is over.
+    /// The output has ended.
     End,
 }
 
 impl OutputStream {
-    /// Reads output from `body`, `begun` being what was read of it already; `tty` when the bytes come
-    /// without frames.
+    /// Reads output from `body`, of which `begun` was read before; `tty` when the bytes come without frames.
     #[must_use]
     pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> OutputStream {
         OutputStream { body, frames: Frames::new(tty), bytes: begun, at: 0 }
@@ -256,23 +254,24 @@ impl OutputStream {
 }
 
 impl AsFd for OutputStream {
-    /// For polling together with other descriptors; only after [`OutputStream::next`] said idle.
+    /// For polling together with other descriptors; only after [`OutputStream::next`] returned idle.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.body.as_fd()
     }
 }
 
-/// The way to a container's or an exec's standard input. Usable from another thread than the output.
+/// The standard input of a container or an exec. Usable from another thread than the output.
 #[derive(Debug)]
 pub struct InputStream {
     connection: Arc<Connection>,
 }
 
 impl InputStream {
-    /// Writes what is taken at once, and tells how much that was: 0 when the program does not read.
+    /// Writes as much as is taken at once and returns how many bytes that was: 0 when the program does not
+    /// read.
     ///
     /// # Errors
-    /// [`DockerError::Lost`]: nobody reads any more.
+    /// [`DockerError::Lost`]: the program no longer reads.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, DockerError> {
         match self.connection.send(bytes) {
             Ok(taken) => Ok(taken.unwrap_or(0)),
@@ -280,8 +279,8 @@ impl InputStream {
         }
     }
 
-    /// Writes all of `bytes`; `wait` counts from the last byte that was taken. False when the time was
-    /// up, or the wake-up came, before the end: how much was written is unknown then.
+    /// Writes all of `bytes`; `wait` counts from the last byte that was taken. False when the time was up or
+    /// the wake-up came before the end: then the number of bytes written is unknown.
     ///
     /// # Errors
     /// As [`InputStream::write`].
@@ -297,7 +296,7 @@ impl InputStream {
         Ok(true)
     }
 
-    /// Tells the program that its input is over; output goes on.
+    /// Tells the program that its input has ended; output goes on.
     pub fn close(&mut self) {
         self.connection.close_write();
     }
@@ -309,17 +308,17 @@ impl AsFd for InputStream {
     }
 }
 
-/// Both ways of an attach or exec.
+/// Both directions of an attach or exec.
 #[derive(Debug)]
 pub struct Duplex {
-    /// What the program writes.
+    /// Output of the program.
     pub output: OutputStream,
-    /// What it reads.
+    /// Input of the program.
     pub input: InputStream,
 }
 
 impl Duplex {
-    /// A connection that was taken over, `begun` being what was read of it already.
+    /// A connection that was taken over; `begun` was read of it before.
     #[must_use]
     pub fn new(body: Body, begun: Vec<u8>, tty: bool) -> Duplex {
         let input = InputStream { connection: Arc::clone(&body.connection) };

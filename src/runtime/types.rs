@@ -8,8 +8,8 @@ use std::fmt;
 use crate::base::clock::Timestamp;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
-/// A short call: one request, one bounded answer, 10 s deadline ([`crate::base::limits::SHORT_CALL`]).
-/// What lasts longer (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
+/// A short call: one request, one bounded answer, 10 s deadline ([`crate::base::limits::SHORT_CALL`]). Longer
+/// ones (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// `GET /version`.
@@ -30,7 +30,7 @@ pub enum Call {
     Create {
         /// Docker name, without the leading slash.
         name: String,
-        /// The body.
+        /// Configuration of the container.
         body: Box<CreateBody>,
     },
     /// `POST /containers/{id}/start`.
@@ -49,14 +49,14 @@ pub enum Call {
     Remove {
         /// Container id.
         id: String,
-        /// Kill it if it runs.
+        /// Kill the container if it runs.
         force: bool,
     },
     /// `POST /containers/{id}/update`.
     Update {
         /// Container id.
         id: String,
-        /// What is not named stays.
+        /// Fields that are not set stay as they are.
         resources: Resources,
     },
     /// `POST /containers/{id}/rename?name=`.
@@ -66,27 +66,27 @@ pub enum Call {
         /// New name.
         name: String,
     },
-    /// `GET /containers/{id}/logs`: the last so many lines of both streams.
+    /// `GET /containers/{id}/logs`: the last lines of both streams.
     LogTail {
         /// Container id.
         id: String,
-        /// How many.
+        /// Number of lines.
         lines: u32,
     },
     /// `POST /containers/{id}/resize`.
     Resize {
         /// Container id.
         id: String,
-        /// Rows.
+        /// Rows of the terminal.
         rows: u16,
-        /// Columns.
+        /// Columns of the terminal.
         columns: u16,
     },
     /// `POST /containers/{id}/exec`.
     ExecCreate {
         /// Container id.
         id: String,
-        /// What to run.
+        /// The command and its streams.
         body: ExecBody,
     },
     /// `GET /exec/{id}/json`.
@@ -98,9 +98,9 @@ pub enum Call {
     ExecResize {
         /// Exec id.
         id: String,
-        /// Rows.
+        /// Rows of the terminal.
         rows: u16,
-        /// Columns.
+        /// Columns of the terminal.
         columns: u16,
     },
     /// `GET /images/{name}/json`.
@@ -115,12 +115,12 @@ pub enum Call {
     },
     /// `POST /networks/create`.
     NetworkCreate {
-        /// The body.
+        /// Configuration of the network.
         body: NetworkBody,
     },
     /// `GET /networks`.
     NetworkList {
-        /// All of these (`key` or `key=value`).
+        /// Label filters (`key` or `key=value`), all of which must match.
         labels: Vec<String>,
     },
     /// `DELETE /networks/{name}`; refused while containers run in it.
@@ -135,7 +135,7 @@ pub enum Call {
 pub enum Reply {
     /// 204 and other answers without content.
     Done,
-    /// 304: it was started, or stopped, already.
+    /// 304: the container was started, or stopped, already.
     Already,
     /// Answer to [`Call::List`].
     Containers(Vec<ContainerSummary>),
@@ -169,38 +169,38 @@ pub enum Reply {
     Json(serde_json::Value),
 }
 
-/// Why a call did not succeed.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DockerError {
-    /// Nothing was sent: no socket, no permission, nobody listens. The call may be made again.
+    /// The request was not sent: no socket, no permission, no listener. The call may be made again.
     Unreachable(String),
-    /// No answer in time. Docker may have carried it out: look before calling again.
+    /// No answer in time. Docker may have carried the call out: check before calling again.
     Timeout(String),
-    /// A long call does not move, and Docker waits for somebody else: the text says all.
+    /// A long call makes no progress, and Docker waits for another party; the text is complete.
     Stalled(String),
-    /// The connection broke after the request was sent. Docker may have carried it out.
+    /// The connection broke after the request was sent. Docker may have carried the call out.
     Lost(String),
     /// The answer is not HTTP, not JSON, or past a bound.
     BadAnswer(String),
     /// Docker speaks only versions older than 1.40 (or only newer than ours).
     Version(String),
-    /// Docker said no.
+    /// Docker refused.
     Refused(Refusal),
 }
 
 impl Refusal {
-    /// Nothing was sent, for this reason.
+    /// A request that was not sent, for this reason.
     #[must_use]
     pub fn not_sent(message: String) -> DockerError {
         DockerError::Refused(Refusal { kind: RefusalKind::NotSent, status: 0, message })
     }
 }
 
-/// Docker's no, with the meanings that podkeeper acts upon (kubernetes/kubernetes#40443,
+/// Docker's refusal, with the meanings that podkeeper acts upon (kubernetes/kubernetes#40443,
 /// moby/moby#22312).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it means.
+    /// Its meaning.
     pub kind: RefusalKind,
     /// HTTP status.
     pub status: u16,
@@ -208,7 +208,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What a refusal means.
+/// The meaning of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalKind {
     /// 404 about a container.
@@ -223,11 +223,11 @@ pub enum RefusalKind {
     NotRunning,
     /// 409: the sandbox whose namespaces to join does not run.
     SandboxNotRunning,
-    /// 409: removal already goes on.
+    /// 409: the container is already being removed.
     RemovalInProgress,
-    /// 409: it runs, so it is not removed without force.
+    /// 409: the container runs and is not removed without force.
     StillRunning,
-    /// Podman: others still use its namespaces, dead ones too; they must be removed first.
+    /// Podman: other containers, even dead ones, still use its namespaces and must be removed first.
     HasDependents,
     /// 409 of another kind.
     Conflict,
@@ -239,9 +239,9 @@ pub enum RefusalKind {
     CannotRun,
     /// A host port is taken (500).
     PortInUse,
-    /// podkeeper itself: something of the node that the request needs is not there, and nothing was sent.
+    /// From podkeeper itself: the request needs a resource of the node that is missing, and was not sent.
     NotSent,
-    /// 500 and the rest.
+    /// 500 and all other statuses.
     Server,
 }
 
@@ -272,10 +272,10 @@ impl DockerError {
     }
 }
 
-/// What Docker says a container is doing.
+/// The state of a container, from Docker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DockerState {
-    /// Made, never started (or its start failed: see the exit code).
+    /// Created, never started (or its start failed: see the exit code).
     Created,
     /// Runs; `paused` and `restarting` count as this.
     Running,
@@ -286,7 +286,7 @@ pub enum DockerState {
 }
 
 impl DockerState {
-    /// Docker's word, or libpod's. Unknown words count as exited: nothing that a newer engine invents may
+    /// Parses Docker's word, or libpod's. Unknown words count as exited: a state of a newer engine must not
     /// look alive.
     #[must_use]
     pub fn parse(word: &str) -> DockerState {
@@ -304,7 +304,7 @@ impl DockerState {
 pub struct ContainerSummary {
     /// 64 hex digits.
     pub id: String,
-    /// Without the leading slash; the first one that is not a link.
+    /// Name without the leading slash; the first one that is not a link.
     pub name: String,
     /// Reference it was created from.
     pub image: String,
@@ -312,7 +312,7 @@ pub struct ContainerSummary {
     pub image_id: String,
     /// The labels that podkeeper reads.
     pub labels: BTreeMap<String, String>,
-    /// State.
+    /// State of the container.
     pub state: DockerState,
     /// `Up 5 minutes`, `Exited (0) 3 seconds ago` …
     pub status: String,
@@ -322,18 +322,18 @@ pub struct ContainerSummary {
     pub ips: Option<Vec<String>>,
 }
 
-/// What inspect tells, reduced to what podkeeper uses.
+/// An inspect of a container, reduced to what podkeeper uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerDetail {
     /// 64 hex digits.
     pub id: String,
-    /// Without the leading slash.
+    /// Name without the leading slash.
     pub name: String,
     /// Creation, wall time.
     pub created: Option<Timestamp>,
-    /// State.
+    /// State of the container.
     pub state: DockerState,
-    /// The OOM killer struck.
+    /// The OOM killer killed a process of the container.
     pub oom_killed: bool,
     /// Exit code; 127/128 with state `created` after a failed start.
     pub exit_code: i64,
@@ -357,11 +357,11 @@ pub struct ContainerDetail {
     pub network_mode: String,
     /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
     pub ips: Vec<String>,
-    /// How many networks it is on; `None` when the engine leaves them out.
+    /// Number of networks it is on; `None` when the engine leaves them out.
     pub networks: Option<usize>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
-    /// `HostConfig`'s, as far as they are set.
+    /// Resources of `HostConfig`, as far as they are set.
     pub resources: Resources,
     /// `HostConfig.CgroupParent`; empty for Docker's own.
     pub cgroup_parent: String,
@@ -369,7 +369,7 @@ pub struct ContainerDetail {
     pub pids_limit: Option<i64>,
 }
 
-/// What an image inspect tells.
+/// An inspect of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageDetail {
     /// `sha256:…`.
@@ -378,7 +378,7 @@ pub struct ImageDetail {
     pub tags: Vec<String>,
     /// `RepoDigests`.
     pub digests: Vec<String>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: i64,
     /// `Config.User`.
     pub user: String,
@@ -386,18 +386,18 @@ pub struct ImageDetail {
     pub stop_signal: Option<String>,
 }
 
-/// What a network inspect tells, reduced.
+/// An inspect of a network, reduced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkDetail {
-    /// Name.
+    /// Name of the network.
     pub name: String,
-    /// Subnets, in CIDR notation.
+    /// In CIDR notation.
     pub subnets: Vec<String>,
-    /// Labels.
+    /// Labels of the network.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What `/info` tells, reduced.
+/// The answer of `/info`, reduced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Info {
     /// `ServerVersion`.
@@ -406,24 +406,25 @@ pub struct Info {
     pub cgroup_driver: String,
     /// `1` or `2`.
     pub cgroup_version: String,
-    /// `OSType/Architecture` as Docker words it (`linux`, `x86_64`).
+    /// `Architecture` as Docker words it (`x86_64`).
     pub architecture: String,
     /// Kernel release.
     pub kernel_version: String,
-    /// Logging driver.
+    /// Default log driver of the engine.
     pub logging_driver: String,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: i64,
 }
 
 /// State of an exec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecDetail {
-    /// It still runs; may lag behind the end of its stream. Also true as soon as Docker was told to start it.
+    /// The command runs; may lag behind the end of its stream. Also true as soon as Docker was told to start
+    /// it.
     pub running: bool,
-    /// Docker has no process of it yet, for what runs containers for it (containerd) has not started it.
+    /// containerd has not started the command's process yet.
     pub not_started: bool,
     /// `None` while unknown.
     pub exit_code: Option<i64>,

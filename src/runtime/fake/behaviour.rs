@@ -1,8 +1,8 @@
-//! How processes behave in the in-memory Docker: scripted, never run.
+//! How processes behave in the in-memory Docker: scripted, never executed.
 //!
-//! A script is a word list (`exit=3@500 term=143@1000`), taken from [`ENV`] or [`LABEL`], or read off the
-//! command line by knowing `true`, `false`, `sleep` and a little of `sh -c`, so that ordinary example
-//! manifests live and die on `fake://` as they do on Docker. No clock and no state here.
+//! A script is a word list (`exit=3@500 term=143@1000`), taken from [`ENV`] or [`LABEL`], or guessed from the
+//! command line: `true`, `false`, `sleep` and a little of `sh -c` are known, so that ordinary example
+//! manifests run and end on `fake://` as they do on Docker. No clock and no state here.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ pub const ENV: &str = "PODKEEPER_FAKE";
 /// Label with a script: the way to script a sandbox, which has no environment.
 pub const LABEL: &str = "podkeeper.dev/fake";
 
-/// What the main process does when nobody signals it.
+/// What the main process does without a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
     /// Runs until it is killed.
     Forever,
     /// Ends by itself.
     Exit {
-        /// After its start.
+        /// Time after its start.
         after: Duration,
         /// Exit code.
         code: i64,
     },
-    /// Is killed by the OOM killer: code 137 and the flag.
+    /// The OOM killer kills it: code 137 and the flag.
     Oom {
-        /// After its start.
+        /// Time after its start.
         after: Duration,
     },
     /// The executable is not in the image: the start fails.
@@ -35,11 +35,11 @@ pub enum Run {
 /// What the main process does on its stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTerm {
-    /// Nothing, as PID 1 without a handler: only KILL helps.
+    /// Nothing, as PID 1 without a handler: only KILL ends it.
     Ignore,
-    /// Ends.
+    /// The process ends.
     Exit {
-        /// After the signal.
+        /// Time after the signal.
         after: Duration,
         /// Exit code.
         code: i64,
@@ -49,13 +49,13 @@ pub enum OnTerm {
 /// The script of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Left alone.
+    /// Without a signal.
     pub run: Run,
     /// On the stop signal.
     pub term: OnTerm,
-    /// From KILL to death: a process stuck in the kernel. Zero: dead before the call returns.
+    /// Time from KILL to the end: a process stuck in the kernel. Zero: it has ended before the call returns.
     pub kill: Duration,
-    /// What it writes to its standard output.
+    /// Its standard output.
     pub output: String,
 }
 
@@ -78,17 +78,17 @@ impl Behaviour {
         Behaviour { run: Run::Exit { after, code }, ..Self::default() }
     }
 
-    /// Does not hear TERM.
+    /// Ignores TERM.
     #[must_use]
     pub fn ignores_term() -> Self {
         Behaviour { term: OnTerm::Ignore, ..Self::default() }
     }
 
-    /// Reads a word list: `exit=CODE`, `oom`, `missing`, `term=CODE`, `term=ignore`, `kill`, each with
+    /// Parses a word list: `exit=CODE`, `oom`, `missing`, `term=CODE`, `term=ignore`, `kill`, each with
     /// `@MILLISECONDS` when it does not happen at once.
     ///
     /// # Errors
-    /// The first word that is none of these.
+    /// The first unknown word.
     pub fn script(text: &str) -> Result<Self, String> {
         let mut it = Self::default();
         for word in text.split_whitespace() {
@@ -112,8 +112,8 @@ impl Behaviour {
         Ok(it)
     }
 
-    /// Guesses from the command line. An executable whose name begins with `no-such` is missing; what is
-    /// not known behaves as [`Behaviour::default`].
+    /// Guesses from the command line. An executable whose name begins with `no-such` is missing; an unknown
+    /// command behaves as [`Behaviour::default`].
     #[must_use]
     pub fn command(words: &[String]) -> Self {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -141,13 +141,12 @@ fn done_after(after: Duration) -> Run {
     Run::Exit { after, code: 0 }
 }
 
-/// `None` for `infinity` and what is no number.
+/// `None` for `infinity` and for text that is not a number.
 fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// `echo`, `sleep`, `exit`, `trap "exit N" TERM` one after the other; the first other statement is taken
-/// for a server.
+/// `echo`, `sleep`, `exit`, `trap "exit N" TERM` in sequence; the first other statement counts as a server.
 fn shell(text: &str) -> Behaviour {
     let mut it = Behaviour::ignores_term();
     let mut passed = Duration::ZERO;

@@ -1,12 +1,12 @@
-//! What each container call does in the in-memory engine: Docker 20.10's checks, in its order, with its
-//! words. `tests/it/fake_like_real.rs` holds the two side by side. Pure.
+//! Each container call in the in-memory engine: Docker 20.10's checks, in its order, with its words.
+//! `tests/it/fake_like_real.rs` compares it with a real Docker. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::behaviour::{Behaviour, Run};
 use super::hooks::Field;
-use super::state::{Container, State, no};
+use super::state::{Container, State, refused};
 use crate::base::clock::Now;
 use crate::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind,
@@ -63,7 +63,7 @@ impl State {
     }
 
     fn create(&mut self, name: &str, body: &CreateBody, now: Now) -> Answer {
-        let bad = |why: String| Err(no(Kind::BadRequest, 400, why));
+        let bad = |why: String| Err(refused(Kind::BadRequest, 400, why));
         let host = &body.host_config;
         if Container::joined(&host.network_mode).is_some() {
             let conflict = match () {
@@ -106,8 +106,8 @@ impl State {
         if let Err(why) = check_name(name, "") {
             return bad(why);
         }
-        let ghost = self.ghosts.get(name);
-        if let Some(holder) = ghost.or_else(|| Some(&self.containers.iter().find(|c| c.name == name)?.id)) {
+        let hidden = self.hidden_names.get(name);
+        if let Some(holder) = hidden.or_else(|| Some(&self.containers.iter().find(|c| c.name == name)?.id)) {
             return Err(name_in_use(name, holder));
         }
         for mode in [&host.ipc_mode, &host.pid_mode] {
@@ -130,14 +130,14 @@ impl State {
             DockerState::Running => return Ok(Reply::Already),
             DockerState::Removing => {
                 let why = "container is marked for removal and cannot be started";
-                return Err(no(Kind::RemovalInProgress, 409, why));
+                return Err(refused(Kind::RemovalInProgress, 409, why));
             }
             DockerState::Created | DockerState::Exited => {}
         }
         let id = c.id.clone();
         match self.can_start(c) {
             Ok(behaviour) => {
-                self.come_up(&id, behaviour, now);
+                self.start_process(&id, behaviour, now);
                 Ok(Reply::Done)
             }
             Err(refusal) => {
@@ -150,7 +150,7 @@ impl State {
                     other => other,
                 };
                 if let Some(c) = self.get_mut(&id) {
-                    // A container that ran keeps its code and times: only the error is new.
+                    // A container that ran keeps its code and times; only the error is new.
                     c.exit_code = match (refusal.refusal(), c.exit_code) {
                         (Some(Kind::CannotRun), _) => 127,
                         (_, 0) => 128,
@@ -170,7 +170,7 @@ impl State {
             let donor = self.get(of).ok_or_else(|| no_container("", of))?;
             if donor.state != DockerState::Running {
                 let why = format!("cannot join network of a non running container: {}", donor.id);
-                return Err(no(Kind::SandboxNotRunning, 409, why));
+                return Err(refused(Kind::SandboxNotRunning, 409, why));
             }
         }
         if let Some((protocol, ip, port)) = c.ports().into_iter().find(|p| self.port_holder(*p).is_some()) {
@@ -182,7 +182,7 @@ impl State {
                 ),
             };
             let on = format!("driver failed programming external connectivity on endpoint {}", c.name);
-            return Err(no(Kind::PortInUse, 500, format!("{on} ({ENDPOINT}): {why}")));
+            return Err(refused(Kind::PortInUse, 500, format!("{on} ({ENDPOINT}): {why}")));
         }
         if let Some(of) = Container::joined(&host.ipc_mode) {
             let shared = |c: &Container| matches!(c.body.host_config.ipc_mode.as_str(), "shareable" | "host");
@@ -198,16 +198,16 @@ impl State {
                 Some(_) => (Kind::Server, String::new()),
             };
             if !why.is_empty() {
-                return Err(no(kind, 500, format!("can't join IPC of container {of}: {why}")));
+                return Err(refused(kind, 500, format!("can't join IPC of container {of}: {why}")));
             }
         }
         if let Some(of) = Container::joined(&host.pid_mode) {
             let donor = self.get(of).ok_or_else(|| no_container("", of))?;
             if donor.state != DockerState::Running {
-                return Err(no(Kind::NotRunning, 500, format!("container {} is not running", donor.id)));
+                return Err(refused(Kind::NotRunning, 500, format!("container {} is not running", donor.id)));
             }
         }
-        let behaviour = self.behaviour(&c.name, &c.body).map_err(|why| no(Kind::Server, 500, why))?;
+        let behaviour = self.behaviour(&c.name, &c.body).map_err(|why| refused(Kind::Server, 500, why))?;
         if behaviour.run == Run::Missing {
             let program = c.body.entrypoint.iter().chain(&c.body.cmd).flatten().next();
             let program = program.map_or("", String::as_str);
@@ -215,7 +215,7 @@ impl State {
                 true => format!("{SHIM} {program:?}: stat {program}: no such file or directory: unknown"),
                 false => format!("{SHIM} {program:?}: executable file not found in $PATH: unknown"),
             };
-            return Err(no(Kind::CannotRun, 400, why));
+            return Err(refused(Kind::CannotRun, 400, why));
         }
         Ok(behaviour)
     }
@@ -231,12 +231,12 @@ impl State {
 
     fn kill(&mut self, key: &str, signal: &str, now: Now) -> Answer {
         let Some(number) = signal_number(signal) else {
-            return Err(no(Kind::BadRequest, 400, format!("Invalid signal: {signal}")));
+            return Err(refused(Kind::BadRequest, 400, format!("Invalid signal: {signal}")));
         };
         let c = self.get(key).ok_or_else(|| no_container(&format!("Cannot kill container: {key}: "), key))?;
         if c.state != DockerState::Running {
             let why = format!("Cannot kill container: {key}: Container {} is not running", c.id);
-            return Err(no(Kind::NotRunning, 409, why));
+            return Err(refused(Kind::NotRunning, 409, why));
         }
         let image = self.image(&c.image_id).and_then(|i| i.stop_signal.clone());
         let stop = c.body.stop_signal.clone().or(image).and_then(|s| signal_number(&s)).unwrap_or(15);
@@ -249,12 +249,12 @@ impl State {
         let (id, old) = (c.id.clone(), format!("/{}", c.name));
         if c.name == name {
             let why = "Renaming a container with the same name as its current name";
-            return Err(no(Kind::BadRequest, 400, why));
+            return Err(refused(Kind::BadRequest, 400, why));
         }
-        check_name(name, "/").map_err(|why| no(Kind::BadRequest, 400, format!("{ALLOCATING}{why}")))?;
+        check_name(name, "/").map_err(|why| refused(Kind::BadRequest, 400, format!("{ALLOCATING}{why}")))?;
         if let Some(holder) = self.containers.iter().find(|c| c.name == name) {
             let why = name_taken(name, &holder.id);
-            return Err(no(Kind::NameInUse(Some(holder.id.clone())), 409, format!("{ALLOCATING}{why}")));
+            return Err(refused(Kind::NameInUse(Some(holder.id.clone())), 409, format!("{ALLOCATING}{why}")));
         }
         if let Some(c) = self.get_mut(&id) {
             c.name = name.to_owned();
@@ -268,7 +268,7 @@ impl State {
         let id = c.id.clone();
         if c.state == DockerState::Removing && !c.dead {
             let why = format!("removal of container {key} is already in progress");
-            return Err(no(Kind::RemovalInProgress, 409, why));
+            return Err(refused(Kind::RemovalInProgress, 409, why));
         }
         if c.state == DockerState::Running {
             if !force {
@@ -276,7 +276,7 @@ impl State {
                     "You cannot remove a running container {id}. Stop the container before attempting \
                      removal or force remove"
                 );
-                return Err(no(Kind::StillRunning, 409, why));
+                return Err(refused(Kind::StillRunning, 409, why));
             }
             self.signal(&id, 9, false, now);
         }
@@ -288,13 +288,13 @@ impl State {
                 "container {id}: driver \"overlay2\" failed to remove root filesystem: unlinkat \
                  /var/lib/docker/overlay2/{id}/merged: device or resource busy"
             );
-            return Err(no(Kind::Server, 500, why));
+            return Err(refused(Kind::Server, 500, why));
         }
         self.remove_behind_our_back(&id, now);
         Ok(Reply::Done)
     }
 
-    /// Begins a removal that ends after `takes`.
+    /// Begins a removal that takes this long.
     pub(super) fn remove_slowly(&mut self, key: &str, takes: Duration, now: Now) {
         let Some(c) = self.get_mut(key).filter(|c| c.state != DockerState::Running) else { return };
         (c.state, c.dead) = (DockerState::Removing, false);
@@ -363,7 +363,7 @@ impl State {
             network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
             ips: c.address().into_iter().filter(|_| kept(Field::Ips)).collect(),
             networks: kept(Field::Ips).then(|| usize::from(c.is_on_a_network())),
-            // No file stands behind it, so none is named: logs come through the API.
+            // There is no log file: logs come through the API.
             log_path: String::new(),
             resources: c.body.host_config.resources(),
             cgroup_parent: c.body.host_config.cgroup_parent.clone(),
@@ -372,20 +372,20 @@ impl State {
     }
 }
 
-/// Stands in a message for the id of the endpoint that could not be made.
+/// Placeholder in a message for the id of the endpoint that could not be made.
 const ENDPOINT: &str = "{endpoint}";
 
-/// 404 about a container, with the words some calls put in front.
+/// 404 about a container; `before` is the text that some calls put in front.
 pub(super) fn no_container(before: &str, key: &str) -> DockerError {
-    no(Kind::NoSuchContainer, 404, format!("{before}No such container: {key}"))
+    refused(Kind::NoSuchContainer, 404, format!("{before}No such container: {key}"))
 }
 
-/// 409: the name has a holder.
+/// 409: the name is in use by `holder`.
 pub(super) fn name_in_use(name: &str, holder: &str) -> DockerError {
-    no(Kind::NameInUse(Some(holder.into())), 409, name_taken(name, holder))
+    refused(Kind::NameInUse(Some(holder.into())), 409, name_taken(name, holder))
 }
 
-/// What a rename puts in front of what is wrong with the name.
+/// Text that a rename puts in front of its complaint about the name.
 const ALLOCATING: &str = "Error when allocating new name: ";
 
 fn name_taken(name: &str, holder: &str) -> String {
@@ -395,7 +395,7 @@ fn name_taken(name: &str, holder: &str) -> String {
     )
 }
 
-/// `before`: what Docker puts in front of the name when it complains.
+/// `before`: text that Docker puts in front of the name when it complains.
 fn check_name(name: &str, before: &str) -> Result<(), String> {
     let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
     if name.len() >= 2 && name.char_indices().all(fine) {
@@ -404,7 +404,7 @@ fn check_name(name: &str, before: &str) -> Result<(), String> {
     Err(format!("Invalid container name ({before}{name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
 }
 
-/// A label filter, `key` or `key=value`.
+/// True when the labels match a filter, `key` or `key=value`.
 pub(super) fn has_label(labels: &BTreeMap<String, String>, filter: &str) -> bool {
     match filter.split_once('=') {
         Some((key, value)) => labels.get(key).is_some_and(|v| v == value),
@@ -412,7 +412,7 @@ pub(super) fn has_label(labels: &BTreeMap<String, String>, filter: &str) -> bool
     }
 }
 
-/// `TERM`, `SIGTERM` or `15`; those that containers meet.
+/// The number of a signal (`TERM`, `SIGTERM` or `15`); only signals that containers usually get.
 fn signal_number(signal: &str) -> Option<u8> {
     if let Ok(number) = signal.parse::<u8>() {
         return (1..=64).contains(&number).then_some(number);

@@ -1,4 +1,4 @@
-//! The in-memory engine's stream of events: a ring, as Docker has, and whoever reads along. Pure.
+//! The in-memory engine's event stream: a ring, as in Docker, and its subscriptions. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -22,18 +22,18 @@ pub struct FakeEvent {
     pub time_nano: i64,
 }
 
-/// What a subscription gives next.
+/// The next result of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventNext {
     /// An event.
     Event(FakeEvent),
-    /// Nothing now.
+    /// There is no event now.
     Idle,
     /// The connection is gone.
     End(String),
 }
 
-/// A place in the stream of events.
+/// A subscription's position in the stream of events.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor {
     next: u64,
@@ -42,11 +42,11 @@ pub struct Cursor {
 
 struct Entry {
     event: FakeEvent,
-    /// Lost on the way to whoever listens; a replay (`since`) still has it.
+    /// Not delivered to subscribers; a replay (`since`) still has it.
     lost: bool,
 }
 
-/// The last events, and how they are spoilt.
+/// The last events, and the faults in their delivery.
 #[derive(Default)]
 pub(super) struct Ring {
     entries: VecDeque<Entry>,
@@ -60,7 +60,7 @@ pub(super) struct Ring {
 }
 
 impl State {
-    /// Listens from now on, or from the first kept event at or after `since` (wall time, nanoseconds).
+    /// Subscribes from now on, or from the first kept event at or after `since` (wall time, nanoseconds).
     ///
     /// # Errors
     /// The engine is down.
@@ -77,7 +77,7 @@ impl State {
         Ok(Cursor { next, connection: self.ring.connection })
     }
 
-    /// The next event of a subscription. Who lags behind by more than [`FAKE_EVENTS`] misses some.
+    /// The next event of a subscription. One that lags behind by more than [`FAKE_EVENTS`] misses some.
     pub fn next_event(&self, cursor: &mut Cursor) -> EventNext {
         if cursor.connection != self.ring.connection {
             return EventNext::End("the fake engine closed the connection".into());
@@ -94,7 +94,7 @@ impl State {
         EventNext::Idle
     }
 
-    /// Publishes an event of a container (for the exec's ones).
+    /// Publishes an event of a container (also for its execs).
     pub(super) fn publish_of(&mut self, key: &str, action: &str, more: &[(&str, String)], now: Now) {
         if let Some(event) = self.get(key).map(|c| c.event(action, more)) {
             self.publish(event, now);
@@ -135,19 +135,19 @@ impl State {
         self.overtaken_arrives();
     }
 
-    /// The event that was held back comes now.
+    /// Delivers the event that was held back.
     pub(super) fn overtaken_arrives(&mut self) {
         if let Some(earlier) = self.ring.overtaken.take() {
             self.push(earlier, false);
         }
     }
 
-    /// Whoever listens to events is disconnected.
+    /// Disconnects all subscribers.
     pub fn cut_events(&mut self) {
         self.ring.connection += 1;
     }
 
-    /// A new engine's ring: empty, and nobody listens.
+    /// Empties the ring and disconnects all subscribers, as a new engine does.
     pub(super) fn forget_events(&mut self) {
         self.ring.entries.clear();
         self.ring.overtaken = None;

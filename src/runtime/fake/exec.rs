@@ -1,10 +1,10 @@
-//! Execs and logs of the in-memory engine: both speak from the container's or the command's script. Pure.
+//! Execs and logs of the in-memory engine; both follow the script of the container or command. Pure.
 
 use std::time::Duration;
 
 use super::behaviour::{Behaviour, Run};
 use super::calls::{Answer, no_container};
-use super::state::{Container, State, Timer, no};
+use super::state::{Container, State, Timer, refused};
 use crate::base::clock::Now;
 use crate::runtime::{Call, DockerError, DockerState, ExecBody, ExecDetail, RefusalKind as Kind, Reply};
 
@@ -13,14 +13,14 @@ impl State {
         let c = self.get(key).ok_or_else(|| no_container("", key))?;
         match c.state {
             DockerState::Running => Ok(c),
-            _ => Err(no(Kind::NotRunning, 409, format!("Container {} is not running", c.id))),
+            _ => Err(refused(Kind::NotRunning, 409, format!("Container {} is not running", c.id))),
         }
     }
 
     pub(super) fn exec_create(&mut self, key: &str, body: &ExecBody, now: Now) -> Answer {
-        // Docker looks the container up first, its command second, its state last.
+        // Docker checks that the container exists first, the command second, the state last.
         if self.get(key).is_some() && body.cmd.is_empty() {
-            return Err(no(Kind::BadRequest, 400, "No exec command specified"));
+            return Err(refused(Kind::BadRequest, 400, "No exec command specified"));
         }
         let container = self.running(key)?.id.clone();
         let id = self.insert_exec(&container, body.cmd.clone());
@@ -29,7 +29,7 @@ impl State {
         Ok(Reply::ExecCreated { id })
     }
 
-    /// Starts an exec, and gives what it writes. [`Call::ExecInspect`] has its code at the end.
+    /// Starts an exec and returns its output. [`Call::ExecInspect`] has its exit code when it has ended.
     ///
     /// # Errors
     /// No such exec; the engine is down.
@@ -50,7 +50,7 @@ impl State {
                 let why = "executable file not found in $PATH: unknown";
                 (format!("OCI runtime exec failed: exec failed: {program:?}: {why}\r\n"), Duration::ZERO, 126)
             }
-            // A server as an exec makes no sense here: it ends with success.
+            // A server makes no sense as an exec: it ends with success.
             Run::Forever | Run::Oom { .. } => (behaviour.output, Duration::ZERO, 0),
         };
         let action = format!("exec_start: {command}");
@@ -63,7 +63,7 @@ impl State {
         Ok(output)
     }
 
-    /// An exec's command ends.
+    /// Ends an exec's command.
     pub(super) fn exec_ends(&mut self, id: &str, code: i64, now: Now) {
         let Some(exec) = self.execs.iter_mut().find(|e| e.id == id) else { return };
         exec.code = Some(code);
@@ -72,7 +72,7 @@ impl State {
         self.publish_of(&container, "exec_die", &more, now);
     }
 
-    /// All that a container wrote: its script's output, once for each start.
+    /// A container's whole log: its script's output, once for each start.
     ///
     /// # Errors
     /// No such container; the engine is down.
@@ -96,7 +96,7 @@ impl State {
         Ok(Reply::Output(framed))
     }
 
-    /// The calls about an exec that exists.
+    /// Inspect and resize of an exec.
     pub(super) fn exec_call(&self, call: &Call) -> Answer {
         match call {
             Call::ExecInspect { id } => {
@@ -106,7 +106,7 @@ impl State {
             }
             Call::ExecResize { id, .. } => match self.execs.iter().find(|e| e.id == *id) {
                 Some(exec) if exec.started => Ok(Reply::Done),
-                Some(_) => Err(no(Kind::Server, 500, "timeout waiting for exec session ready")),
+                Some(_) => Err(refused(Kind::Server, 500, "timeout waiting for exec session ready")),
                 None => Err(no_exec(id)),
             },
             _ => Ok(Reply::Done),
@@ -115,10 +115,10 @@ impl State {
 }
 
 fn no_exec(id: &str) -> DockerError {
-    no(Kind::NotFound, 404, format!("No such exec instance: {id}"))
+    refused(Kind::NotFound, 404, format!("No such exec instance: {id}"))
 }
 
-/// A command as Docker's events show it: there is a blank behind the program even without arguments.
+/// A command as Docker's events show it: with a blank after the program even without arguments.
 fn shown(cmd: &[String]) -> String {
     let (program, args) = cmd.split_first().map_or(("", &[][..]), |(p, args)| (p.as_str(), args));
     format!("{program} {}", args.join(" "))

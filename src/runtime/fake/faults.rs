@@ -1,61 +1,61 @@
-//! What goes wrong with the in-memory Docker, decided by a seed: each call and each event draws its lot.
-//! Pure, and repeatable: the same seed and the same calls hurt in the same places.
+//! Faults of the in-memory Docker, chosen by a seed: each call and each event draws at random. Pure and
+//! repeatable: the same seed and the same calls give the same faults.
 
 use std::time::Duration;
 
-use super::state::{State, no};
+use super::state::{State, refused};
 use crate::base::clock::{Mono, Now};
 use crate::runtime::{Call, DockerError, DockerState, RefusalKind as Kind, Reply, labels};
 
-/// How late a call is carried out whose caller gave up ([`Fault::HangLate`]).
+/// Delay after which a call is carried out whose caller gave up ([`Fault::HangLate`]).
 const LATE: Duration = Duration::from_secs(5);
-/// How long a slow removal takes after its caller gave up ([`Fault::SlowRemove`]).
+/// Duration of a slow removal after its caller gave up ([`Fault::SlowRemove`]).
 const SLOW: Duration = Duration::from_secs(15);
-/// How long a foreign container stays under our name ([`Fault::NameForeign`]).
+/// How long a foreign container holds a pod's container name ([`Fault::NameForeign`]).
 const FOREIGN: Duration = Duration::from_secs(60);
 
-/// Something that goes wrong.
+/// One kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No answer in time, and nothing was done.
+    /// No answer in time, and the call was not carried out.
     Hang,
-    /// No answer in time, yet it was done.
+    /// No answer in time, yet the call was carried out.
     HangDone,
-    /// No answer in time; it is done seconds later, behind whatever the caller tried next.
+    /// No answer in time; the call is carried out seconds later, after whatever the caller tried next.
     HangLate,
-    /// The connection broke before it was done.
+    /// The connection broke before the call was carried out.
     Lost,
-    /// The connection broke after it was done.
+    /// The connection broke after the call was carried out.
     LostDone,
-    /// 500 without a reason that helps.
+    /// 500 without a useful reason.
     Refused500,
     /// 500: no space left on device.
     NoSpace,
-    /// 409 at create: the name's holder can neither be listed nor inspected (kubernetes/kubernetes#40443).
+    /// 409 at create: the name's holder can be neither listed nor inspected (kubernetes/kubernetes#40443).
     NameGhost,
-    /// 409 at create: somebody else's container runs under our name; it leaves after a minute.
+    /// 409 at create: a foreign container runs under our name; it is removed after a minute.
     NameForeign,
-    /// 409 at create: a dead container of ours from another life has the name.
+    /// 409 at create: a dead container of another pod UID of ours has the name.
     NameStale,
     /// The container vanishes between list and inspect.
     Vanished,
-    /// A removal hangs, and goes on for some seconds.
+    /// A removal hangs and goes on for some seconds.
     SlowRemove,
     /// This container's removal fails, now and always (moby/moby#22312).
     Undeletable,
-    /// An event that nobody gets.
+    /// An event is not delivered.
     EventLost,
-    /// An event that comes twice.
+    /// An event is delivered twice.
     EventTwice,
-    /// An event that comes after the next one.
+    /// An event is delivered after the next one.
     EventOvertaken,
-    /// No event comes any more over this connection, which stays open.
+    /// No further event is delivered over this connection, which stays open.
     EventsSilent,
     /// The event stream ends after this event.
     EventsCut,
 }
 
-/// All of them.
+/// All kinds of faults.
 pub const FAULTS: [Fault; 18] = [
     Fault::Hang,
     Fault::HangDone,
@@ -83,7 +83,7 @@ impl Fault {
         matches!(self, EventLost | EventTwice | EventOvertaken | EventsSilent | EventsCut)
     }
 
-    /// Whether it can happen to this call; `None` is a pull or a load.
+    /// Whether the fault can happen to this call; `None` is a pull or a load.
     fn fits(self, call: Option<&Call>) -> bool {
         match self {
             Fault::Hang | Fault::Lost | Fault::Refused500 => true,
@@ -110,7 +110,7 @@ impl Fault {
     }
 }
 
-/// Which faults come how often.
+/// The faults and how often they happen.
 #[derive(Debug, Clone)]
 pub struct FaultPlan {
     rng: Rng,
@@ -120,13 +120,13 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     #[must_use]
     pub fn none() -> Self {
         Self::seeded(0, &[], Mono::default())
     }
 
-    /// Each fault with its chance in ten thousand, until that time; then all is well.
+    /// Each fault with its chance in ten thousand, until that time; no faults afterwards.
     #[must_use]
     pub fn seeded(seed: u64, rates: &[(Fault, u16)], until: Mono) -> Self {
         FaultPlan { rng: Rng::new(seed), rates: rates.to_vec(), until }
@@ -151,9 +151,9 @@ impl FaultPlan {
             return None;
         }
         let rng = &mut self.rng;
-        let struck =
+        let happens =
             |(fault, chance): &&(Fault, u16)| fits(*fault) && rng.number() % 10_000 < u64::from(*chance);
-        self.rates.iter().find(struck).map(|(fault, _)| *fault)
+        self.rates.iter().find(happens).map(|(fault, _)| *fault)
     }
 }
 
@@ -162,7 +162,7 @@ impl FaultPlan {
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of this seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Rng(seed)
@@ -179,7 +179,7 @@ impl Rng {
 }
 
 impl State {
-    /// Lets a call fail in this way.
+    /// Lets a call fail with this fault.
     pub(super) fn fail(&mut self, fault: Fault, call: &Call, now: Now) -> Result<Reply, DockerError> {
         let timeout = || Err(DockerError::Timeout(format!("fake {fault:?}")));
         match (fault, call) {
@@ -196,26 +196,26 @@ impl State {
                 Err(DockerError::Lost(format!("fake {fault:?}")))
             }
             (Fault::NameGhost, Call::Create { name, .. }) => {
-                // A name that is taken anyway stays its holder's.
-                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                // A name that is in use keeps its holder.
+                if self.get(name).is_none() && !self.hidden_names.contains_key(name) {
                     let holder = self.new_id();
-                    self.ghosts.insert(name.clone(), holder);
+                    self.hidden_names.insert(name.clone(), holder);
                 }
                 self.carry_out(call, now)
             }
             (Fault::NameForeign, Call::Create { name, .. }) => {
-                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                if self.get(name).is_none() && !self.hidden_names.contains_key(name) {
                     let id = self.plant(name, &[("com.example", "foreign")], true, now);
                     self.gone_at(&id, now.mono.after(FOREIGN));
                 }
                 self.carry_out(call, now)
             }
             (Fault::NameStale, Call::Create { name, body }) => {
-                if self.get(name).is_none() && !self.ghosts.contains_key(name) {
+                if self.get(name).is_none() && !self.hidden_names.contains_key(name) {
                     let mut labels = body.labels.clone();
                     labels.insert(labels::POD_UID.into(), "stale".into());
                     labels.insert(labels::HASH.into(), "0badc0de".into());
-                    // Another manifest made it: with these very words it would be this pod (`merge::names`).
+                    // Another manifest made it: with the same hashes it would be this pod (`merge::names`).
                     labels.insert(labels::WRITTEN.into(), "0badc0de".into());
                     labels.insert(labels::SHAPE.into(), "0badc0de".into());
                     let labels: Vec<_> = labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
@@ -243,15 +243,15 @@ impl State {
         }
     }
 
-    /// The failures that need nothing of the call.
+    /// The errors of faults that do not depend on the call.
     pub(super) fn stream_fails(&self, fault: Fault, what: &str) -> DockerError {
         match fault {
             Fault::Hang => DockerError::Timeout(format!("fake Hang of a {what}")),
             Fault::NoSpace => {
                 let why = "mkdir /var/lib/docker/overlay2/fake-init: no space left on device";
-                no(Kind::Server, 500, why)
+                refused(Kind::Server, 500, why)
             }
-            Fault::Refused500 => no(Kind::Server, 500, "fake engine: internal error"),
+            Fault::Refused500 => refused(Kind::Server, 500, "fake engine: internal error"),
             _ => DockerError::Lost(format!("fake {fault:?} of a {what}")),
         }
     }

@@ -1,6 +1,6 @@
-//! The long answers of the in-memory engine, as bytes over a socket pair: what a stream of the real
-//! client reads behind the HTTP head. Nothing blocks here; who reads slowly gets it later, and who lags
-//! by more than the ring of events loses some, as with Docker.
+//! The long answers of the in-memory engine, as bytes over a socket pair: the bytes that a stream of the real
+//! client reads after the HTTP head. Nothing blocks here; a slow reader gets them later, and one that lags by
+//! more than the ring of events loses some, as with Docker.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -20,20 +20,20 @@ pub(super) struct Feed {
     source: Source,
 }
 
-/// What still comes.
+/// The content that still comes.
 pub(super) enum Source {
     /// Events of containers with these labels.
     Events(Cursor, Vec<String>),
-    /// Nothing; it ends with this life of the container.
+    /// No bytes; it ends when this run of the container ends.
     Life(String, u32),
-    /// Nothing; it ends with the exec.
+    /// No bytes; it ends with the exec.
     Exec(String),
-    /// Nothing.
+    /// The stream is over.
     Over,
 }
 
 impl Feed {
-    /// A stream that begins with these bytes, and its reader's end.
+    /// A stream that begins with these bytes, and the reader's end of it.
     pub(super) fn open(begin: Vec<u8>, source: Source) -> Result<(Feed, OwnedFd), DockerError> {
         let pair = UnixStream::pair().and_then(|(ours, theirs)| {
             ours.set_nonblocking(true)?;
@@ -43,12 +43,12 @@ impl Feed {
         Ok((Feed { socket, unsent: begin, source }, theirs.into()))
     }
 
-    /// Its reader is slow.
+    /// True while its reader has not taken all bytes.
     pub(super) fn lags(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Writes what there is to write; false when it is over.
+    /// Writes available bytes; false when the stream is over.
     pub(super) fn pump(&mut self, state: &State) -> bool {
         loop {
             while !self.unsent.is_empty() {
@@ -91,7 +91,7 @@ fn line(e: &FakeEvent) -> Vec<u8> {
     line
 }
 
-/// Standard output in Docker's framing; raw with a terminal; nothing for no text.
+/// Standard output in Docker's framing; raw with a terminal; empty for an empty text.
 pub(super) fn frame(text: &str, tty: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     if !tty && !text.is_empty() {

@@ -1,8 +1,8 @@
-//! Images of the in-memory engine: present or not, never more than names. Pure.
+//! Images of the in-memory engine: only names, present or not. Pure.
 
 use std::time::Duration;
 
-use super::state::{State, no};
+use super::state::{State, refused};
 use crate::base::clock::Now;
 use crate::runtime::{DockerError, ImageDetail, RefusalKind as Kind, Reply};
 
@@ -12,28 +12,28 @@ pub struct Image {
     pub(super) id: String,
     pub(super) tags: Vec<String>,
     pub(super) digests: Vec<String>,
-    /// It names an entrypoint or a command.
+    /// It has an entrypoint or a command.
     pub(super) command: bool,
     pub(super) stop_signal: Option<String>,
     /// `Config.User`.
     pub(super) user: String,
 }
 
-/// What a pull of an image will do. Without a script it works, at once, unless the repository's name
+/// The result of a pull of an image. Without a script it succeeds at once, unless the repository's name
 /// begins with `no-such`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pull {
-    /// Ends well after this.
+    /// Succeeds after this.
     Takes(Duration),
     /// Fails with this message.
     Fails(String),
 }
 
-/// What [`State::pull`] found: nothing more to do, or a wait after which to call [`State::add_image`].
+/// How long a pull takes. Zero: the image is present; otherwise call [`State::add_image`] after it.
 pub type PullTakes = Duration;
 
 impl State {
-    /// By reference, id, or beginning of an id.
+    /// An image by reference, id, or prefix of an id.
     pub(super) fn image(&self, reference: &str) -> Option<&Image> {
         let full = full_reference(reference);
         let named = |i: &&Image| i.tags.contains(&full) || i.digests.contains(&full);
@@ -42,8 +42,8 @@ impl State {
         self.images.iter().find(named).or_else(|| self.images.iter().find(id))
     }
 
-    /// Makes an image present (`command`: it has an entrypoint), and gives its id. One that is there
-    /// stays as it is.
+    /// Adds an image (`command`: it has an entrypoint) and returns its id. One that is present stays as it
+    /// is.
     pub fn add_image(&mut self, reference: &str, command: bool) -> String {
         if let Some(there) = self.image(reference) {
             return there.id.clone();
@@ -61,11 +61,11 @@ impl State {
         self.pulls.insert(full_reference(reference), pull);
     }
 
-    /// Begins a pull: an image that will come at once is there when this returns; otherwise the caller
-    /// waits and then calls [`State::add_image`].
+    /// Begins a pull: when it takes no time the image is present on return; otherwise the caller waits and
+    /// then calls [`State::add_image`].
     ///
     /// # Errors
-    /// As scripted, the faults, or the engine is down.
+    /// As scripted; the faults; the engine is down.
     pub fn pull(&mut self, reference: &str, now: Now) -> Result<PullTakes, DockerError> {
         self.advance(now);
         self.reachable()?;
@@ -75,7 +75,7 @@ impl State {
         }
         let last = full.rsplit('/').next().unwrap_or_default();
         match self.pulls.get(&full) {
-            Some(Pull::Fails(why)) => Err(no(Kind::Server, 500, why)),
+            Some(Pull::Fails(why)) => Err(refused(Kind::Server, 500, why)),
             Some(Pull::Takes(time)) if !time.is_zero() => Ok(*time),
             None if last.starts_with("no-such") => {
                 let repository = full.split([':', '@']).next().unwrap_or_default();
@@ -83,7 +83,7 @@ impl State {
                     "pull access denied for {repository}, repository does not exist or may require 'docker \
                      login': denied: requested access to the resource is denied"
                 );
-                Err(no(Kind::NotFound, 404, why))
+                Err(refused(Kind::NotFound, 404, why))
             }
             _ => {
                 self.add_image(reference, true);
@@ -92,10 +92,10 @@ impl State {
         }
     }
 
-    /// Loads an image archive: every name in its `manifest.json` becomes present, and is given back.
+    /// Loads an image archive: every name in its `manifest.json` becomes present and is returned.
     ///
     /// # Errors
-    /// It is no such archive; the faults; the engine is down.
+    /// It is not an image archive; the faults; the engine is down.
     pub fn load(&mut self, tar: &[u8], now: Now) -> Result<Vec<String>, DockerError> {
         self.advance(now);
         self.reachable()?;
@@ -108,7 +108,7 @@ impl State {
         });
         let Some(names) = names else {
             let why = "Error processing tar file(exit status 1): unexpected EOF";
-            return Err(no(Kind::Server, 200, why));
+            return Err(refused(Kind::Server, 200, why));
         };
         for name in &names {
             self.add_image(name, true);
@@ -117,7 +117,7 @@ impl State {
     }
 
     pub(super) fn no_image(&self, before: &str, reference: &str) -> DockerError {
-        no(Kind::NoSuchImage, 404, format!("{before}No such image: {}", full_reference(reference)))
+        refused(Kind::NoSuchImage, 404, format!("{before}No such image: {}", full_reference(reference)))
     }
 
     pub(super) fn image_inspect(&self, image: &str) -> Result<Reply, DockerError> {
@@ -127,14 +127,14 @@ impl State {
         }
     }
 
-    /// Takes an image away behind podkeeper's back; what is made of it stays.
+    /// Removes an image as another client would; containers made of it stay.
     pub fn remove_image(&mut self, reference: &str) {
         let id = self.image(reference).map(|image| image.id.clone());
         self.images.retain(|image| Some(&image.id) != id.as_ref());
     }
 
-    /// Puts another image under this name, which runs as `user`; gives its id. The one before stays without
-    /// a name.
+    /// Gives this name to another image, which runs as `user`; returns its id. The previous image loses the
+    /// name.
     pub fn replace_image(&mut self, reference: &str, user: &str) -> String {
         let full = full_reference(reference);
         for image in &mut self.images {
@@ -159,8 +159,8 @@ fn detail(image: &Image) -> ImageDetail {
     }
 }
 
-/// With `:latest` where there is neither tag nor digest, without the prefix of Docker's own registry; a
-/// digest makes the tag before it meaningless.
+/// The reference with `:latest` where it has neither tag nor digest, without the prefix of Docker's own
+/// registry; before a digest the tag is dropped.
 fn full_reference(reference: &str) -> String {
     let short = reference.strip_prefix("docker.io/").unwrap_or(reference);
     let short = short.strip_prefix("library/").unwrap_or(short);
@@ -175,7 +175,7 @@ fn full_reference(reference: &str) -> String {
     }
 }
 
-/// `manifest.json` out of a tar.
+/// The `manifest.json` in a tar.
 fn manifest(tar: &[u8]) -> Option<serde_json::Value> {
     let mut rest = tar;
     loop {

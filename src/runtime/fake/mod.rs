@@ -1,9 +1,9 @@
-//! The in-memory Docker (`--docker-endpoint fake://`): what the simulation runs on, and how a node is
-//! load-tested without containers. It has Docker 20.10's states, refusals, words and events.
+//! The in-memory Docker (`--docker-endpoint fake://`): the simulation runs on it, and nodes are load-tested
+//! with it without containers. It has Docker 20.10's states, refusals, words and events.
 //!
-//! [`State`] is the engine, pure; [`Fake`] shares it between threads and gives it the time. The real
-//! daemon needs a driver ([`Fake::drive`]) that lets timed things happen; the simulation moves the time
-//! itself. Deciding anything about pods does not belong here.
+//! [`State`] is the engine, pure; [`Fake`] shares it between threads and gives it the time. The real daemon
+//! needs a driver ([`Fake::drive`]) that runs timers when they are due; the simulation moves the time itself.
+//! Deciding anything about pods does not belong here.
 
 pub mod behaviour;
 pub mod calls;
@@ -37,7 +37,7 @@ use crate::base::clock::Clock;
 use crate::base::limits::FAKE_SLOW_READER;
 use crate::runtime::{Call, DockerError, Reply};
 
-/// A handle on one in-memory engine; clones are handles on the same.
+/// A handle on one in-memory engine; clones share the engine.
 #[derive(Clone)]
 pub struct Fake(Arc<Handle>);
 
@@ -47,7 +47,7 @@ struct Handle {
 
 struct Shared {
     engine: Mutex<Engine>,
-    /// The driver has to look again: a timer came first, a reader is slow, the end.
+    /// Wakes the driver: an earlier timer, a slow reader, or the end.
     changed: Condvar,
     clock: Arc<dyn Clock>,
 }
@@ -86,16 +86,16 @@ impl Drop for Handle {
 }
 
 impl Fake {
-    /// An empty engine whose ids follow from `seed`. Nothing timed happens but when it is called, unless
-    /// it is driven ([`Fake::drive`]).
+    /// An empty engine whose ids follow from `seed`. Without a driver ([`Fake::drive`]) timers run only when
+    /// the engine is called.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
         let engine = Mutex::new(Engine { state: State::new(seed), feeds: Vec::new(), closed: false });
         Fake(Arc::new(Handle { shared: Arc::new(Shared { engine, changed: Condvar::new(), clock }) }))
     }
 
-    /// Starts the thread `pk-fake`, which sleeps until something is due and ends with the last handle.
-    /// Only for a clock that runs in real time.
+    /// Starts the thread `pk-fake`, which sleeps until a timer is due and ends with the last handle. Only for
+    /// a clock that runs in real time.
     ///
     /// # Errors
     /// The thread cannot be made.
@@ -105,7 +105,7 @@ impl Fake {
         Ok(())
     }
 
-    /// Does something with the engine, and lets streams and the driver see it: the way to its hooks.
+    /// Calls `act` with the engine's state, then updates streams and the driver: the way to its hooks.
     pub fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let shared = &self.0.shared;
         let mut engine = shared.lock();
@@ -127,7 +127,7 @@ impl Fake {
         self.with(|state| state.perform(call, now))
     }
 
-    /// Lets happen what is due by the clock.
+    /// Runs the timers that are due.
     pub fn advance(&self) {
         let now = self.0.shared.clock.now();
         self.with(|state| state.advance(now));
@@ -140,8 +140,8 @@ impl Fake {
         Ok(theirs)
     }
 
-    /// `GET /events` of containers with all these labels (`key` or `key=value`): a JSON object a line.
-    /// `since` (wall time, seconds) replays what the ring has from there.
+    /// `GET /events` of containers with all these labels (`key` or `key=value`): one JSON object per line.
+    /// `since` (wall time, seconds) replays the ring from there.
     ///
     /// # Errors
     /// The engine is down; no descriptor is left.
@@ -151,7 +151,7 @@ impl Fake {
         self.feed(Vec::new(), Source::Events(cursor, labels.to_vec()))
     }
 
-    /// Pulls an image; takes as long as was scripted, and gives up after `at_most`, nothing moving.
+    /// Pulls an image in the scripted time; fails without progress after `at_most`.
     ///
     /// # Errors
     /// As scripted, and the planned faults.
@@ -169,17 +169,17 @@ impl Fake {
         Ok(())
     }
 
-    /// Loads an image archive (`docker save`'s format); gives the names in it.
+    /// Loads an image archive (`docker save`'s format); returns the names in it.
     ///
     /// # Errors
-    /// It is none, and the planned faults.
+    /// It is not an image archive; the planned faults.
     pub fn load(&self, tar: &[u8]) -> Result<Vec<String>, DockerError> {
         let now = self.0.shared.clock.now();
         self.with(|state| state.load(tar, now))
     }
 
-    /// A container's log, in frames unless it has a terminal: its last `tail` lines, and with `follow`
-    /// open as long as it runs.
+    /// A container's log, in frames unless it has a terminal: its `last` lines, and with `follow` open as
+    /// long as the container runs.
     ///
     /// # Errors
     /// No such container; the engine is down.
@@ -194,7 +194,7 @@ impl Fake {
         self.feed(feeds::frame(text, tty), source)
     }
 
-    /// A container's live streams: silent, and open as long as it runs.
+    /// A container's live streams: without bytes, open as long as the container runs.
     ///
     /// # Errors
     /// No such container; it does not run; the engine is down.
@@ -206,7 +206,7 @@ impl Fake {
         self.feed(Vec::new(), source)
     }
 
-    /// Starts an exec: its output, in frames without `tty`, open as long as it runs.
+    /// Starts an exec: its output, in frames without `tty`, open as long as the exec runs.
     ///
     /// # Errors
     /// No such exec; the engine is down.

@@ -1,11 +1,11 @@
 //! Networks of the in-memory engine: names, and the subnets they were made with. Pure.
 
 use super::calls::Answer;
-use super::state::{Container, State, no};
+use super::state::{Container, State, refused};
 use crate::runtime::{Call, DockerError, NetworkDetail, RefusalKind as Kind, Reply};
 
 impl State {
-    /// A network call.
+    /// Carries out a network call.
     pub(super) fn network_call(&mut self, call: &Call) -> Answer {
         match call {
             Call::NetworkList { labels } => {
@@ -21,7 +21,7 @@ impl State {
                 found.map(|n| Reply::Network(n.clone())).ok_or_else(|| not_found(name))
             }
             Call::NetworkCreate { body } if self.networks.iter().any(|n| n.name == body.name) => {
-                Err(no(Kind::Conflict, 409, format!("network with name {} already exists", body.name)))
+                Err(refused(Kind::Conflict, 409, format!("network with name {} already exists", body.name)))
             }
             Call::NetworkCreate { body } => {
                 let subnets = body.ipam.iter().flat_map(|ipam| &ipam.config).map(|c| c.subnet.clone());
@@ -36,16 +36,16 @@ impl State {
                 self.remove_network(name);
                 Ok(Reply::Done)
             }
-            _ => Err(no(Kind::NotFound, 404, "page not found".to_owned())),
+            _ => Err(refused(Kind::NotFound, 404, "page not found".to_owned())),
         }
     }
 
-    /// Somebody takes a network away.
+    /// Removes a network, as another client would.
     pub fn remove_network(&mut self, name: &str) {
         self.networks.retain(|n| n.name != name);
     }
 
-    /// The network that a container starts in is there.
+    /// Checks that the network a container starts in exists.
     pub(super) fn network_is_there(&self, container: &Container) -> Result<(), DockerError> {
         let mode = container.body.host_config.network_mode.as_str();
         let known = matches!(mode, "" | "default" | "bridge" | "host" | "none")
@@ -56,5 +56,5 @@ impl State {
 }
 
 fn not_found(name: &str) -> DockerError {
-    no(Kind::NotFound, 404, format!("network {name} not found"))
+    refused(Kind::NotFound, 404, format!("network {name} not found"))
 }

@@ -1,7 +1,7 @@
-//! The in-memory engine's state: containers, timers, and how processes live and die. Pure: time comes in
-//! as [`Now`], chance as a seed; the same calls give the same answers.
+//! The in-memory engine's state: containers, timers, and the life of processes. Pure: time comes in as
+//! [`Now`], chance as a seed; the same calls give the same answers.
 //!
-//! What a call does is in `calls` and `images`, what goes wrong with it in `faults`.
+//! Calls are in `calls` and `images`, faults in `faults`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,14 +26,14 @@ pub struct Container {
     pub id: String,
     /// Without the slash.
     pub name: String,
-    /// What it was created with.
+    /// Configuration it was created with.
     pub body: CreateBody,
     /// Created, running, exited; `Removing` covers Docker's `removing` and `dead`.
     pub state: DockerState,
-    /// How often it was started with success: a container that was not restarted has at most 1.
+    /// Number of successful starts: at most 1 for a container that was not restarted.
     pub starts: u32,
     pub(super) image_id: String,
-    /// A removal failed half way, as opposed to one that goes on.
+    /// A removal failed half way; false while a removal is in progress.
     pub(super) dead: bool,
     pub(super) exit_code: i64,
     pub(super) oom_killed: bool,
@@ -57,7 +57,7 @@ impl Container {
         self.ip.map(|n| format!("172.17.{}.{}", n >> 8, n & 255))
     }
 
-    /// Who has joined another one's is on none; nor is who was taken off.
+    /// False for a container that joined another one's network, and for one that was disconnected.
     pub(super) fn is_on_a_network(&self) -> bool {
         let mode = self.body.host_config.network_mode.as_str();
         let own = matches!(mode, "" | "default" | "bridge");
@@ -65,8 +65,8 @@ impl Container {
         Container::joined(mode).is_none() && !cut
     }
 
-    /// Host addresses, ports and protocols it binds: only of exposed ports, and never without a network
-    /// of its own, as Docker does.
+    /// Protocols, host addresses and ports it binds: only of exposed ports, and only on a network of its own,
+    /// as in Docker.
     pub(super) fn ports(&self) -> Vec<(&str, &str, &str)> {
         let host = &self.body.host_config;
         if host.network_mode == "host" {
@@ -94,13 +94,13 @@ impl Container {
     }
 }
 
-/// Something that will happen.
+/// A future change.
 pub(super) enum Timer {
     /// The main process ends, unless the container was started again since.
     Death { id: String, starts: u32, code: i64, oom: bool },
     /// A call whose caller has given up is carried out.
     Late(Box<Call>),
-    /// A slow removal ends; a foreign container is taken away by its owner.
+    /// A slow removal ends; a foreign container is removed by its owner.
     Gone { id: String },
     /// An exec's command ends.
     ExecEnds { id: String, code: i64 },
@@ -114,27 +114,27 @@ pub(super) struct Exec {
     pub(super) container: String,
     pub(super) cmd: Vec<String>,
     pub(super) started: bool,
-    /// Set at its end.
+    /// Exit code; set when the command has ended.
     pub(super) code: Option<i64>,
 }
 
-/// The engine.
+/// The whole state of the engine.
 pub struct State {
-    /// What goes wrong. [`FaultPlan::none`] at first.
+    /// The planned faults; [`FaultPlan::none`] at first.
     pub faults: FaultPlan,
     pub(super) containers: Vec<Container>,
     pub(super) images: Vec<Image>,
     pub(super) networks: Vec<NetworkDetail>,
     pub(super) pulls: BTreeMap<String, Pull>,
     pub(super) execs: VecDeque<Exec>,
-    /// Names that nobody can list, by the id of their holder.
-    pub(super) ghosts: BTreeMap<String, String>,
+    /// Names whose holder is not listed, and the holder's id.
+    pub(super) hidden_names: BTreeMap<String, String>,
     pub(super) hung: BTreeSet<String>,
     pub(super) undeletable: BTreeSet<String>,
     pub(super) dropped: BTreeSet<Field>,
     pub(super) behaviours: BTreeMap<String, Behaviour>,
     pub(super) down: bool,
-    ups: u64,
+    total_starts: u64,
     ids: Rng,
     next_ip: u16,
     pub(super) timers: BTreeMap<(Mono, u64), Timer>,
@@ -153,13 +153,13 @@ impl State {
             networks: Vec::new(),
             pulls: BTreeMap::new(),
             execs: VecDeque::new(),
-            ghosts: BTreeMap::new(),
+            hidden_names: BTreeMap::new(),
             hung: BTreeSet::new(),
             undeletable: BTreeSet::new(),
             dropped: BTreeSet::new(),
             behaviours: BTreeMap::new(),
             down: false,
-            ups: 0,
+            total_starts: 0,
             ids: Rng::new(seed),
             next_ip: 2,
             timers: BTreeMap::new(),
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Carries out one call, or fails as the plan of faults has it. Time moves to `now` first.
+    /// Carries out one call, or lets it fail as the fault plan says. Time moves to `now` first.
     ///
     /// # Errors
     /// Docker's refusals, and the faults.
@@ -193,13 +193,13 @@ impl State {
 
     // --- time ------------------------------------------------------------------------------------
 
-    /// When [`State::advance`] has something to do next.
+    /// When the next timer is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Mono> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
-    /// Lets happen what is due, in order, each at its own time.
+    /// Runs the timers that are due, in order, each at its own time.
     pub fn advance(&mut self, now: Now) {
         while self.next_due().is_some_and(|at| at <= now.mono) {
             let Some(((at, _), timer)) = self.timers.pop_first() else { return };
@@ -211,7 +211,7 @@ impl State {
                         self.die(&id, code, oom, then);
                     }
                 }
-                // Nobody waits for the answer.
+                // The caller has given up, so the answer is dropped.
                 Timer::Late(call) => drop(self.carry_out(&call, then)),
                 Timer::Gone { id } => self.remove_behind_our_back(&id, then),
                 Timer::ExecEnds { id, code } => self.exec_ends(&id, code, then),
@@ -230,7 +230,7 @@ impl State {
         self.later(at, Timer::Late(Box::new(call.clone())));
     }
 
-    /// Takes a container away at `at`.
+    /// Removes a container at `at`.
     pub(super) fn gone_at(&mut self, id: &str, at: Mono) {
         self.later(at, Timer::Gone { id: id.into() });
     }
@@ -242,13 +242,13 @@ impl State {
         self.containers.iter()
     }
 
-    /// How often any container came up: while this stays, none runs that did not.
+    /// Number of all starts so far: while it stays the same, no container was started.
     #[must_use]
-    pub fn ups(&self) -> u64 {
-        self.ups
+    pub fn total_starts(&self) -> u64 {
+        self.total_starts
     }
 
-    /// By id, name, or unique beginning of an id.
+    /// A container by id, name, or unique prefix of an id.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Container> {
         self.containers.get(self.position(key)?)
@@ -259,7 +259,7 @@ impl State {
         self.containers.get_mut(at)
     }
 
-    /// Takes a container off its network, as `docker network disconnect -f` does.
+    /// Disconnects a container from its network, as `docker network disconnect -f` does.
     pub fn disconnect(&mut self, key: &str) {
         if let Some(c) = self.get_mut(key) {
             c.ip = None;
@@ -276,12 +276,12 @@ impl State {
         })
     }
 
-    /// 64 hex digits that nothing else has.
+    /// A new id: 64 hex digits.
     pub(super) fn new_id(&mut self) -> String {
         (0..4).map(|_| format!("{:016x}", self.ids.number())).collect()
     }
 
-    /// The script of a container: what a test said of its name or image, else its own, else a guess.
+    /// The script of a container: a test's script for its name or image, else its own, else a guess.
     ///
     /// # Errors
     /// A script that cannot be read.
@@ -299,8 +299,8 @@ impl State {
         Ok(Behaviour::command(&words))
     }
 
-    /// The main process begins: the container is up until a timer or a signal says otherwise.
-    pub(super) fn come_up(&mut self, key: &str, behaviour: Behaviour, now: Now) {
+    /// Starts the main process: the container runs until a timer or a signal ends it.
+    pub(super) fn start_process(&mut self, key: &str, behaviour: Behaviour, now: Now) {
         let ip = self.free_ip();
         let Some(c) = self.get_mut(key) else { return };
         c.state = DockerState::Running;
@@ -317,7 +317,7 @@ impl State {
         c.behaviour = behaviour;
         let event = c.event("start", &[]);
         let (id, starts) = (c.id.clone(), c.starts);
-        self.ups = self.ups.saturating_add(1);
+        self.total_starts = self.total_starts.saturating_add(1);
         self.publish(event, now);
         if let Some((after, code, oom)) = end {
             self.later(now.mono.after(after), Timer::Death { id, starts, code, oom });
@@ -331,7 +331,7 @@ impl State {
         self.next_ip
     }
 
-    /// A signal reaches the main process.
+    /// Delivers a signal to the main process.
     pub(super) fn signal(&mut self, key: &str, number: u8, stop: bool, now: Now) {
         let Some(c) = self.get(key) else { return };
         let (id, starts, term, kill) = (c.id.clone(), c.starts, c.behaviour.term, c.behaviour.kill);
@@ -349,25 +349,25 @@ impl State {
         }
     }
 
-    /// The main process ends; ports and address are free, execs forgotten, and whoever shares its
-    /// process namespace dies with it.
+    /// Ends the main process: its ports and address are free, its execs are forgotten, and containers that
+    /// share its process namespace end too.
     pub(super) fn die(&mut self, key: &str, code: i64, oom: bool, now: Now) {
         let Some(c) = self.get_mut(key).filter(|c| c.state == DockerState::Running) else { return };
         c.state = DockerState::Exited;
         (c.exit_code, c.oom_killed, c.finished, c.ip) = (code, oom, Some(now), None);
         let (id, name) = (c.id.clone(), c.name.clone());
-        let struck = c.event("oom", &[]);
+        let oom_event = c.event("oom", &[]);
         let die = c.event("die", &[("exitCode", code.to_string())]);
-        // The kernel kills the guests before it reports the end of their PID 1.
+        // The kernel kills the other processes of the namespace before it reports the end of their PID 1.
         let shares = |c: &&Container| {
             Container::joined(&c.body.host_config.pid_mode).is_some_and(|of| id == of || name == of)
         };
-        let guests: Vec<String> = self.containers.iter().filter(shares).map(|c| c.id.clone()).collect();
-        for guest in guests {
-            self.die(&guest, KILLED, false, now);
+        let members: Vec<String> = self.containers.iter().filter(shares).map(|c| c.id.clone()).collect();
+        for member in members {
+            self.die(&member, KILLED, false, now);
         }
         if oom {
-            self.publish(struck, now);
+            self.publish(oom_event, now);
         }
         self.publish(die, now);
         self.execs.retain(|e| e.container != id);
@@ -410,7 +410,7 @@ impl State {
     }
 }
 
-/// Docker says no.
-pub(super) fn no(kind: RefusalKind, status: u16, message: impl Into<String>) -> DockerError {
+/// A refusal of Docker.
+pub(super) fn refused(kind: RefusalKind, status: u16, message: impl Into<String>) -> DockerError {
     DockerError::Refused(Refusal { kind, status, message: message.into() })
 }

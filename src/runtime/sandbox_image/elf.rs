@@ -5,7 +5,7 @@
 //! not executable, which 32-bit kernels otherwise assume. No sections, no symbols, no relocations: the
 //! code must be position-independent and start with its entry point.
 
-/// A machine the sandbox program is written for.
+/// A machine that has a sandbox program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     /// `x86_64`.
@@ -18,7 +18,7 @@ pub enum Machine {
     Riscv64,
 }
 
-/// Where the file is mapped; a multiple of every page size in use (64 KiB), above `mmap_min_addr`.
+/// Address at which the file is mapped: a multiple of every page size in use (64 KiB), above `mmap_min_addr`.
 const BASE: u64 = 0x40_0000;
 /// Alignment of the segment: the largest page size in use.
 const PAGE: u64 = 0x1_0000;

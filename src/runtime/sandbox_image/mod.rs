@@ -1,11 +1,11 @@
 //! The built-in sandbox image: one tiny program, an executable around it, an image around that, all made
 //! in memory, for `POST /images/load`. No registry takes part (podman-container-tools/podman#11340).
 //!
-//! The program is PID 1 of a pod that shares its process namespace, and what keeps the pod's other
-//! namespaces alive. It blocks all signals; collects every dead child; waits for a signal; on SIGTERM or
-//! SIGINT exits with 0 at once, on any other collects again. It is written in assembler because it has to
-//! be in this binary for the machine this binary is for, and must not need a second toolchain run: 100
-//! bytes that `rustc` assembles along. `packaging/check-sandbox-arch` runs all four under emulation.
+//! The program is PID 1 of a pod that shares its process namespace, and keeps the pod's other namespaces
+//! alive. It blocks all signals, reaps every dead child and waits for a signal; on SIGTERM or SIGINT it exits
+//! with 0 at once, on any other it reaps again. It is written in assembler because it must be part of this
+//! binary, for the same machine, without a second toolchain run: 100 bytes that `rustc` assembles along.
+//! `packaging/check-sandbox-arch` runs all four under emulation.
 //!
 //! Never here: talking to Docker.
 
@@ -44,10 +44,10 @@ mod program {
 pub const REPOSITORY: &str = "podkeeper.dev/sandbox";
 /// Hex digits of the image's digest that make the tag.
 const TAG_DIGITS: usize = 12;
-/// User and group the program runs as: nobody's. Collecting children needs no privilege.
+/// User and group of the program: unprivileged. Reaping children needs no privilege.
 const USER: &str = "65535:65535";
 
-/// Name and tag of the built-in image. Another program, or another machine, gives another tag.
+/// Name and tag of the built-in image. Another program or machine gives another tag.
 #[must_use]
 pub fn image_name() -> String {
     Image::build(program::MACHINE, code()).name()
@@ -69,7 +69,7 @@ fn code() -> &'static [u8] {
         static END: [u8; 0];
     }
     // SAFETY: both symbols are defined in the assembler file of this machine, in one section and in this
-    // order; what lies between them is initialised, read-only, and there as long as the process.
+    // order; the bytes between them are initialised, read-only, and mapped as long as the process lives.
     unsafe {
         let start = (&raw const START).cast::<u8>();
         let length = (&raw const END).addr().saturating_sub(start.addr());
@@ -81,7 +81,7 @@ fn code() -> &'static [u8] {
 struct Image {
     layer: Vec<u8>,
     config: String,
-    /// Of the configuration, which names the layer's: hex.
+    /// Hex digest of the configuration, which contains the layer's digest.
     digest: String,
 }
 

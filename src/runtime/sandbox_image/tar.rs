@@ -1,10 +1,9 @@
-//! Files -> a `ustar` archive. Pure, and the same bytes for the same files: owner 0, time 0, nothing of
-//! the machine that makes it.
+//! Files -> a `ustar` archive. Pure, and reproducible: owner 0, time 0, nothing of the machine that makes it.
 
 /// A file in an archive.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// Path, at most 100 bytes; what is longer is cut, which nothing here comes near.
+    /// Path; cut at 100 bytes, which no path here comes near.
     pub path: &'a str,
     /// Permission bits.
     pub mode: u32,
@@ -12,7 +11,7 @@ pub struct Entry<'a> {
     pub content: &'a [u8],
 }
 
-/// Size of a header, and what contents are padded to.
+/// Size of a header; contents are padded to a multiple of it.
 const BLOCK: usize = 512;
 /// Bytes of a header's path field.
 const PATH: usize = 100;

@@ -72,7 +72,7 @@ pub struct World {
     pub told: BTreeMap<(String, String, String), u64>,
     /// The engine was restarted, with all that ran in it.
     pub engine_restarted: bool,
-    /// [`Engine::ups`] when all that ran was last looked at.
+    /// `State::total_starts` when all running containers were last checked.
     checked: u64,
     /// UIDs of pods of which something is on the disk: it outlives daemons.
     pub disk: BTreeSet<String>,
@@ -674,8 +674,8 @@ impl World {
                 self.drain_events();
             }
             // Also what is carried out late, behind everybody's back.
-            if self.engine.ups() != self.checked {
-                self.checked = self.engine.ups();
+            if self.engine.total_starts() != self.checked {
+                self.checked = self.engine.total_starts();
                 self.check_always();
             }
             steps += 1;
