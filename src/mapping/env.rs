@@ -1,11 +1,11 @@
-//! The environment of a container, and `$(VAR)` references in it, in its command and its arguments.
-//! Pure. A reference is never an error: what is unknown stays as it is written. A local object that is
-//! not there is one, and the container waits for it.
+//! The environment of a container, and `$(VAR)` references in it, in its command and its arguments. Pure. An
+//! unknown reference is not an error: it stays as written. A missing local object is one, and the container
+//! waits for it.
 //!
 //! Upstream: `third_party/forked/golang/expansion/expand.go`, `pkg/kubelet/kubelet_pods.go`
 //! (`makeEnvironmentVariables`), `pkg/kubelet/container/helpers.go` (`ExpandContainerCommandAndArgs`).
 //!
-//! Values may be secret: nothing here prints them, [`Expanded`]'s `Debug` neither.
+//! Values may be secret: nothing here prints them, not even [`Expanded`]'s `Debug`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::base::order;
 use crate::pod::downward::{self, Facts};
 use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 
-/// What a container is started with, references replaced.
+/// Environment, command and arguments of a container, references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Expanded {
     /// `NAME=value`, in the order of each name's first appearance; of equal names the last value counts.
@@ -28,7 +28,7 @@ pub struct Expanded {
     pub command: Option<Vec<String>>,
     /// `args`, absent when absent or empty.
     pub args: Option<Vec<String>>,
-    /// Some references are left as written, for their values would have passed
+    /// Some references are left as written because their values would have exceeded
     /// [`limits::EXPANSION_BYTES`] or [`limits::ARGUMENT_BYTES`].
     pub cut: bool,
 }
@@ -39,15 +39,15 @@ impl fmt::Debug for Expanded {
     }
 }
 
-/// What the kubelet's makeEnvironmentVariables makes of `envFrom`, then `env`: of equal names the later
-/// one wins, and a variable sees only those before it. Command and arguments see them all. `namespace` is
-/// the pod's; without `facts` a field of it is left out.
+/// Expands `envFrom`, then `env`, as the kubelet's makeEnvironmentVariables does: of equal names the later
+/// one wins, and a variable sees only those before it. Command and arguments see them all. `namespace` is the
+/// pod's; without `facts`, variables from fields are left out.
 ///
-/// `envFrom` takes any key as a name: every key the API allows is a good name since upstream relaxed its
-/// rule (KEP-4369), so that none is left out.
+/// `envFrom` takes any key as a name: since upstream relaxed its rule (KEP-4369) every key that the API
+/// allows is a valid name, so no key is skipped.
 ///
 /// # Errors
-/// An object or key that is not optional is not there, or its value cannot be a variable. In the kubelet's
+/// An object or key that is not optional is missing, or its value cannot be a variable. In the kubelet's
 /// words, for reason `CreateContainerConfigError`.
 pub fn expand(
     container: &Container,
@@ -91,7 +91,7 @@ pub fn expand(
     Ok(Expanded { env: known.entries(), command, args, cut: budget.cut })
 }
 
-/// Which addresses the environment tells: of the pod, and of the node.
+/// Whether the environment contains the addresses of the pod, and those of the node.
 #[must_use]
 pub fn tells_addresses(container: &Container) -> (bool, bool) {
     let fields = container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()?.field_ref.as_ref());
@@ -101,7 +101,7 @@ pub fn tells_addresses(container: &Container) -> (bool, bool) {
     })
 }
 
-/// Variables so far.
+/// The variables so far, by name, with the order of their first appearance.
 #[derive(Default)]
 struct Known<'a>(BTreeMap<Cow<'a, str>, (usize, String)>);
 
@@ -123,17 +123,17 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What local objects give.
+/// Looks up values in local objects and pod fields.
 struct Lookup<'a> {
     namespace: &'a str,
     objects: &'a Objects,
     facts: Option<&'a Facts<'a>>,
-    /// Bytes that may still be taken.
+    /// Bytes that further values may take.
     left: usize,
 }
 
 impl<'a> Lookup<'a> {
-    /// `None`: it is not there, and need not be.
+    /// `None`: the object is missing and optional.
     fn object(
         &self,
         kind: ObjectKind,
@@ -147,7 +147,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value that `valueFrom` names. `None`: it is not there, and need not be.
+    /// The value that `valueFrom` names. `None`: it is missing and optional.
     fn value(
         &mut self,
         from: &EnvVarSource,
@@ -182,8 +182,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The kubelet hands on what cannot be a variable, and the runtime refuses it, perhaps with the value
-    /// in its message.
+    /// The value as a variable, or an error without the value. The kubelet passes an unfit value on and the
+    /// runtime refuses it, perhaps with the value in its message.
     fn variable(&mut self, object: &LocalObject, key: &str, value: &[u8]) -> Result<String, String> {
         let unfit =
             |why| Err(format!("key {key} in {} cannot be an environment variable: {why}", object.key));
@@ -220,14 +220,14 @@ fn value<'a>(object: &'a LocalObject, key: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// How much more references may add.
+/// Bytes that references may still add.
 struct Budget {
     left: usize,
     cut: bool,
 }
 
 impl Budget {
-    /// Whether a value may be put in after `length` bytes of the text being made.
+    /// Whether a value may be inserted after `length` bytes of the expanded text.
     fn take(&mut self, value: &str, length: usize) -> bool {
         let fits = length.saturating_add(value.len()) <= limits::ARGUMENT_BYTES;
         match self.left.checked_sub(value.len()) {
@@ -245,7 +245,7 @@ impl Budget {
 fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Once no `)` is left none is looked for again: a text of many open `$(` stays linear.
+    // Once no `)` is left, further `$(` are not searched: text with many open `$(` stays linear.
     let mut closable = true;
     while let Some((before, after)) = rest.split_once('$') {
         out.push_str(before);

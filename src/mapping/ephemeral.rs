@@ -1,5 +1,5 @@
-//! An ephemeral container as a Docker body: made by `podkeeper debug`, and taken over by the daemon, which
-//! knows it by its labels. Pure.
+//! An ephemeral container as a Docker body: created by `podkeeper debug`, and recognised by the daemon by its
+//! labels. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use crate::mapping::needs::Needs;
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels, resources};
 
-/// What is to be made.
+/// The ephemeral container to create.
 #[derive(Debug)]
 pub struct Ephemeral<'a> {
-    /// The pod that it is added to.
+    /// The pod it is added to.
     pub pod: &'a DesiredPod,
-    /// The container: name, image, command, streams and security context count.
+    /// The container; only name, image, command, streams and security context are used.
     pub container: &'a Container,
-    /// As whom it runs: Docker's `User`, found out by [`super::security::user`].
+    /// Docker's `User`, as determined by [`super::security::user`].
     pub user: Option<String>,
-    /// Docker id of the container whose processes it sees.
+    /// Docker id of the container whose process namespace it joins.
     pub target: Option<&'a str>,
     /// The pod's hosts file on the node, if it has one.
     pub hosts: Option<String>,
-    /// Where its sandbox is.
+    /// Cgroup and process limit of its sandbox.
     pub place: Place,
     /// Memory of the node, bytes.
     pub node_memory: i64,
-    /// Lowest `oom_score_adj` that may be asked for.
+    /// Lowest allowed `oom_score_adj`.
     pub oom_floor: i32,
 }
 
-/// What bounds a pod's containers, told by its sandbox.
+/// The bounds of a pod's containers, as inspected on its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
     /// The pod's cgroup; empty where pods have none.
     pub cgroup_parent: String,
-    /// Most processes, where each container has what the pod should have.
+    /// Process limit of each container; `None` for no limit.
     pub pids_limit: Option<i64>,
 }
 
-/// The same container as the API has it, for what judges whole pods.
+/// The same container as an API type, for checks of whole pods.
 #[must_use]
 pub fn as_written(container: &Container, target: Option<&str>) -> EphemeralContainer {
     EphemeralContainer {
@@ -66,7 +66,7 @@ const OF_POD: &[&str] = &[
     labels::WRITTEN,
 ];
 
-/// The body, and what it needs. `sandbox` and its labels: of the running sandbox that it joins.
+/// The body, and its needs. `sandbox` is the id of the running sandbox it joins, with that sandbox's labels.
 #[must_use]
 pub fn body(
     wanted: &Ephemeral<'_>,

@@ -1,7 +1,7 @@
-//! A wished-for pod -> the bodies of Docker's create calls (cri-dockerd's `core/sandbox_run.go`,
-//! `core/container_create.go`). Pure: no image is looked up, nothing is created, nothing fails. What cannot be
-//! mapped was refused or reported by `manifest/`; a field that is not named here is not set, and Docker's
-//! default holds.
+//! A desired pod -> the bodies of Docker's create calls (cri-dockerd's `core/sandbox_run.go`,
+//! `core/container_create.go`). Pure: no image is looked up, no container is created, and the mapping cannot
+//! fail. Fields that cannot be mapped were refused or reported by `manifest/`; a field that is not named here
+//! is not set, so that Docker's default applies.
 //!
 //! Hostname, ports and resolver settings go on the sandbox only: on a container that joins its network they
 //! make the create fail.
@@ -39,40 +39,40 @@ use crate::runtime::{
 };
 use crate::termination::{self, LogFile};
 
-/// What the mapping needs to know of the node.
+/// Settings of the node that the mapping needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapConfig {
     /// `--root-dir`: marks our containers.
     pub root_dir: String,
-    /// Lowest `oom_score_adj` that may be asked for: [`crate::node::sys::oom_floor`].
+    /// Lowest allowed `oom_score_adj`: [`crate::node::sys::oom_floor`].
     pub oom_floor: i32,
     /// Image of the sandbox.
     pub infra_image: String,
     /// Memory of the node, bytes.
     pub node_memory: i64,
-    /// How Docker rotates logs.
+    /// Log rotation by Docker.
     pub logs: LogLimits,
     /// Name of the node.
     pub node_name: String,
     /// The node's network.
     pub network: NetworkConfig,
-    /// What pods of each source may do: which paths of the host they may have.
+    /// What pods of each source may do; here: which paths of the host they may mount.
     pub policies: Arc<Policies>,
 }
 
-/// How much of a container's output is kept. What a container was made with holds as long as it lives: other
-/// limits restart nothing.
+/// How much of a container's output is kept. A container keeps the limits it was created with: a change of
+/// them restarts nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Bytes of one file; `None`: nothing is rotated.
+    /// Bytes of one file; `None`: no rotation.
     pub max_bytes: Option<u64>,
-    /// Files, with the one that is written; more than 1.
+    /// Number of files including the current one; more than 1.
     pub max_files: u32,
 }
 
 impl LogLimits {
-    /// Docker's words for it. Bytes without a unit: Docker's `m` is no Mi. The driver is named, for the
-    /// engine's default may be one that keeps nothing that can be read.
+    /// Docker's log options. Bytes are given without a unit, since Docker's `m` is not Mi. The driver is
+    /// named because the engine's default may be one whose logs cannot be read back.
     pub fn config(self) -> LogConfig {
         let options = self.max_bytes.map(|bytes| {
             [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
@@ -82,7 +82,7 @@ impl LogLimits {
     }
 }
 
-/// What makes a pod's sandbox.
+/// The create call of a pod's sandbox.
 #[must_use]
 pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
     let mut host = HostConfig {
@@ -107,19 +107,19 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
     Create { name: names::sandbox(&pod.key, &pod.uid, attempt), body: Box::new(body), needs }
 }
 
-/// What was found out for the create of one container.
+/// The input that is determined before the create of one container.
 #[derive(Debug)]
 pub struct Ready<'a> {
-    /// By [`crate::mapping::env::expand`].
+    /// From [`crate::mapping::env::expand`].
     pub expanded: Expanded,
     /// The pod's addresses, as far as they are known.
     pub ips: &'a [String],
-    /// By [`mounts::of`].
+    /// From [`mounts::of`].
     pub mounts: Mounts,
 }
 
-/// What makes one container that joins the sandbox; `None` when the pod has no
-/// container in that place.
+/// The create call of one container that joins the sandbox; `None` when the pod has no container at that
+/// place.
 #[must_use]
 pub fn container(
     pod: &DesiredPod,
@@ -136,7 +136,7 @@ pub fn container(
             let spec = pod.init_containers().get(at.index)?;
             (init_kind(spec), spec)
         }
-        // Those are made by `podkeeper debug`.
+        // `podkeeper debug` creates these.
         ContainerKind::Ephemeral => return None,
     };
     let joined = format!("container:{sandbox_id}");
@@ -156,7 +156,7 @@ pub fn container(
     let termination_mount = termination_path.zip(shown).map(|(source, shown)| {
         Mount::bind(source.to_string_lossy().into_owned(), termination::target(shown))
     });
-    // What a volume shows at that very place counts.
+    // A volume mounted at that very path takes precedence.
     let termination_mount =
         termination_mount.filter(|own| !mounts.mounts.iter().any(|mount| mount.target == own.target));
     let termination_file = termination_mount.is_some().then_some(termination_file);
@@ -226,16 +226,16 @@ fn pid_mode(pod: &DesiredPod, joined: &str) -> String {
     }
 }
 
-/// The image's own health check would wake the node for an answer nobody reads.
+/// The image's own health check would wake the node for a result that podkeeper does not use.
 fn no_healthcheck() -> Healthcheck {
     Healthcheck { test: vec!["NONE".into()] }
 }
 
-/// The pod's own labels and annotations as far as there is room, and ours over them. Docker tells all
-/// labels of a container with each of its events and in every list: what is long stays out.
+/// The pod's own labels and annotations as far as there is room, overridden by ours. Docker sends all labels
+/// of a container with each of its events and in every list, so long ones are left out.
 fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMap<String, String> {
     let theirs = pod.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-    // Of this one only the annotation counts, which podkeeper writes.
+    // For this key only the annotation counts, which podkeeper writes.
     let theirs = theirs.filter(|(key, _)| key != labels::ASSIGNED_DEVICES);
     let notes = pod.metadata.annotations.iter().flatten();
     let notes = notes.map(|(key, value)| (format!("{}{key}", labels::ANNOTATION), value.clone()));
@@ -299,7 +299,7 @@ fn container_labels(
     all
 }
 
-/// What every object of a pod carries.
+/// The labels of every object of a pod.
 fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &MapConfig) {
     put(all, labels::POD_NAME, &*pod.key.name);
     put(all, labels::POD_NAMESPACE, &*pod.key.namespace);
@@ -315,16 +315,16 @@ fn pod_labels(all: &mut BTreeMap<String, String>, pod: &DesiredPod, config: &Map
     }
 }
 
-/// Docker gives a container the labels of its image where the create names none: every label that is read
-/// back is written, an empty one where there is nothing to say. So what is read is never an image's word.
+/// Writes every label that is read back, empty where there is no value: otherwise Docker would take the
+/// image's label. So a label that is read back never comes from an image.
 fn seal(all: &mut BTreeMap<String, String>) {
     for key in labels::OURS {
         all.entry((*key).to_owned()).or_default();
     }
 }
 
-/// A value that the manifest makes as long as it likes. Without it, what is left of the pod when its
-/// manifest is gone stops without its hook.
+/// Adds a value whose length the manifest chooses, unless it is too long. Without it, an orphaned container
+/// stops without its preStop hook.
 fn put_short(all: &mut BTreeMap<String, String>, key: &str, value: String) {
     if value.len() <= limits::LABEL_OURS {
         put(all, key, value);

@@ -1,4 +1,4 @@
-//! What a container sees of its pod's volumes (upstream `pkg/kubelet/kubelet_pods.go`,
+//! A container's mounts of its pod's volumes (upstream `pkg/kubelet/kubelet_pods.go`,
 //! `pkg/volume/util/subpath/subpath_linux.go`). Pure.
 
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::policy::Policies;
 use crate::runtime::{BindOptions, Mount};
 use crate::volumes::SubPath;
 
-/// A container's mounts, and what must be bound before it is made.
+/// A container's mounts, and the subPaths to bind before it is created.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Mounts {
     /// For Docker, in the order of `volumeMounts`.
     pub mounts: Vec<Mount>,
-    /// Parts of volumes that some of them show.
+    /// The subPaths that some of the mounts use.
     pub sub_paths: Vec<SubPath>,
 }
 
 /// The mounts of a container. `env` is its environment, as `NAME=value`.
 ///
 /// # Errors
-/// Its `volumeMounts` make no sense, in the kubelet's words, for reason `CreateContainerConfigError`.
+/// Invalid `volumeMounts`, in the kubelet's words, for reason `CreateContainerConfigError`.
 pub fn of(
     pod: &DesiredPod,
     container: &Container,
@@ -59,20 +59,20 @@ fn options(mount: &VolumeMount, read_only: bool) -> Option<BindOptions> {
     let propagation = match mount.mount_propagation.as_deref() {
         Some("HostToContainer") => Some("rslave"),
         Some("Bidirectional") => Some("rshared"),
-        // Docker's own is `rprivate`.
+        // Docker's default is `rprivate`.
         _ => None,
     };
     let recursive = mount.recursive_read_only.as_deref();
     let options = BindOptions {
         propagation,
-        // As far as Docker can, which newer ones do by themselves.
+        // `IfPossible` sets neither: newer versions of Docker do it by default where they can.
         read_only_force_recursive: read_only && recursive == Some("Enabled"),
         read_only_non_recursive: read_only && !matches!(recursive, Some("Enabled" | "IfPossible")),
     };
     (options != BindOptions::default()).then_some(options)
 }
 
-/// The part of the volume that is shown; `None` for all of it.
+/// The mount's subPath, expanded; `None` for the whole volume.
 fn sub_path(mount: &VolumeMount, env: &[String]) -> Result<Option<String>, String> {
     let expression = mount.sub_path_expr.as_deref().filter(|text| !text.is_empty());
     let path = match expression {

@@ -1,32 +1,32 @@
-//! A container that is to be made: the body that Docker gets, and what has to be there before it is sent. Plain
-//! data: the worker's thread makes or looks up what is needed.
+//! A container to be created: the body for Docker, and the things that must exist on the node before it is
+//! sent. Plain data: the worker's thread provides them.
 
 use crate::network::Wanted;
 use crate::runtime::CreateBody;
 use crate::termination::LogFile;
 use crate::volumes::SubPath;
 
-/// A create call with all that comes before it.
+/// A create call with its prerequisites.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Create {
     /// Docker's name for the container.
     pub name: String,
-    /// What Docker is sent.
+    /// The body that is sent to Docker.
     pub body: Box<CreateBody>,
-    /// What must be there before.
+    /// Prerequisites of the call.
     pub needs: Needs,
 }
 
-/// What a create needs on the node. Nothing of it is sent.
+/// Prerequisites of a create on the node. They are not sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Needs {
-    /// Is made, or its mount taken out.
+    /// Termination file to create; when that fails its mount is left out.
     pub termination_file: Option<LogFile>,
-    /// Resolver settings and the hosts file.
+    /// Resolver settings and hosts file.
     pub network: Option<Wanted>,
-    /// Name of a seccomp profile below the root directory: its content goes into `security_opt`, or nothing is
-    /// sent.
+    /// Name of a seccomp profile below the root directory: its content is put into `security_opt`; without it
+    /// the create is not sent.
     pub seccomp_profile: Option<String>,
-    /// Are bound, or nothing is sent.
+    /// subPaths to bind; without them the create is not sent.
     pub sub_paths: Vec<SubPath>,
 }

@@ -12,10 +12,10 @@ use crate::network::{DockerNetwork, NetworkConfig, Wanted};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
 
-/// Longest name that the kernel keeps, bytes.
+/// Longest host name of the kernel, bytes.
 const KERNEL_NAME_BYTES: usize = 64;
 
-/// The host name and the domain of a pod; no domain without a subdomain (`GeneratePodHostNameAndDomain`).
+/// Host name and domain of a pod; the domain is empty without a subdomain (`GeneratePodHostNameAndDomain`).
 #[must_use]
 pub fn host_and_domain(pod: &DesiredPod, config: &NetworkConfig) -> (String, String) {
     let subdomain = pod.spec.subdomain.as_deref().unwrap_or_default();
@@ -31,10 +31,10 @@ pub fn host_and_domain(pod: &DesiredPod, config: &NetworkConfig) -> (String, Str
     (pod.hostname(), domain)
 }
 
-/// What `uname -n` says in a pod with its own network (`GetNodenameForKernel`).
+/// The output of `uname -n` in a pod with its own network (`GetNodenameForKernel`).
 ///
 /// # Errors
-/// The full name is wanted and too long; the kubelet's sentence.
+/// The pod wants its full name and it is too long; the kubelet's sentence.
 pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, String> {
     let (host, domain) = host_and_domain(pod, config);
     if !pod.spec.set_hostname_as_fqdn.unwrap_or(false) || domain.is_empty() {
@@ -50,7 +50,7 @@ pub fn kernel_name(pod: &DesiredPod, config: &NetworkConfig) -> Result<String, S
     Ok(full)
 }
 
-/// What a sandbox has of the network.
+/// Sets the network fields of a sandbox.
 pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Wanted {
     let own = !pod.host_network();
     let network = config.docker_network.as_ref().filter(|_| own);
@@ -60,7 +60,7 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
         None => "host".to_owned(),
     };
     body.networking_config = network.map(|network| names(network, pod, config, node));
-    // One that is too long keeps the sandbox from being asked for.
+    // When the name is too long, the sandbox is not created.
     body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| pod.hostname()));
     let bindings = port_bindings(pod);
     body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
@@ -68,7 +68,8 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
     Wanted { resolver: Asked::of(pod), hosts: None, sandbox: true, names: network.is_some() }
 }
 
-/// What a container that joins the sandbox has of it. `hosts_path`: where the pod's file is on the node.
+/// Sets the network fields of a container that joins the sandbox. `hosts_path` is the pod's hosts file on the
+/// node.
 pub(super) fn container(
     body: &mut CreateBody,
     pod: &DesiredPod,
@@ -96,8 +97,8 @@ pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> h
     hosts::file(pod, ips, &host, &domain)
 }
 
-/// By which names other pods on a network of Docker's find this one: its name as the manifest has it, its
-/// name on the node, its host name, each also with the namespace, and what a cluster's DNS would know.
+/// The names of this pod for other pods on a Docker network: its name in the manifest, its name on the node
+/// and its host name, each also with the namespace, and the names that a cluster's DNS would have.
 fn names(network: &DockerNetwork, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> NetworkingConfig {
     let full = pod.key.name.as_str();
     let (host, domain) = host_and_domain(pod, config);
@@ -117,15 +118,15 @@ fn names(network: &DockerNetwork, pod: &DesiredPod, config: &NetworkConfig, node
     NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
 }
 
-/// Without the suffix that pods of files and URLs get on their node.
+/// The pod's name without the suffix that pods of files and URLs get on their node.
 fn written_name<'a>(pod: &'a DesiredPod, node: &str) -> &'a str {
     let name = pod.key.name.as_str();
     let short = name.strip_suffix(node).and_then(|name| name.strip_suffix('-'));
     short.filter(|name| pod.source != Source::Api && !name.is_empty()).unwrap_or(name)
 }
 
-/// Host ports of everything that lives as long as the pod: regular containers and sidecars. None under
-/// host network, where a container's port is the host's already.
+/// Host ports of regular containers and sidecars, which live as long as the pod. Empty with host network,
+/// where a container's port is the host's already.
 fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
     let mut found: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
     if pod.host_network() {
@@ -146,7 +147,7 @@ fn port_bindings(pod: &DesiredPod) -> BTreeMap<String, Vec<PortBinding>> {
     found
 }
 
-/// `80/tcp`; a protocol that Docker does not know falls to tcp.
+/// `80/tcp`; a protocol that Docker does not know becomes tcp.
 fn port_key(port: &ContainerPort) -> String {
     let protocol = match port.protocol.as_deref() {
         Some("UDP") => "udp",

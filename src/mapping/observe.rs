@@ -1,7 +1,7 @@
-//! What Docker tells of a container -> [`Owned`], or `None` when it is foreign. Pure.
+//! A container from Docker -> [`Owned`], or `None` when it is foreign. Pure.
 //!
-//! Only our labels decide, and the Docker name where a label of ours is damaged: nothing that inspect
-//! echoes back of the create body is believed (invariant 4), for engines and kernels alter it.
+//! Only our labels decide, and the Docker name where a label of ours is damaged: fields of the create body
+//! that inspect echoes are not believed (invariant 4), because engines and kernels alter them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
 
-/// Exit code given out when a list does not tell one; the kubelet's for a container it lost.
+/// Exit code when a list does not tell one; the kubelet uses it for a container it lost.
 const EXIT_UNKNOWN: i64 = 137;
 
-/// Reads an entry of the container list. Times, addresses and failed starts are not in a list: only
-/// [`from_detail`] tells them.
+/// Reads an entry of the container list. A list has no times, addresses or failed starts; only
+/// [`from_detail`] knows them.
 #[must_use]
 pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned> {
-    let ours = Ours::read(&summary.labels, &summary.name, root_dir)?;
+    let ours = ParsedLabels::read(&summary.labels, &summary.name, root_dir)?;
     let state = match summary.state {
         DockerState::Created => RunState::Created,
         DockerState::Running => RunState::Running { started: None },
@@ -52,10 +52,10 @@ pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned>
     })
 }
 
-/// Reads an inspect.
+/// Reads the inspect of a container.
 #[must_use]
 pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
-    let ours = Ours::read(&detail.labels, &detail.name, root_dir)?;
+    let ours = ParsedLabels::read(&detail.labels, &detail.name, root_dir)?;
     let host_network = ours.host_network.unwrap_or(detail.network_mode == "host");
     let ips = if host_network { Vec::new() } else { detail.ips.clone() };
     let link = match detail.networks {
@@ -65,7 +65,7 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
         Some(0) => Link::Cut,
         Some(_) => Link::Bare,
     };
-    // It is being removed, and has not run: it is no instance that ended, and nothing starts it.
+    // A container that is being removed and never ran is not an instance that ended, and it is not started.
     let never_ran = detail.state == DockerState::Removing
         && detail.started_at.is_none()
         && detail.finished_at.is_none()
@@ -85,8 +85,8 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     })
 }
 
-/// What an inspect says of the state (cri-dockerd's `core/container_status.go`). A start that failed leaves
-/// `created` with an exit code: it must look ended, else it would be waited for.
+/// The state in an inspect (cri-dockerd's `core/container_status.go`). A failed start leaves `created` with
+/// an exit code: it must count as ended, else the worker would wait for it.
 fn detail_state(detail: &ContainerDetail) -> RunState {
     let ended = |cannot_run: bool| {
         RunState::Exited(Exit {
@@ -115,8 +115,8 @@ fn exit_code(status: &str) -> Option<i64> {
     rest.split_once(')')?.0.parse().ok()
 }
 
-/// What our labels say, with the Docker name for what they do not.
-struct Ours<'a> {
+/// The values of our labels, completed from the Docker name.
+struct ParsedLabels<'a> {
     key: PodKey,
     uid: &'a str,
     container: &'a str,
@@ -126,10 +126,14 @@ struct Ours<'a> {
     labels: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Ours<'a> {
-    /// `None` for what another root directory, or nobody of us, made; and for what neither label nor
-    /// name explains: leaving it alone is the only safe thing then.
-    fn read(all: &'a BTreeMap<String, String>, docker_name: &'a str, root_dir: &str) -> Option<Ours<'a>> {
+impl<'a> ParsedLabels<'a> {
+    /// `None` for a container of another root directory or without our labels, and when neither label nor
+    /// name tells what it is: then leaving it alone is the only safe thing.
+    fn read(
+        all: &'a BTreeMap<String, String>,
+        docker_name: &'a str,
+        root_dir: &str,
+    ) -> Option<ParsedLabels<'a>> {
         let get = |key: &str| all.get(key).map(String::as_str).filter(|value| !value.is_empty());
         if get(labels::ROOT_DIR) != Some(root_dir) {
             return None;
@@ -144,7 +148,7 @@ impl<'a> Ours<'a> {
             labels::SANDBOX_NAME => get(labels::SANDBOX_ATTEMPT),
             _ => get(labels::RESTART_COUNT),
         };
-        Some(Ours {
+        Some(ParsedLabels {
             key: PodKey {
                 namespace: get(labels::POD_NAMESPACE).or(name.map(|n| n.namespace))?.into(),
                 name: get(labels::POD_NAME).or(name.map(|n| n.pod))?.into(),
@@ -169,19 +173,19 @@ impl<'a> Ours<'a> {
     }
 
     fn owned(&self, state: RunState, host_network: bool, ips: Vec<String>, link: Link) -> Owned {
-        // An empty one says that there is nothing; a container that an older podkeeper made lacks it.
+        // An empty label means no value; containers of an older version of podkeeper lack the label.
         let text = |key: &str| self.labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
         let grace = |key: &str| text(key)?.parse().ok().and_then(crate::base::duration::grace);
         let is_sandbox = self.container == labels::SANDBOX_NAME;
-        // What an older podkeeper did not write on a container may be its image's word. A sandbox's image is the
-        // operator's or podkeeper's own.
+        // A label that an older version of podkeeper did not write on a container may come from its image. A
+        // sandbox's image is the operator's or podkeeper's own.
         let sealed = is_sandbox
             || text(labels::SANDBOX_ID).is_some_and(|sandbox| text(labels::SEALED) == Some(sandbox));
         let ours = |key: &str| text(key).filter(|_| sealed);
         let role = if is_sandbox {
             Role::Sandbox { host_network, ips, link }
         } else {
-            // A damaged kind counts as regular: such a container stops first, with nothing waiting for it.
+            // A damaged kind counts as regular: such a container stops first, and no other one waits for it.
             let (kind, index) = text(labels::KIND).and_then(kind).unwrap_or((ContainerKind::Regular, 0));
             Role::Container {
                 name: self.container.into(),
@@ -232,7 +236,7 @@ fn decimal(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-/// `sidecar.1`.
+/// Parses `sidecar.1`.
 fn kind(text: &str) -> Option<(ContainerKind, u32)> {
     let (word, index) = text.split_once('.')?;
     let kinds =

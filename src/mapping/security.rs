@@ -1,9 +1,9 @@
-//! securityContext -> Docker's fields. Pure: a seccomp profile of the node is only
-//! named, and whoever sends the create reads it.
+//! securityContext -> Docker's fields. Pure: a seccomp profile of the node is only named; the code that sends
+//! the create reads it.
 //!
 //! Upstream: `pkg/securitycontext/util.go`, `pkg/kubelet/kuberuntime/security_context.go`, cri-dockerd's
-//! `core/security_context.go`. A container that asks for no seccomp profile keeps Docker's default one,
-//! where the kubelet would run it unconfined: nothing may get weaker by not being named.
+//! `core/security_context.go`. A container that asks for no seccomp profile keeps Docker's default one, where
+//! the kubelet would run it unconfined: an omitted field must not weaken a container.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Capabilities, Container, PodSecurityContext, SELinuxOptions, SeccompProfile,
@@ -18,7 +18,7 @@ use crate::runtime::{CreateBody, HostConfig};
 /// Annotation of older manifests, followed by the container's name: its AppArmor profile.
 pub const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// What holds for one container: the pod's values, each overridden by the container's own.
+/// The effective values of one container: the pod's, each overridden by the container's own.
 struct Effective<'a> {
     pod: Option<&'a PodSecurityContext>,
     own: Option<&'a SecurityContext>,
@@ -58,22 +58,22 @@ impl<'a> Effective<'a> {
     }
 }
 
-/// As whom a container runs.
+/// The user a container runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum User {
-    /// Docker's `User`; `None`: whom the image names.
+    /// Docker's `User`; `None`: the image's user.
     Is(Option<String>),
     /// The image's own user must be known first.
     AsksImage,
-    /// It may not run so; the kubelet's words.
+    /// The container may not run as this user; the kubelet's words.
     Refused(String),
 }
 
-/// As whom this container runs. `image`: the image's `User`, when it is known.
+/// The user this container runs as. `image`: the image's `User`, when it is known.
 #[must_use]
 pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> User {
     let effective = Effective::of(pod, container);
-    let whose = || format!("(pod: {:?}, container: {})", described(pod), container.name);
+    let location = || format!("(pod: {:?}, container: {})", described(pod), container.name);
     let (group, non_root) = (effective.group(), effective.non_root());
     let with_group = |user: String| match group {
         Some(group) => format!("{user}:{group}"),
@@ -81,7 +81,7 @@ pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> Use
     };
     if let Some(user) = effective.user() {
         if non_root && user == 0 {
-            return User::Refused(format!("container's runAsUser breaks non-root policy {}", whose()));
+            return User::Refused(format!("container's runAsUser breaks non-root policy {}", location()));
         }
         return User::Is(Some(with_group(user.to_string())));
     }
@@ -89,7 +89,7 @@ pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> Use
         return User::Is(None);
     }
     let Some(image) = image else { return User::AsksImage };
-    // `user[:group]`; nobody is root.
+    // `user[:group]`; an empty user is root.
     let named = image.split(':').next().unwrap_or_default();
     let number = if named.is_empty() { Some(0) } else { named.parse::<i64>().ok() };
     if non_root {
@@ -97,7 +97,7 @@ pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> Use
             Some(0) => {
                 return User::Refused(format!(
                     "container has runAsNonRoot and image will run as root {}",
-                    whose()
+                    location()
                 ));
             }
             Some(_) => {}
@@ -105,7 +105,7 @@ pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> Use
                 return User::Refused(format!(
                     "container has runAsNonRoot and image has non-numeric user ({named}), cannot verify user is \
                      non-root {}",
-                    whose()
+                    location()
                 ));
             }
         }
@@ -114,13 +114,13 @@ pub fn user(pod: &DesiredPod, container: &Container, image: Option<&str>) -> Use
     User::Is(group.map(|_| with_group(named.to_owned())))
 }
 
-/// `name_namespace(uid)`, as the kubelet writes a pod.
+/// `name_namespace(uid)`, the kubelet's notation for a pod.
 fn described(pod: &DesiredPod) -> String {
     format!("{}_{}({})", pod.key.name, pod.key.namespace, pod.uid)
 }
 
-/// Sets what a container's power is; tells the name of the seccomp profile that has to be read. Its user needs
-/// the image: [`user`].
+/// Sets a container's security fields; returns the name of the seccomp profile that has to be read. Its user
+/// needs the image: [`user`].
 #[must_use]
 pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) -> Option<String> {
     let effective = Effective::of(pod, container);
@@ -161,8 +161,8 @@ pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) -> 
     seccomp_profile
 }
 
-/// Sets what the sandbox has of its pod: user and groups (what it makes in shared namespaces is theirs),
-/// SELinux labels, and all sysctls: they belong to its namespaces.
+/// Sets the sandbox's security fields: user and groups (files it makes in shared namespaces belong to them),
+/// SELinux labels, and all sysctls, because they belong to its namespaces.
 pub fn apply_sandbox(body: &mut CreateBody, pod: &DesiredPod) {
     let Some(context) = &pod.spec.security_context else { return };
     if let Some(user) = context.run_as_user {
@@ -176,7 +176,7 @@ pub fn apply_sandbox(body: &mut CreateBody, pod: &DesiredPod) {
     host.sysctls = order::map(sysctls.map(|s| (sysctl::dotted(&s.name), s.value.clone())));
 }
 
-/// An AppArmor profile that is asked for.
+/// A requested AppArmor profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AppArmor<'a> {
     RuntimeDefault,
@@ -207,7 +207,7 @@ fn app_armor<'a>(
     })
 }
 
-/// The pod has a profile that only a kernel with AppArmor can enforce.
+/// True when the pod has a profile that only a kernel with AppArmor can enforce.
 #[must_use]
 pub fn needs_app_armor(pod: &DesiredPod) -> bool {
     pod.containers().any(|(_, container)| {
@@ -216,7 +216,7 @@ pub fn needs_app_armor(pod: &DesiredPod) -> bool {
     })
 }
 
-/// fsGroup first, then the supplemental ones.
+/// fsGroup first, then the supplemental groups.
 fn groups(context: Option<&PodSecurityContext>) -> Vec<String> {
     let Some(context) = context else { return Vec::new() };
     let supplemental = context.supplemental_groups.iter().flatten().copied();

@@ -13,7 +13,7 @@ use crate::pod::object::Objects;
 use crate::pod::{Origin, PodKey, Source};
 use crate::runtime::{ContainerSummary, DockerState};
 
-/// A pod as `manifest/` would hand it over, from the JSON of a manifest with its defaults written out.
+/// A pod as `manifest/` returns it, from the JSON of a manifest with its defaults written out.
 pub(crate) fn pod(json: &str) -> DesiredPod {
     let pod: Pod = serde_json::from_str(json).unwrap();
     let name = pod.metadata.name.clone().unwrap();
@@ -173,7 +173,7 @@ fn our_labels_win_whatever_the_user_wrote() {
     let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
     pod.metadata.labels = Some(stolen(""));
     pod.metadata.annotations = Some(stolen(labels::ANNOTATION));
-    // Those that are annotations: by now they are podkeeper's own.
+    // Labels made of annotations: podkeeper itself writes these now.
     for own in [devices::ASSIGNED, CONFIG_SEEN] {
         pod.metadata.annotations.as_mut().unwrap().remove(own);
     }
@@ -189,8 +189,8 @@ fn our_labels_win_whatever_the_user_wrote() {
     assert!(!bodies[1].labels.contains_key("app"), "pod labels are on the sandbox only");
 }
 
-/// Docker puts the image's labels on a container, under those of its create: an image must not have the daemon
-/// send requests when its pod stops, or give an orphan a grace without end.
+/// Docker adds the image's labels below those of the create: an image must not make the daemon send requests
+/// when its pod stops, or give an orphan an endless grace period.
 #[test]
 fn no_label_of_an_image_is_read() {
     let pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);
@@ -224,8 +224,8 @@ fn no_label_of_an_image_is_read() {
     }
 }
 
-/// Older podkeepers wrote only what there was to say: what is missing is the image's word, also where it says
-/// that all was written.
+/// Older versions of podkeeper wrote only labels that have a value: a missing one may come from the image,
+/// even one that claims that all were written.
 #[test]
 fn no_label_of_an_image_on_a_container_of_an_older_podkeeper_is_believed() {
     let pod = pod(r#"{"metadata":{"name":"a"},"spec":{"terminationGracePeriodSeconds":9,
@@ -271,7 +271,7 @@ fn a_hook_too_long_for_a_label_is_left_out() {
     assert!(hook(1000) > 1000);
 }
 
-/// Docker tells all labels with each event and in each list.
+/// Docker sends all labels with each event and in each list.
 #[test]
 fn what_is_copied_to_labels_is_bounded() {
     let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i"}]}}"#);

@@ -1,7 +1,7 @@
 //! What should change for one pod, before any order of calls (upstream
 //! `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodActions`).
 //!
-//! Never here: delays (back-off is asked by who carries the actions out), order by wall-clock time.
+//! Never here: delays (the caller that carries the actions out asks the back-off), order by wall-clock time.
 
 use std::collections::BTreeSet;
 
@@ -16,29 +16,29 @@ use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, init_kind};
 
-/// What a probe last said of a container.
+/// The last result of a container's probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeVerdict {
-    /// Passed.
+    /// The probe passed.
     Success,
-    /// Failed often enough.
+    /// The probe failed `failureThreshold` times in a row.
     Failure,
 }
 
 /// Probe results by container id. A container without an entry has not been probed yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Probes {
-    /// Liveness.
+    /// Results of liveness probes.
     pub liveness: std::collections::BTreeMap<String, ProbeVerdict>,
-    /// Startup.
+    /// Results of startup probes.
     pub startup: std::collections::BTreeMap<String, ProbeVerdict>,
-    /// Readiness.
+    /// Results of readiness probes.
     pub readiness: std::collections::BTreeMap<String, ProbeVerdict>,
 }
 
 #[cfg(test)]
 impl Probes {
-    /// Every startup and readiness probe of what runs has passed.
+    /// Results in which every startup and readiness probe of a running container has passed.
     #[must_use]
     pub fn all_passed(pod: &DesiredPod, observed: &Observed) -> Probes {
         let mut probes = Probes::default();
@@ -63,13 +63,13 @@ impl Probes {
 pub enum KillReason {
     /// Its definition changed, or the spec has no such container any more.
     Changed,
-    /// Liveness probe.
+    /// Its liveness probe failed.
     LivenessProbe,
-    /// Startup probe.
+    /// Its startup probe failed.
     StartupProbe,
-    /// All containers of the pod run again.
+    /// All containers of the pod are restarted.
     StartOver,
-    /// It should not be there: an older instance than the newest one, or one in another sandbox.
+    /// It should not run: an older instance than the newest one, or one in another sandbox.
     Unknown,
 }
 
@@ -82,61 +82,62 @@ pub struct Kill {
     pub name: String,
     /// Kubelet's words (`Container app definition changed, will be restarted`).
     pub message: String,
-    /// Why.
+    /// Reason of the kill.
     pub reason: KillReason,
 }
 
 /// The sandbox's part of the actions: exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxAction {
-    /// Keep this one (running, or made and about to be started).
+    /// Keep this one (running, or created and about to be started).
     Keep {
         /// Its id.
         id: String,
-        /// It runs already; until then nothing can join it.
+        /// It runs already; until then no container can join it.
         running: bool,
     },
-    /// Stop whatever lives, then make a new one with this attempt.
+    /// Stop all containers, then create a new sandbox with this attempt.
     Replace {
         /// Attempt of the new one; 0 for the first.
         attempt: u32,
     },
-    /// Stop whatever lives, make nothing: the pod is done.
+    /// Stop all containers and create none: the pod is done.
     Finish,
 }
 
 /// A container to start, by its place in the spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StartRef {
-    /// Which list.
+    /// The list it is in.
     pub kind: ContainerKind,
     /// Index in that list.
     pub index: usize,
 }
 
-/// The outcome.
+/// The changes for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodActions {
-    /// Sandbox.
+    /// The sandbox's part.
     pub sandbox: SandboxAction,
-    /// Containers to start, in order. With [`SandboxAction::Replace`]: once the new sandbox is there.
+    /// Containers to start, in order. With [`SandboxAction::Replace`]: once the new sandbox runs.
     pub start: Vec<StartRef>,
     /// Containers to kill while the sandbox stays, before their successors start. Empty unless
     /// [`SandboxAction::Keep`].
     pub kill: Vec<Kill>,
-    /// Dead containers to remove, by id, for the pod starts over: nothing starts before they are gone.
+    /// Dead containers to remove, by id, because the pod starts over: no container starts before they are
+    /// gone.
     pub remove: Vec<String>,
 }
 
-/// Decides. `observed` may hold other UIDs of the same identity: they do not count here. A container
-/// counts for init purposes only when it joined the current sandbox. A sandbox in state created counts
-/// as the current one (it is adopted and started, not replaced: invariant 5).
+/// Computes the changes. `observed` may hold other UIDs of the same pod identity: they are ignored here. A
+/// container counts for init purposes only when it joined the current sandbox. A sandbox in state created
+/// counts as the current one (it is adopted and started, not replaced: invariant 5).
 ///
-/// What upstream decides once for a whole pass is decided here by what is observed now, since the plan is
-/// made again after each step. Where the kubelet would run a container once more only because it still holds
-/// the verdict of the pass before (container-level policy `Never` in a sandbox that is replaced), never means
-/// never.
-/// Ephemeral containers are not the plan's: they live as long as the sandbox that they joined. In-place resize
+/// Upstream decides once for a whole pass; podkeeper decides again after each step, from what it observes
+/// then. Where the kubelet would run a container once more only because it still holds the verdict of the
+/// pass before (container-level policy `Never` in a sandbox that is replaced), podkeeper does not.
+///
+/// Ephemeral containers are not planned: they live as long as the sandbox that they joined. In-place resize
 /// does not exist here.
 #[must_use]
 pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes, _now: Mono) -> PodActions {
@@ -146,7 +147,7 @@ pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes, _now: Mon
     }
 }
 
-/// The container that a [`StartRef`] stands for.
+/// The container of a [`StartRef`].
 #[must_use]
 pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
     match start.kind {
@@ -156,8 +157,8 @@ pub fn container_of(pod: &DesiredPod, start: StartRef) -> Option<&Container> {
     }
 }
 
-/// The instance that was made for a start and never started: it is started instead of making another. `None`
-/// when one has to be made, also beside one whose start may be on its way.
+/// The instance that was created for a start and never started: it is started instead of creating another
+/// one. `None` when one has to be created, also beside one whose start may be in flight.
 #[must_use]
 pub fn made_for<'a>(
     pod: &DesiredPod,
@@ -173,10 +174,10 @@ pub fn made_for<'a>(
     fits.then_some(newest)
 }
 
-/// Upstream's `computePodActions` where a new sandbox is needed, but that each container is asked for itself (as in
-/// kubernetes/kubernetes#141948): with policy Never the kubelet makes no sandbox again once any container ran, so
-/// that a pod whose image was not there yet when the power was cut, or one of whose containers always restarts,
-/// never goes on.
+/// Upstream's `computePodActions` where a new sandbox is needed, except that each container is judged by
+/// itself (as in kubernetes/kubernetes#141948): with policy Never the kubelet makes no sandbox again once any
+/// container ran, so that a pod whose image was still missing at a power cut, or one with a container that
+/// always restarts, never continues.
 fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodActions {
     let finish = PodActions {
         sandbox: SandboxAction::Finish,
@@ -197,8 +198,8 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     for (index, container) in pod.spec.containers.iter().enumerate() {
         let newest = judged_by(pod, observed, ContainerKind::Regular, container);
         let running = newest.is_some_and(|instance| instance.state.is_running());
-        let comes_back = running && comes_back(pod, container);
-        if comes_back || should_start(pod, container, newest) {
+        let runs_again = running && runs_again(pod, container);
+        if runs_again || should_start(pod, container, newest) {
             start.push(StartRef { kind: ContainerKind::Regular, index });
         }
     }
@@ -206,7 +207,7 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     if start.is_empty() {
         return finish;
     }
-    // Nothing has happened in it yet.
+    // The new sandbox has no containers yet.
     let InitPlan::Go { initialized, start: mut first, .. } =
         init::plan(pod, observed, &Probes::default(), "")
     else {
@@ -223,15 +224,15 @@ fn in_new_sandbox(pod: &DesiredPod, observed: &Observed, attempt: u32) -> PodAct
     }
 }
 
-/// Upstream's `computePodActions` where the sandbox serves.
+/// Upstream's `computePodActions` where the current sandbox is kept.
 fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &Owned) -> PodActions {
     let keep = SandboxAction::Keep { id: current.id.clone(), running: current.state.is_running() };
     let deleted = pod.metadata.deletion_timestamp.is_some();
     if let Some(StartOver { kill, remove }) = start_over(pod, observed) {
         return PodActions { sandbox: keep, start: Vec::new(), kill, remove };
     }
-    // Known before the init containers are asked: while a finished pod is stopped in steps, a sidecar
-    // that has ended already must not be started for it again.
+    // Checked before the init containers: while a finished pod is stopped in steps, a sidecar that has ended
+    // already must not be started again.
     if is_done(pod, observed) {
         return PodActions {
             sandbox: SandboxAction::Finish,
@@ -269,7 +270,7 @@ fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &
                 }
             }
         }
-        // Sidecars must not keep a pod alive in which nothing else is left.
+        // Sidecars alone must not keep a pod alive.
         if !kept && regular.is_empty() {
             return PodActions {
                 sandbox: SandboxAction::Finish,
@@ -284,7 +285,7 @@ fn in_sandbox(pod: &DesiredPod, observed: &Observed, probes: &Probes, current: &
     PodActions { sandbox: keep, start, kill, remove: Vec::new() }
 }
 
-/// Every regular container has ended and none of them runs again.
+/// True when every regular container has ended and none of them runs again.
 fn is_done(pod: &DesiredPod, observed: &Observed) -> bool {
     pod.spec.containers.iter().all(|container| {
         let newest = judged_by(pod, observed, ContainerKind::Regular, container);
@@ -300,7 +301,7 @@ enum Regular {
     Kill(Kill, bool),
 }
 
-/// What becomes of one regular container in a sandbox that serves (upstream `computePodActions`).
+/// The action for one regular container in a sandbox that is kept (upstream `computePodActions`).
 fn regular_action(
     pod: &DesiredPod,
     observed: &Observed,
@@ -319,16 +320,16 @@ fn regular_action(
     let name = &container.name;
     let (message, reason, again) = if running.sandbox_id() != Some(current.id.as_str()) {
         let message = format!("Container {name} is not in the pod's current sandbox");
-        (message, KillReason::Unknown, comes_back(pod, container))
+        (message, KillReason::Unknown, runs_again(pod, container))
     } else if changed(container, ContainerKind::Regular, running) {
         // Whatever the policy: it has not exited, it is replaced.
         (format!("Container {name} definition changed"), KillReason::Changed, true)
     } else if failed(&probes.liveness) {
         let message = format!("Container {name} failed liveness probe");
-        (message, KillReason::LivenessProbe, comes_back(pod, container))
+        (message, KillReason::LivenessProbe, runs_again(pod, container))
     } else if failed(&probes.startup) {
         let message = format!("Container {name} failed startup probe");
-        (message, KillReason::StartupProbe, comes_back(pod, container))
+        (message, KillReason::StartupProbe, runs_again(pod, container))
     } else {
         return Regular::Keep;
     };
@@ -336,14 +337,15 @@ fn regular_action(
     Regular::Kill(Kill { id: running.id.clone(), name: name.clone(), message, reason }, again)
 }
 
-/// Whether a container that we kill runs again. Restart rules are not asked: it has not exited.
-fn comes_back(pod: &DesiredPod, container: &Container) -> bool {
+/// Whether a container that podkeeper kills runs again. Restart rules do not apply: it has not exited by
+/// itself.
+fn runs_again(pod: &DesiredPod, container: &Container) -> bool {
     effective_policy(pod, container) != RestartPolicy::Never
 }
 
-/// Whatever else runs for this UID has no place in the pod: an instance older than the newest of its
-/// name, an init container or sidecar in another sandbox or of another kind, a name that the edited spec
-/// does not have. The kubelet never looks for these; here each would be a second live set (invariant 1).
+/// Kills other running containers of this UID: an instance older than the newest of its name, an init
+/// container or sidecar in another sandbox or of another kind, a name that is not in the edited spec. The
+/// kubelet never looks for these; here each would be a second live set (invariant 1).
 fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut Vec<Kill>) {
     let known: BTreeSet<String> = kill.iter().map(|k| k.id.clone()).collect();
     let mut strays: Vec<Kill> = Vec::new();
@@ -369,7 +371,8 @@ fn add_strays(pod: &DesiredPod, observed: &Observed, current: &Owned, kill: &mut
     kill.append(&mut strays);
 }
 
-/// Init containers and sidecars start over in each sandbox, so theirs are compared within one.
+/// Init containers and sidecars start over in each sandbox, so their instances are compared within one
+/// sandbox.
 fn has_newer(pod: &DesiredPod, observed: &Observed, kind: ContainerKind, owned: &Owned) -> bool {
     let instances = observed.instances(&pod.uid, owned.container_name().unwrap_or_default());
     let newest = match kind {

@@ -1,23 +1,23 @@
-//! `RestartAllContainers` (upstream `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, KEP-5532): a container whose
-//! exit hits such a rule has the whole pod start over, in the same sandbox, init containers first. Everything is
-//! killed and removed, who triggered it last: as long as it is there, it says what is under way, to the daemon
-//! after this one too.
+//! `RestartAllContainers` (upstream `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, KEP-5532): an exit that
+//! matches such a rule makes the whole pod start over in the same sandbox, init containers first. All
+//! containers are killed and removed, the one that triggered it last: as long as it exists it tells that a
+//! restart is in progress, also to the next daemon.
 
 use crate::base::order;
 use crate::plan::restart::{could_restart_all, exit_code, restarts_all};
 use crate::plan::{Kill, KillReason, Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};
 
-/// What is left to do before the pod begins anew.
+/// The remaining steps before the pod starts over.
 #[derive(Debug, Default)]
 pub(super) struct StartOver {
-    /// What runs.
+    /// Running containers to kill.
     pub(super) kill: Vec<Kill>,
-    /// What is dead, by id.
+    /// Dead containers to remove, by id.
     pub(super) remove: Vec<String>,
 }
 
-/// The containers by whose end the pod starts over; none: it goes on as it is.
+/// The containers whose end makes the pod start over; empty when it goes on as it is.
 #[must_use]
 pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> {
     if pod.metadata.deletion_timestamp.is_some() || !could_restart_all(pod) {
@@ -28,14 +28,14 @@ pub fn triggers<'a>(pod: &DesiredPod, observed: &'a Observed) -> Vec<&'a Owned> 
     };
     let hits = pod.containers().filter_map(|(kind, container)| {
         let ended = newest(kind, &container.name)?;
-        // How one ended that Docker is taking away nobody knows.
+        // The exit code of a container that Docker is removing is unknown.
         let RunState::Exited(exit) = &ended.state else { return None };
         restarts_all(container, exit.code).then_some(ended)
     });
     hits.collect()
 }
 
-/// `None`: nothing has asked for it.
+/// `None` without a trigger.
 pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartOver> {
     let triggers = triggers(pod, observed);
     if triggers.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn start_over(pod: &DesiredPod, observed: &Observed) -> Option<StartO
     if !left {
         over.remove.extend(triggers.iter().map(|trigger| trigger.id.clone()));
     }
-    // As upstream kills them: the regular ones first.
+    // Upstream kills the regular containers first.
     let first = |id: &str| observed.get(id).is_none_or(|c| !c.is_kind(ContainerKind::Regular));
     order::sort_by_key(&mut over.kill, |kill| (first(&kill.id), kill.id.clone()));
     over.remove.sort_unstable();

@@ -1,7 +1,7 @@
 //! Back-off of crash loops and of image pulls (upstream `client-go/util/flowcontrol/backoff.go`,
 //! `pkg/kubelet/images/image_manager.go`), in memory only.
 //!
-//! Monotonic time alone (invariant 3): a crash is measured from the moment its exit was seen.
+//! Monotonic time only (invariant 3): a crash is measured from the time its exit was seen.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::DesiredPod;
 
-/// Whether something may be tried now.
+/// Whether a restart or pull may be tried now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Yes. Who tries calls [`Backoff::advance`].
+    /// Yes. The caller then calls [`Backoff::advance`].
     Go,
     /// Not before `until`.
     Wait {
-        /// When to ask again.
+        /// The time to ask again.
         until: Mono,
         /// The whole delay, for the message: 10 s to 300 s.
         delay: Duration,
@@ -56,9 +56,9 @@ impl Backoff {
         Backoff { reset: limits::PULL_RESET, entries: Table::new() }
     }
 
-    /// Crash loops: whether a container that ended when `exit_seen` says may start. `None` means that it
-    /// ended before anybody looked (or never ran): it may. So may one whose restart after this very exit has been
-    /// counted: what was made for it never ran.
+    /// Crash loops: whether a container whose exit was seen at `exit_seen` may start. `None` means that it
+    /// ended before the daemon looked (or never ran): it may. It may also start when the restart after this
+    /// exit has been counted already: the container created for it never ran.
     #[must_use]
     pub fn check(&self, key: &str, exit_seen: Option<Mono>, now: Mono) -> Verdict {
         match (self.entries.get(key), exit_seen) {
@@ -79,7 +79,7 @@ impl Backoff {
         }
     }
 
-    /// Takes note of a restart (or of a failed pull): the next one waits longer. `event` is what
+    /// Records a restart (or a failed pull): the next one waits longer. `event` is the time that
     /// [`Backoff::check`] was given, and is counted once; for a failed pull, `Some(now)`. `None` starts over.
     pub fn advance(&mut self, key: &str, event: Option<Mono>, now: Mono) {
         let known = self.entries.get(key).zip(event);
@@ -99,12 +99,12 @@ impl Backoff {
         self.entries.insert(key.to_owned(), Entry { delay, advanced: now, event });
     }
 
-    /// Drops the entries whose key does not count any more.
+    /// Drops the entries for whose key `counts` returns false.
     pub fn retain(&mut self, mut counts: impl FnMut(&str) -> bool) {
         self.entries.retain(|key, _| counts(key));
     }
 
-    /// How many keys it remembers.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -124,7 +124,7 @@ impl Backoff {
     }
 }
 
-/// Key of a container's crash loop within its pod: a changed image or changed resources start afresh.
+/// Key of a container's crash loop within its pod: a changed image or changed resources start over.
 #[must_use]
 pub fn crash_key(container: &Container) -> String {
     let image = container.image.as_deref().unwrap_or_default();
@@ -132,7 +132,7 @@ pub fn crash_key(container: &Container) -> String {
     format!("{}\n{image}\n{resources}", container.name)
 }
 
-/// `web-node_default(uid)`: how the kubelet's messages name a pod.
+/// `web-node_default(uid)`: a pod in the kubelet's messages.
 #[must_use]
 pub fn pod_words(pod: &DesiredPod) -> String {
     format!("{}_{}({})", pod.key.name, pod.key.namespace, pod.uid)
@@ -180,7 +180,8 @@ mod tests {
         Mono(Duration::from_secs(seconds))
     }
 
-    /// Delays of a container that ends a moment after it is started, `crashes` times, and when it ran last.
+    /// Delays of a container that ends shortly after it is started, `crashes` times, and the time of its last
+    /// start.
     fn crash_loop(backoff: &mut Backoff, crashes: usize) -> (Vec<u64>, Mono) {
         let (mut now, mut delays) = (s(1000), Vec::new());
         for _ in 0..crashes {
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(at_exit(Duration::from_secs(590)), (true, 300));
         assert_eq!(at_exit(Duration::from_secs(600)), (true, 300), "not more than 600 s");
         assert_eq!(at_exit(Duration::from_millis(600_001)), (false, 10));
-        // What counts is the exit, not how long it has been waiting since.
+        // The time of the exit counts, not the time waited since.
         let mut backoff = Backoff::crashes();
         backoff.advance("app", Some(s(0)), s(0));
         assert_eq!(backoff.check("app", Some(s(1)), s(700)), Verdict::Go, "long past its delay");

@@ -1,8 +1,8 @@
 //! Init containers and sidecars (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`,
 //! `computeInitContainerActions`).
 //!
-//! Only what happened in the current sandbox is evidence here: a new sandbox starts the pod over. With policy
-//! Never, though, an init container that ended well is done for good (kubernetes/kubernetes#141948).
+//! Only instances in the current sandbox count here: a new sandbox starts the pod over. With policy Never,
+//! though, an init container that succeeded is done for good (kubernetes/kubernetes#141948).
 
 use k8s_openapi::api::core::v1::Container;
 
@@ -10,12 +10,12 @@ use crate::plan::restart::{changed, init_failure, restarts};
 use crate::plan::{Kill, KillReason, Observed, Owned, ProbeVerdict, Probes, RunState, StartRef};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy, init_kind};
 
-/// What the init containers ask for.
+/// The actions for the init containers.
 #[derive(Debug)]
 pub(super) enum InitPlan {
-    /// A plain one failed for good: the pod is done.
+    /// A plain init container failed for good: the pod is done.
     Failed,
-    /// Go on.
+    /// The pod goes on.
     Go {
         /// Regular containers may start.
         initialized: bool,
@@ -26,11 +26,11 @@ pub(super) enum InitPlan {
     },
 }
 
-/// Goes through the init containers from last to first: the last one with a trace in this sandbox tells
-/// how far the pod has come, since traces of earlier ones may have been removed.
+/// Goes through the init containers from last to first: the last one with a trace in this sandbox tells how
+/// far the pod has come, since traces of earlier ones may have been removed.
 pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandbox: &str) -> InitPlan {
     let all = pod.init_containers();
-    // Created or running proves it; exited does not, as upstream.
+    // A regular container that is created or running proves it; an exited one does not, as upstream.
     let started = pod.spec.containers.iter().any(|c| {
         trace(pod, observed, sandbox, ContainerKind::Regular, c).is_some_and(|i| !i.state.is_dead())
     });
@@ -64,8 +64,8 @@ pub(super) fn plan(pod: &DesiredPod, observed: &Observed, probes: &Probes, sandb
     InitPlan::Go { initialized: walk.initialized, start: walk.start, kill: walk.kill }
 }
 
-/// The newest instance of a container in one sandbox, or the one that is done for good. One that took another
-/// part in the pod's life (the manifest was edited) is no evidence.
+/// The newest instance of a container in one sandbox, or the one that is done for good. An instance of
+/// another kind (the manifest was edited) does not count.
 fn trace<'a>(
     pod: &DesiredPod,
     observed: &'a Observed,
@@ -81,7 +81,7 @@ fn trace<'a>(
     newest.is_kind(wanted).then_some(newest)
 }
 
-/// The walk from last to first; both lists are filled backwards.
+/// State of the walk from last to first; both lists are filled backwards.
 struct Walk<'a> {
     pod: &'a DesiredPod,
     probes: &'a Probes,
@@ -97,7 +97,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The container before the next one is through: the next one's turn, or the regular ones'.
+    /// This container is done: the next one's turn, or the regular ones'.
     fn passed(&mut self, index: usize) {
         if index.saturating_add(1) >= self.pod.init_containers().len() {
             self.initialized = true;
@@ -106,7 +106,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The last plain one with a trace, not failed for good.
+    /// The last plain init container with a trace, not failed for good.
     fn plain(&mut self, index: usize, found: &Owned) {
         match &found.state {
             RunState::Running { .. } => {}
@@ -130,7 +130,7 @@ impl Walk<'_> {
                 None => return,
             }
         }
-        // The last one makes the pod initialized also when it comes back after the pod had been.
+        // The last sidecar makes the pod initialized also when it restarts after the pod had been.
         if !reached || index.saturating_add(1) == self.pod.init_containers().len() {
             self.passed(index);
         }

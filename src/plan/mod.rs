@@ -1,6 +1,6 @@
 //! What to do about one pod: desired + observed + back-off + now -> actions and the next deadline.
 //!
-//! Pure: no I/O, no clock, no failure. It never orders by wall-clock time: attempt numbers order.
+//! Pure: no I/O, no clock, no failure. It never orders by wall-clock time, only by attempt numbers.
 
 pub mod actions;
 pub mod all;

@@ -1,4 +1,4 @@
-//! What Docker was seen to hold for one pod: the containers that carry our labels, and their states.
+//! The containers of one pod as seen in Docker: those with our labels, and their states.
 
 use std::time::Duration;
 
@@ -19,34 +19,34 @@ pub struct Owned {
     pub key: PodKey,
     /// Pod UID it was made for.
     pub uid: String,
-    /// Sandbox, or which container.
+    /// Sandbox or container.
     pub role: Role,
-    /// Sandbox attempt, or restart count: the only order there is (invariant 3).
+    /// Sandbox attempt, or restart count: the only order (invariant 3).
     pub attempt: u32,
-    /// Docker's word on its state.
+    /// Its state from Docker.
     pub state: RunState,
-    /// It is made and not started, and a start of it may be on its way: one that got no answer, or one of a daemon
-    /// that died. It is never started again, but removed and made anew.
+    /// It is created and not started, but a start may be in flight: one that got no answer, or one of a
+    /// daemon that died. It is never started again, but removed and created anew.
     pub start_sent: bool,
     /// Reference it was made from.
     pub image: String,
     /// `sha256:…`; empty until known.
     pub image_id: String,
-    /// Seconds of grace written on it.
+    /// Grace period from its labels, seconds.
     pub grace: Option<u32>,
-    /// Owning source written on it.
+    /// Owning source from its labels.
     pub source: Option<Source>,
-    /// Manifest path or URL written on it.
+    /// Manifest path or URL from its labels.
     pub origin: Option<String>,
     /// [`crate::pod::DesiredPod::written`] of the pod it was made for.
     pub written: Option<String>,
     /// [`crate::pod::DesiredPod::shape`] of the pod it was made for.
     pub shape: Option<String>,
-    /// The preStop hook written on it.
+    /// The preStop hook from its labels.
     pub pre_stop: Option<Box<PreStop>>,
-    /// Of a sandbox: what it tells of its pod's deadline, if anything.
+    /// Of a sandbox: its pod's deadline, if any.
     pub deadline: Option<Box<Deadline>>,
-    /// Where its termination message comes from; nowhere for a sandbox.
+    /// Sources of its termination message; none for a sandbox.
     pub message: Way,
     /// Signal to stop it; `None` for SIGTERM.
     pub stop_signal: Option<String>,
@@ -54,51 +54,51 @@ pub struct Owned {
     pub created: Option<Timestamp>,
     /// Of a sandbox: when its pod was first seen, wall time, for printing.
     pub pod_seen: Option<Timestamp>,
-    /// File that Docker keeps its output in; empty until inspected, and when there is none.
+    /// File with its output; empty until inspected, and when there is none.
     pub log_path: String,
     /// Of a sandbox: units of devices that its pod was given.
     pub devices: Option<String>,
-    /// Its limits; empty until inspected, and what the engine does not tell.
+    /// Its limits; empty until inspected, and where the engine does not report them.
     pub resources: Resources,
 }
 
-/// What a sandbox tells of activeDeadlineSeconds.
+/// A pod's activeDeadlineSeconds, from its sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadline {
-    /// Since when its pod is active: the id of a start of the machine, and how long that had run then.
+    /// Since when the pod is active: the boot id, and the uptime at that time.
     pub since: Option<(String, Duration)>,
     /// The deadline has passed: the pod has failed for good.
     pub passed: bool,
 }
 
-/// A preStop hook as it is written on a container.
+/// A preStop hook as it is written in a container's labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreStop {
     /// JSON of the lifecycle handler.
     pub handler: String,
     /// JSON of the container's ports, which the handler may name; empty without any.
     pub ports: String,
-    /// No image can have said it; false of what an older podkeeper made.
+    /// podkeeper wrote these labels, not the image; false for containers of older versions of podkeeper.
     pub sealed: bool,
 }
 
-/// What is known of a sandbox's own network.
+/// State of a sandbox's own network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Link {
-    /// Nothing: not inspected yet, the host's, or an engine that does not say.
+    /// Unknown: not inspected yet, host network, or an engine that does not say.
     #[default]
     Untold,
     /// It has an address.
     Up,
-    /// It is on some network, which gives it no address.
+    /// It is on a network that gives it no address.
     Bare,
     /// It is on no network.
     Cut,
-    /// It had one and has none any more: its address may be another pod's by now.
+    /// It lost its address, which may be another pod's by now.
     Lost,
 }
 
-/// What an [`Owned`] container is for.
+/// The purpose of an [`Owned`] container.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Role {
     /// Holds the pod's namespaces.
@@ -107,20 +107,20 @@ pub enum Role {
         host_network: bool,
         /// Addresses; empty until inspected, and for host network.
         ips: Vec<String>,
-        /// What is known of its network.
+        /// State of its network.
         link: Link,
     },
     /// One of the pod's containers.
     Container {
         /// Name in the pod.
         name: String,
-        /// Init, sidecar or regular, as written when it was made.
+        /// Its kind when it was created.
         kind: ContainerKind,
-        /// Index in its list when it was made.
+        /// Index in its list when it was created.
         index: u32,
         /// Sandbox it joined.
         sandbox_id: String,
-        /// Hash written on it; `None` when unreadable (then it counts as changed).
+        /// Hash from its labels; `None` when unreadable (then it counts as changed).
         hash: Option<u32>,
     },
 }
@@ -128,16 +128,16 @@ pub enum Role {
 /// State of an [`Owned`] container.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunState {
-    /// Made, never started, no failed start.
+    /// Created, never started, no failed start.
     Created,
-    /// Runs.
+    /// The main process runs.
     Running {
         /// Wall time of the start, for printing; `None` until inspected.
         started: Option<Timestamp>,
     },
     /// Ended, or could not start.
     Exited(Exit),
-    /// `dead` or `removing`: stopped, stuck on the way out (moby/moby#22312). Never a reason to wait.
+    /// `dead` or `removing`: stopped, stuck in removal (moby/moby#22312). podkeeper never waits for it.
     Removing,
 }
 
@@ -146,43 +146,43 @@ pub enum RunState {
 pub struct Exit {
     /// Exit code; 137 for SIGKILL.
     pub code: i64,
-    /// The OOM killer struck.
+    /// The OOM killer killed a process of the container.
     pub oom_killed: bool,
     /// It never ran: the start itself failed (`ContainerCannotRun`).
     pub cannot_run: bool,
     /// Docker's `State.Error`.
     pub message: String,
-    /// Wall time, for printing.
+    /// Wall time of the start, for printing.
     pub started: Option<Timestamp>,
-    /// Wall time, for printing.
+    /// Wall time of the end, for printing.
     pub finished: Option<Timestamp>,
-    /// When we first saw it ended: what back-off is measured from. `None` when it had ended before the
-    /// daemon first looked.
+    /// When the daemon first saw that it had ended; back-off is measured from here. `None` when it had ended
+    /// before the daemon first looked.
     pub seen: Option<Mono>,
 }
 
 impl RunState {
-    /// Created or running: it is, or may come to be, alive.
+    /// True when it runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self, RunState::Running { .. })
     }
-    /// Ended for good, whatever removal does.
+    /// True when it has ended, even when its removal is stuck.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         matches!(self, RunState::Exited(_) | RunState::Removing)
     }
 }
 
-/// All that was seen of one pod identity, whatever the UID.
+/// All containers of one pod identity, of any UID.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// In no particular order.
+    /// The containers, in no particular order.
     pub all: Vec<Owned>,
 }
 
 impl Owned {
-    /// It is a sandbox.
+    /// True for a sandbox.
     #[must_use]
     pub fn is_sandbox(&self) -> bool {
         matches!(self.role, Role::Sandbox { .. })
@@ -195,7 +195,7 @@ impl Owned {
             Role::Container { name, .. } => Some(name),
         }
     }
-    /// It was made as a container of this kind; `false` for a sandbox.
+    /// True when it was created as a container of this kind; false for a sandbox.
     #[must_use]
     pub fn is_kind(&self, wanted: ContainerKind) -> bool {
         matches!(&self.role, Role::Container { kind, .. } if *kind == wanted)
@@ -216,8 +216,8 @@ impl Observed {
     pub fn sandboxes(&self, uid: &str) -> Vec<&Owned> {
         newest_first(self.all.iter().filter(|c| c.uid == uid && c.is_sandbox()))
     }
-    /// Instances of one container made for this UID, newest attempt first. One whose start may be on its way
-    /// ([`Owned::start_sent`]) tells nothing and is left out.
+    /// Instances of one container made for this UID, newest attempt first. An instance whose start may be in
+    /// flight ([`Owned::start_sent`]) is left out, for its state is unknown.
     #[must_use]
     pub fn instances(&self, uid: &str, name: &str) -> Vec<&Owned> {
         let of_name = |c: &&Owned| c.uid == uid && c.container_name() == Some(name) && !c.start_sent;
@@ -237,8 +237,8 @@ impl Observed {
 
 fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
     let mut found: Vec<&Owned> = found.collect();
-    // Equal attempts happen only after somebody meddled, or when Docker makes late what an earlier daemon
-    // asked for: then what runs counts, and is not replaced. The id makes the order total all the same.
+    // Equal attempts happen only after a manual change, or when Docker carries out late what an earlier
+    // daemon asked for: then the running one counts and is not replaced. The id makes the order total.
     let runs = |c: &Owned| c.state.is_running();
     order::sort_by(&mut found, |a, b| {
         (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id))

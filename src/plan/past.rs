@@ -1,12 +1,12 @@
-//! What was made for a place in which the pod has gone on without it: a call of a daemon that died is carried out
-//! after the next daemon has made its own. Pure; the worker asks it once, when such a container is first seen.
+//! Containers that the pod has moved past: Docker carries out a create of a daemon that died after the next
+//! daemon has made its own. Pure; the worker asks this once, when such a container is first seen.
 
 use crate::plan::restart::{changed, init_failure, restarts};
 use crate::plan::{Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};
 
-/// Whether nothing would start this made container any more, were it not there: another instance runs or has ended
-/// for good, or the pod is past this init container.
+/// Whether this created container would not be started any more if it did not exist: another instance runs or
+/// has ended for good, or the pod is past this init container.
 #[must_use]
 pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
     let Some((name, (kind, container))) =
@@ -36,7 +36,7 @@ pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
     has_ended || kind == ContainerKind::Init && later_has_begun(pod, observed, made, name)
 }
 
-/// A container that comes after this init container has a trace in the same sandbox.
+/// True when a container that comes after this init container has a trace in the same sandbox.
 fn later_has_begun(pod: &DesiredPod, observed: &Observed, made: &Owned, name: &str) -> bool {
     let init = pod.init_containers().iter().map(|c| c.name.as_str());
     let later =

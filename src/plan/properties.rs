@@ -1,4 +1,4 @@
-//! What holds of every plan, whatever was observed: proptest.
+//! Properties of every plan, whatever was observed: proptest.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -9,7 +9,7 @@ use crate::plan::testing::{UID, carry_out, observed, pod, probes};
 use crate::plan::{Observed, Probes, RunState, SandboxAction, stop_now, surplus};
 use crate::pod::DesiredPod;
 
-/// Specs of all kinds, as [`pod`] takes them; every container is named like those of [`arbitrary_seen`].
+/// Specs of all kinds, in the notation of [`pod`]; containers are named like those of [`arbitrary_seen`].
 pub(crate) fn arbitrary_spec() -> impl Strategy<Value = String> {
     let policy = prop::sample::select(vec!["Always", "OnFailure", "Never"]);
     let own = prop::sample::select(vec![
@@ -39,7 +39,7 @@ pub(crate) fn arbitrary_spec() -> impl Strategy<Value = String> {
     })
 }
 
-/// Words for anything that could be seen of such a pod: also what nobody would do on purpose.
+/// Any possible observation of such a pod, also ones that do not happen in practice.
 pub(crate) fn arbitrary_seen() -> impl Strategy<Value = Vec<String>> {
     let name = prop::sample::select(vec!["sandbox", "sandbox", "i0", "i1", "i2", "c0", "c1", "c2", "gone"]);
     let state = prop::sample::select(vec![
@@ -83,7 +83,8 @@ fn arbitrary_probes() -> impl Strategy<Value = Probes> {
     prop::collection::vec(item, 0..6).prop_map(|items| probes(&items.join(";")))
 }
 
-/// Docker ids are unique, attempts per name too (they are in the name).
+/// The observation without duplicates: Docker ids are unique, and so are attempts per name (they are in the
+/// name).
 pub(crate) fn see(pod: &DesiredPod, words: &[String]) -> Observed {
     let mut seen = observed(pod, &words.join(";"));
     let mut ids = std::collections::BTreeSet::new();
@@ -96,8 +97,8 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
 }
 
 proptest! {
-    // The worlds here include some that nobody can bring about, in which a property may fail once in many
-    // thousand cases; so a test run always sees the same ones. A look for more: `PROP_SEED`, `PROP_CASES`.
+    // Some of these observations are impossible in practice, and a property may fail for one in many thousand
+    // of them; so a test run always uses the same ones. To search for more: `PROP_SEED`, `PROP_CASES`.
     #![proptest_config(ProptestConfig {
         cases: number("PROP_CASES").unwrap_or(1000),
         failure_persistence: None,
@@ -157,7 +158,7 @@ proptest! {
             }
         }
         for c in &mut other.all {
-            // Each container has a clock of its own.
+            // Each container has its own clock.
             let shift = shift.wrapping_mul(i64::from(c.attempt) - 1);
             c.created = c.created.map(|_| crate::plan::testing::at(shift));
             if let RunState::Running { started: Some(t) } = &mut c.state {
@@ -183,10 +184,10 @@ proptest! {
     fn surplus_takes_nothing_that_runs_or_is_planned(spec in arbitrary_spec(), words in arbitrary_seen()) {
         let pod = pod(&spec);
         let mut seen = see(&pod, &words);
-        // Nothing runs in a sandbox that never ran.
-        let unborn = |id: &str| seen.get(id).is_some_and(|s| s.state == RunState::Created);
-        let ghost = seen.all.iter().any(|c| c.state.is_running() && c.sandbox_id().is_some_and(unborn));
-        prop_assume!(!ghost);
+        // No container runs in a sandbox that never ran.
+        let never_ran = |id: &str| seen.get(id).is_some_and(|s| s.state == RunState::Created);
+        let impossible = seen.all.iter().any(|c| c.state.is_running() && c.sandbox_id().is_some_and(never_ran));
+        prop_assume!(!impossible);
         let plan = compute(&pod, &seen, &Probes::default(), Mono::default());
         let gone = surplus(Some(&pod), &seen);
         for id in &gone {

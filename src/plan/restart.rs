@@ -11,7 +11,7 @@ use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
 /// Action of a rule: the whole pod starts over ([`crate::plan::all`]).
 const RESTART_ALL: &str = "RestartAllContainers";
 
-/// Exit code of a container whose real one nobody can tell any more: that of SIGKILL.
+/// Exit code of a container whose real one is lost: that of SIGKILL.
 pub const UNKNOWN_EXIT: i64 = 137;
 
 /// The container's own restart policy where it has one, else the pod's.
@@ -37,13 +37,13 @@ pub fn restarts(pod: &DesiredPod, container: &Container, code: i64) -> bool {
     }
 }
 
-/// Its end with this code has all containers of the pod run again.
+/// True when an exit with this code restarts all containers of the pod.
 #[must_use]
 pub fn restarts_all(container: &Container, code: i64) -> bool {
     rule(container, code) == Some(RESTART_ALL)
 }
 
-/// Some container's end may have all of them run again.
+/// True when an exit of some container may restart all of them.
 #[must_use]
 pub fn could_restart_all(pod: &DesiredPod) -> bool {
     pod.containers().any(|(_, container)| rules(container).iter().any(|rule| rule.action == RESTART_ALL))
@@ -56,7 +56,7 @@ fn rule(container: &Container, code: i64) -> Option<&str> {
     hit.map(|rule| rule.action.as_str())
 }
 
-/// Rules count only beside a policy of the container's own; validation says so too.
+/// Rules count only together with the container's own policy; validation requires it too.
 fn rules(container: &Container) -> &[ContainerRestartRule] {
     let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
     if container.restart_policy.is_some() { rules } else { &[] }
@@ -85,8 +85,8 @@ pub fn should_start(pod: &DesiredPod, container: &Container, newest: Option<&Own
     }
 }
 
-/// The instance that a container is judged by: the newest one made for the pod's UID. A dead one that took
-/// another part in the pod's life (it was an init container when it ran) tells nothing about this one.
+/// The newest instance made for the pod's UID, by which a container is judged. A dead one of another kind (it
+/// was an init container when it ran) does not count.
 #[must_use]
 pub fn judged_by<'a>(
     pod: &DesiredPod,
@@ -97,8 +97,8 @@ pub fn judged_by<'a>(
     observed.newest(&pod.uid, &container.name).filter(|c| !c.state.is_dead() || c.is_kind(kind))
 }
 
-/// Exit code of a dead container; `None` while it is not dead. One that is stuck in removal counts as
-/// ended with [`UNKNOWN_EXIT`].
+/// Exit code of a dead container; `None` while it is not dead. One that is stuck in removal counts as ended
+/// with [`UNKNOWN_EXIT`].
 #[must_use]
 pub fn exit_code(state: &RunState) -> Option<i64> {
     match state {
@@ -108,8 +108,8 @@ pub fn exit_code(state: &RunState) -> Option<i64> {
     }
 }
 
-/// Exit code with which a plain init container failed; `None` when it did not fail (or is not dead). An
-/// init container that the OOM killer struck has failed even when it says 0.
+/// Exit code with which a plain init container failed; `None` when it did not fail (or is not dead). With an
+/// OOM kill it has failed even when its code is 0.
 #[must_use]
 pub fn init_failure(state: &RunState) -> Option<i64> {
     match state {
@@ -118,8 +118,8 @@ pub fn init_failure(state: &RunState) -> Option<i64> {
     }
 }
 
-/// Whether an instance was made from another definition: another name or image, by the hash written on
-/// it alone (invariant 4), or another part in the pod's life (regular, init, sidecar).
+/// Whether an instance was made from another definition: another name or image, judged only by the hash in
+/// its labels (invariant 4), or of another kind (regular, init, sidecar).
 #[must_use]
 pub fn changed(container: &Container, wanted: ContainerKind, instance: &Owned) -> bool {
     let Role::Container { kind, hash, .. } = &instance.role else { return true };

@@ -1,27 +1,27 @@
-//! Whether the pod's sandbox still serves (upstream `pkg/kubelet/kuberuntime/util/util.go`).
+//! Whether the pod's sandbox can be kept (upstream `pkg/kubelet/kuberuntime/util/util.go`).
 //!
-//! Sandboxes are ordered by attempt alone (kubernetes/kubernetes#134153).
+//! Sandboxes are ordered only by attempt (kubernetes/kubernetes#134153).
 
 use crate::plan::{Link, Observed, Owned, Role};
 use crate::pod::DesiredPod;
 
-/// The verdict.
+/// Whether a sandbox is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SandboxChange<'a> {
-    /// This one serves. It may still have to be started.
+    /// Keep this one. It may still have to be started.
     Keep(&'a Owned),
-    /// None serves: the next one has this attempt.
+    /// Make a new one with this attempt.
     New {
         /// 0 for the first, else newest + 1.
         attempt: u32,
     },
 }
 
-/// Looks at the sandboxes made for the pod's UID.
+/// Judges the sandboxes made for the pod's UID.
 ///
-/// A newest one in state created counts as the current one, unless a start of it may be on its way
-/// ([`Owned::start_sent`]). An older one that runs means that two might: a new one
-/// is made after both are stopped.
+/// The newest one in state created counts as the current one, unless its start may be in flight
+/// ([`Owned::start_sent`]). When an older one runs, two might run at once: a new one is made after both are
+/// stopped.
 #[must_use]
 pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxChange<'a> {
     let sandboxes = observed.sandboxes(&pod.uid);
@@ -39,12 +39,12 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     }
 }
 
-/// The network mode, as written on the sandbox, is the wanted one.
+/// True when the network mode in the sandbox's labels is the wanted one.
 ///
-/// The kubelet also replaces every sandbox without an address. Docker gives the address before the start is
-/// over, so one that never had any is on an engine that does not report it, and the next one would look
-/// alike: an endless loop of replacements (balena-os/meta-balena#2062, design invariant 4). One that has lost it
-/// is replaced here too.
+/// The kubelet also replaces every sandbox without an address. Docker assigns the address before the start
+/// returns, so a sandbox that never had one is on an engine that does not report it, and its replacement
+/// would look the same: an endless loop (balena-os/meta-balena#2062, design invariant 4). A sandbox that has
+/// lost its address is replaced here too.
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
     let Role::Sandbox { host_network, link, .. } = &sandbox.role else { return false };
     *host_network == pod.host_network() && (*host_network || *link != Link::Lost)

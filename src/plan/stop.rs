@@ -1,6 +1,6 @@
-//! In which order a pod's containers stop (upstream
-//! `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`). Needs no spec: kind and index are read from
-//! what was written on the containers, so a pod whose manifest is gone stops in order too.
+//! The order in which a pod's containers stop (upstream
+//! `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`). Needs no spec: kind and index come from the
+//! containers' labels, so a pod whose manifest is gone stops in order too.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use crate::base::order;
 use crate::plan::{Observed, Owned, Role};
 use crate::pod::ContainerKind;
 
-/// Reason of a pod that ran into activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`).
+/// Status reason of a pod that exceeded activeDeadlineSeconds (upstream `pkg/kubelet/active_deadline.go`).
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// Its message.
+/// Status message of such a pod.
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// When a container's turn comes: smaller first.
+/// Rank in the stop order: smaller stops first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Containers,
@@ -30,12 +30,12 @@ fn turn(owned: &Owned) -> Turn {
     }
 }
 
-/// The containers that may be stopped now, of the running ones that `counts` picks, by id: all regular
-/// and plain init ones together; once none of them runs, the sidecar with the highest index; once no
-/// sidecar runs, the sandboxes. Each UID has its own order. Empty when nothing picked runs.
+/// The containers to stop now, of the running ones that `counts` picks, by id: all regular and plain init
+/// ones together; once none of them runs, the sidecar with the highest index; once no sidecar runs, the
+/// sandboxes. Each UID has its own order. Empty when no picked container runs.
 ///
-/// A container that was told to stop and still runs stays in the answer: who carries it out remembers
-/// what it sent.
+/// A container that got its signal and still runs stays in the result: the caller remembers the signals it
+/// sent.
 pub fn stop_now(observed: &Observed, counts: impl Fn(&Owned) -> bool) -> Vec<&Owned> {
     let running: Vec<&Owned> = observed.all.iter().filter(|c| c.state.is_running() && counts(c)).collect();
     let mut first: BTreeMap<&str, Turn> = BTreeMap::new();

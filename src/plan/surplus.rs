@@ -1,6 +1,6 @@
-//! Which dead containers nobody needs any more (upstream `pkg/kubelet/kuberuntime/kuberuntime_gc.go`,
-//! kubernetes/kubernetes#23881): a crash loop must not fill the disk, and the newest dead instance is kept for
-//! its logs.
+//! Dead containers that are no longer needed (upstream `pkg/kubelet/kuberuntime/kuberuntime_gc.go`,
+//! kubernetes/kubernetes#23881): a crash loop must not fill the disk, and the newest dead instance is kept
+//! for its logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,13 @@ use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};
 
-/// Ids to remove, oldest attempt first and sandboxes last. Nothing that runs is ever among them.
+/// Ids to remove, oldest attempt first and sandboxes last. Running containers are never among them.
 ///
-/// Of the wanted UID stays: per container name of the spec the newest instance that ended, and the newest
-/// one of all while it is made and not yet started, unless a start of it may be on its way; the newest sandbox, with its ephemeral containers. Plain init containers of earlier
-/// sandboxes go once there is a new one that serves. Of other UIDs, of names that the spec does not have, and of a
-/// pod that is not wanted (`None`) nothing stays. A sandbox stays while something runs in it.
+/// Kept of the wanted UID: per container name of the spec the newest instance that ended, and the newest
+/// instance when it is created and not yet started, unless its start may be in flight; the newest sandbox,
+/// with its ephemeral containers. Plain init containers of earlier sandboxes are removed once a new sandbox
+/// serves. Other UIDs, names that are not in the spec, and a pod that is not wanted (`None`) keep nothing. A
+/// sandbox stays while a container runs in it.
 #[must_use]
 pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
     let keep = pod.map(|pod| kept(pod, observed)).unwrap_or_default();
@@ -33,7 +34,7 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
     gone.into_iter().map(|c| c.id.clone()).collect()
 }
 
-/// What has to stay of the wanted UID besides what runs.
+/// The containers of the wanted UID to keep besides the running ones.
 fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
     let mut keep =
         order::set(observed.sandboxes(&pod.uid).first().filter(|s| !s.start_sent).map(|s| s.id.as_str()));
@@ -56,9 +57,9 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created && !is_lost(observed, c));
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
-        // A plain init container runs again in each new sandbox: only this one's instances tell anything.
+        // A plain init container runs again in each new sandbox: only instances in the current one matter.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
-        // Docker is taking it away already; until it is gone it is what the plan judges by.
+        // Docker is removing it already; until it is gone the plan judges by it.
         let ran = instances.iter().find(|c| c.state != RunState::Created && tells(c));
         let leaving = ran.filter(|c| c.state == RunState::Removing);
         keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
@@ -68,7 +69,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
     keep
 }
 
-/// It is not started any more, nor is what it was made for.
+/// True when the container, or the sandbox it joined, may have a start in flight and so is never started.
 fn is_lost(observed: &Observed, made: &Owned) -> bool {
     made.start_sent || made.sandbox_id().and_then(|id| observed.get(id)).is_some_and(|s| s.start_sent)
 }

@@ -1,4 +1,4 @@
-//! Short words for pods and observations in tests of `plan` and `status`. Never in the daemon.
+//! A short notation for pods and observations in tests of `plan` and `status`. Never in the daemon.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) fn pod(spec: &str) -> DesiredPod {
     pod_of(serde_saphyr::from_str(spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
 }
 
-/// The same, of a decoded spec.
+/// As [`pod`], from a decoded spec.
 pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     for list in ["initContainers", "containers"] {
         for container in spec.get_mut(list).and_then(|l| l.as_array_mut()).into_iter().flatten() {
@@ -39,17 +39,17 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
     }
 }
 
-/// Wall time of test number `n`.
+/// A wall time, `n` seconds after a fixed one.
 pub(crate) fn at(n: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + n).unwrap()
 }
 
-/// What was seen, in words: items `NAME[#ATTEMPT][@SANDBOX] STATE [FLAG…]`, separated by `;` or lines.
+/// An observation from text: items `NAME[#ATTEMPT][@SANDBOX] STATE [FLAG…]`, separated by `;` or lines.
 ///
-/// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is
-/// `created`, `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`,
-/// `hash=other`, `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `hostnet`,
-/// `uninspected`, `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
+/// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is `created`,
+/// `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`, `hash=other`,
+/// `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `lost`, `hostnet`, `uninspected`,
+/// `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
 pub(crate) fn observed(pod: &DesiredPod, text: &str) -> Observed {
     let items = text.split([';', '\n']).map(str::trim).filter(|item| !item.is_empty());
     Observed { all: items.map(|item| owned(pod, item)).collect() }
@@ -144,7 +144,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
     }
 }
 
-/// Probe results in words: `startup app-0 ok; liveness app-0 failed`.
+/// Probe results from text: `startup app-0 ok; liveness app-0 failed`.
 pub(crate) fn probes(text: &str) -> Probes {
     let mut probes = Probes::default();
     for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
@@ -183,8 +183,8 @@ pub(crate) fn show(pod: &DesiredPod, actions: &PodActions) -> String {
     parts.join(" | ")
 }
 
-/// Carries one step of a plan out on an observation, as a node where every call succeeds at once would.
-/// What is to be stopped stops in order, one step at a time; plain init containers end with code 0 before
+/// Carries one step of a plan out on an observation, as a node would on which every call succeeds at once.
+/// Containers to be stopped stop in order, one step at a time; plain init containers end with code 0 before
 /// the step.
 pub(crate) fn carry_out(pod: &DesiredPod, seen: &mut Observed, actions: &PodActions) {
     let die = |owned: &mut Owned, code: i64| {

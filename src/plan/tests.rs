@@ -1,13 +1,13 @@
 //! The cases of upstream's `computePodActions`, by name.
 
 mod all;
+mod decisions;
 mod init;
 mod kubelet;
 mod leftovers;
 mod past;
 mod regular;
 mod sandbox;
-mod spec_03;
 
 use crate::base::clock::Mono;
 use crate::plan::actions::{compute, made_for};

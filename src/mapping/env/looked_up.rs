@@ -1,4 +1,4 @@
-//! What ConfigMaps and Secrets give to an environment.
+//! Variables from ConfigMaps and Secrets.
 
 use super::*;
 use crate::plan::testing;
@@ -22,7 +22,7 @@ fn objects() -> Arc<Objects> {
     )
 }
 
-/// The environment of a container with these fields, or why it waits.
+/// The environment of a container with these fields, or the reason it waits.
 fn env(fields: &str) -> Result<Vec<String>, String> {
     let pod = testing::pod(&format!("{{containers: [{{name: app, {fields}}}]}}"));
     expand(&pod.spec.containers[0], "default", &objects(), None).map(|expanded| {
@@ -115,7 +115,7 @@ fn k9842_optional_and_missing() {
     waits(&all("configMap", false), "configmap \"none\" not found");
     waits(&all("secret", false), "secret \"none\" not found");
     for kind in ["configMap", "secret"] {
-        // What is skipped leaves an earlier variable of its name as it is.
+        // A skipped variable leaves an earlier one of its name as it is.
         check(&key(kind, "none", "k", true), &["V=old"]);
         check(&key(kind, if kind == "secret" { "s" } else { "c" }, "none", true), &["V=old"]);
         check(&all(kind, true), &["V=x"]);

@@ -131,7 +131,7 @@ fn what_is_mapped_is_read_back() {
     let sidecar = read(1);
     assert!(matches!(sidecar.role, Role::Container { kind: ContainerKind::Sidecar, index: 1, .. }));
 
-    // The list tells the same, except times, addresses and the signal.
+    // The list has the same, except times, addresses and the signal.
     let (name, body) = &made[2];
     let mut listed = summary(name, &[]);
     listed.labels.clone_from(&body.labels);
@@ -157,7 +157,7 @@ fn host_network_is_known_from_the_list() {
         listed.labels.clone_from(&body.labels);
         let role = from_summary(&listed, ROOT).unwrap().role;
         assert_eq!(role, Role::Sandbox { host_network: expected, ips: Vec::new(), link: Link::Untold });
-        // Whatever mode and address inspect tells: an engine may word them as it likes.
+        // The network mode and addresses of inspect do not matter: engines word them differently.
         let role = from_detail(&detail(&body.labels, &name), ROOT).unwrap().role;
         let (ips, link) = match expected {
             true => (vec![], Link::Untold),
@@ -167,7 +167,7 @@ fn host_network_is_known_from_the_list() {
     };
     check(r#""hostNetwork":true,"#, true);
     check("", false);
-    // Without the label, inspect's word is all there is.
+    // Without the label only inspect tells it.
     let mut bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_POD_p_default_u_0");
     bare.network_mode = "host".into();
     let role = from_detail(&bare, ROOT).unwrap().role;
@@ -191,7 +191,7 @@ fn k2062_foreign_containers_are_left_alone() {
     check(good_name, &[(labels::ROOT_DIR, "/var/lib/kubelet")]);
     check(good_name, &[(labels::ROOT_DIR, "/var/lib/podkeeper/")]);
     check(good_name, &[("podkeeper.dev/root-dir2", ROOT), ("podkeeper.dev/", ROOT)]);
-    // Marked as ours, and not understandable by any means.
+    // Marked as ours, but unreadable.
     check("proud_turing", &[(labels::ROOT_DIR, ROOT)]);
     check("k8s_x", &[(labels::ROOT_DIR, ROOT), ours[0], ours[1], ours[2]]);
 }
@@ -209,7 +209,7 @@ fn k2062_damaged_labels_do_not_hide_a_container() {
             assert_eq!(got.attempt, 7, "{key} = {damage:?}");
         }
     }
-    // All labels lost but the mark: the name tells who it is.
+    // All labels but the mark are lost: the name identifies it.
     let bare = detail(&labels(&[(labels::ROOT_DIR, ROOT)]), "k8s_main_web-n_shop_u-1_7_0000beef");
     let got = from_detail(&bare, ROOT).unwrap();
     assert_eq!((got.key.to_string().as_str(), got.uid.as_str(), got.attempt), ("shop/web-n", "u-1", 7));
@@ -221,7 +221,7 @@ fn k2062_damaged_labels_do_not_hide_a_container() {
         hash: None,
     };
     assert_eq!((got.role, got.source, got.grace), (unknown, None, None));
-    // Renamed by somebody: the labels tell.
+    // Renamed by another client: the labels identify it.
     let renamed = from_detail(&detail(&body.labels, "holiday"), ROOT).unwrap();
     assert_eq!((renamed.container_name(), renamed.attempt), (Some("main"), 7));
 }
@@ -296,7 +296,7 @@ fn states_of_an_inspect() {
         },
         RunState::Exited(Exit { started: None, finished: None, ..exit(0) }),
     );
-    // Stuck on the way out, whatever else it says (moby/moby#22312).
+    // Stuck in removal, whatever else it says (moby/moby#22312).
     check(
         &|it| {
             ended(it, 1);
@@ -384,7 +384,7 @@ fn a_sandbox_tells_of_its_pod_s_deadline() {
     check(Some("b-1/1500"), false, Some((Some(("b-1", 1500)), false)));
     check(Some("b-1/1500"), true, Some((Some(("b-1", 1500)), true)));
     check(None, true, Some((None, true)));
-    // Damaged ones tell nothing, and a pod lives longer for it.
+    // Damaged values are ignored: the pod lives longer.
     for damaged in ["", "/5", "b-1", "b-1/", "b-1/-5", "b-1/x"] {
         check(Some(damaged), false, None);
     }

@@ -25,12 +25,12 @@ fn users() {
     check(r#"{"runAsUser":1000}"#, r#"{"runAsUser":0}"#, None, is("0"));
     check(r#"{"runAsUser":1000,"runAsGroup":3000}"#, "{}", None, is("1000:3000"));
     check(r#"{"runAsUser":1000,"runAsGroup":3000}"#, r#"{"runAsGroup":0}"#, None, is("1000:0"));
-    // The pod's user with the container's wish not to be root, and the other way round.
+    // The pod's user with the container's runAsNonRoot, and the other way round.
     check(r#"{"runAsUser":0}"#, r#"{"runAsNonRoot":true}"#, None, root.clone());
     check(r#"{"runAsNonRoot":true}"#, r#"{"runAsUser":0}"#, None, root);
     check(r#"{"runAsNonRoot":true}"#, r#"{"runAsUser":5}"#, None, is("5"));
     check(r#"{"runAsNonRoot":true}"#, r#"{"runAsUser":0,"runAsNonRoot":false}"#, None, is("0"));
-    // The image has the word.
+    // The image's user decides.
     check(r#"{"runAsNonRoot":true}"#, "{}", None, User::AsksImage);
     check(r#"{"runAsNonRoot":true}"#, "{}", Some("1000"), User::Is(None));
     check(r#"{"runAsNonRoot":true}"#, "{}", Some("1000:root"), User::Is(None));

@@ -1,4 +1,5 @@
-//! `RestartAllContainers`: the whole pod starts over in its sandbox, who triggered it is removed last.
+//! `RestartAllContainers`: the whole pod starts over in its sandbox; the container that triggered it is
+//! removed last.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! The worlds of the kubelet's own tables (`kuberuntime_manager_test.go`, `helpers_test.go`), in podkeeper's words,
-//! with three containers as there: what counts for one of them must leave the others alone.
+//! The cases of the kubelet's own tables (`kuberuntime_manager_test.go`, `helpers_test.go`), in podkeeper's
+//! notation, with three containers as there: an action for one of them must leave the others alone.
 
 use super::*;
 use crate::plan::restart::{judged_by, should_start};
@@ -11,7 +11,7 @@ const PLAIN: &str = "initContainers: [{name: i}, {name: j}, {name: k}]";
 const SIDECARS: &str = "initContainers: [{name: s, restartPolicy: Always}, \
     {name: t, restartPolicy: Always, livenessProbe: {}, startupProbe: {}}, \
     {name: u, restartPolicy: Always, livenessProbe: {}, startupProbe: {}}]";
-/// The probes of both sidecars that have some.
+/// Passed probes of both sidecars that have some.
 const PASSED: &str = "startup t-0 ok; liveness t-0 ok; startup u-0 ok; liveness u-0 ok";
 
 fn of(policy: &str, init: &str) -> DesiredPod {
@@ -66,7 +66,7 @@ fn three_init_containers() {
     row("Always", &format!("{done}k running"), "keep sandbox-0");
     row("Always", &format!("{done}k created"), "keep sandbox-0 | start k");
     row("Always", "sandbox running; k running", "keep sandbox-0");
-    // Docker takes away what is stuck in removal, so there is nothing to kill.
+    // Docker removes a container that is stuck in removal, so there is nothing to kill.
     for (policy, expected) in [
         ("Always", "keep sandbox-0 | start k"),
         ("OnFailure", "keep sandbox-0 | start k"),
@@ -78,7 +78,7 @@ fn three_init_containers() {
     let dead = "sandbox exited 0; i exited 0; j exited 0; ";
     row("Always", &format!("{dead}k exited 0"), "new sandbox 1 | start i");
     row("OnFailure", &format!("{dead}k exited 137"), "new sandbox 1 | start i");
-    // Unlike with the kubelet: what never ran runs, and what ended well is not run again.
+    // Unlike with the kubelet: a container that never ran is run, and one that succeeded is not run again.
     row("Never", &format!("{dead}k exited 0"), "new sandbox 1 | start a, b, c");
     row("Never", "sandbox exited 0; i exited 0", "new sandbox 1 | start j");
     row("Never", &format!("{dead}k exited 137"), "finish");
@@ -105,7 +105,7 @@ fn three_sidecars() {
     let regular = "a running; b running; c running";
     row("Never", &format!("s running; t running; u exited 137; {regular}"), "keep sandbox-0 | start u");
     row("Never", "s running; t running; u running; a exited 0; b exited 0; c exited 0", "finish");
-    // A liveness probe without a result holds nothing up, a startup probe does.
+    // A liveness probe without a result does not delay the pod, a startup probe does.
     probed("Always", "s running; t running", "startup t-0 ok", "keep sandbox-0 | start u");
     probed("Always", "s running; t running", "liveness t-0 ok", "keep sandbox-0");
     let kill = |start: &str, why: &str| format!("keep sandbox-0 | start {start} | kill u-0 ({why})");
@@ -144,7 +144,7 @@ fn three_sidecars_whose_sandbox_is_dead() {
     row("Never", "", "new sandbox 1 | start s");
 }
 
-/// Whoever debugs a pod starts such a container; the plan neither starts nor stops it while its sandbox serves.
+/// `podkeeper debug` starts such a container; the plan neither starts nor stops it while its sandbox is kept.
 #[test]
 fn an_ephemeral_container_changes_nothing() {
     let row = |policy: &str, seen: &str, expected: &str| {

@@ -1,4 +1,4 @@
-//! What a call of a dead daemon made too late.
+//! Containers that a call of a dead daemon created too late.
 
 use super::*;
 use crate::plan::is_past;

@@ -1,4 +1,4 @@
-//! Regular containers in a sandbox that serves.
+//! Regular containers in a sandbox that is kept.
 
 use super::*;
 
@@ -246,7 +246,7 @@ fn k129385_only_name_and_image_make_a_change() {
 
 #[test]
 fn k2062_a_replaced_container_is_not_replaced_again() {
-    // What inspect echoes (image, ids) differs from what was asked: only the hash label is compared.
+    // Image and ids of inspect differ from the request: only the hash label is compared.
     let app = simple("Always");
     let mut seen = observed(&app, "sandbox running; app running");
     seen.all[1].image = "sha256:0123".into();

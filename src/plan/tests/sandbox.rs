@@ -155,7 +155,7 @@ fn k134153_wall_clock_orders_nothing() {
 fn a_sandbox_that_was_made_late_does_not_replace_one_of_its_attempt_that_runs() {
     let pod = simple("Always");
     let mut seen = observed(&pod, "sandbox running; app running; sandbox created");
-    // By its id it would come first.
+    // Its id would sort first.
     seen.all[2].id = "a".into();
     let actions = compute(&pod, &seen, &Probes::default(), Mono::default());
     assert_eq!(show(&pod, &actions), "keep sandbox-0");
