@@ -1,8 +1,8 @@
-//! Devices of the host in containers: named in an annotation, or asked for as a resource that the node's
-//! flags map to them. Pure: whether a device is there is seen when the container is made.
+//! Devices of the host in containers: named in an annotation, or requested as a resource that the node's
+//! flags map to them. Pure: whether a device exists shows when the container is created.
 //!
-//! Which unit of a resource a pod has is written into an annotation of the pod before it is started, and
-//! so on its sandbox: the daemon after this one reads it there.
+//! The units assigned to a pod are written into an annotation of the pod before it is started, and so into a
+//! label of its sandbox: the next daemon reads them there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use serde::Serialize;
 
 /// Annotation: `[CONTAINER=]/dev/x[:/dev/y][:rwm],...`; without a container, for all of them.
 pub const DEVICE: &str = "podkeeper.dev/device";
-/// Annotation that podkeeper writes, in the same words: units of resources.
+/// Annotation that podkeeper writes, in the same syntax: the assigned units of resources.
 pub const ASSIGNED: &str = "podkeeper.dev/assigned-devices";
-/// Resources of `--device` are named below this.
+/// Prefix of the names of resources of `--device`.
 pub const DOMAIN: &str = "podkeeper.dev/";
-/// GPUs, which Docker's own driver hands out.
+/// GPUs, which Docker's own driver assigns.
 pub const GPU: &str = "nvidia.com/gpu";
 
 /// A device of the host in the container.
@@ -34,18 +34,18 @@ pub struct Device {
     pub cgroup_permissions: String,
 }
 
-/// Devices that a container gets together.
+/// Devices that are assigned together.
 pub type Unit = Vec<Device>;
 
-/// What the node hands out, by resource name.
+/// The node's units, by resource name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pools(BTreeMap<String, Vec<Unit>>);
 
 impl Pools {
-    /// Adds one unit: `NAME=/dev/x[,/dev/y]`, as `--device` has it.
+    /// Adds one unit: `NAME=/dev/x[,/dev/y]`, the syntax of `--device`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (name, devices) = text.split_once('=').ok_or("must be NAME=/dev/PATH[,/dev/PATH]")?;
         let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
@@ -69,32 +69,33 @@ impl Pools {
         Ok(())
     }
 
-    /// Nothing is handed out.
+    /// True without any unit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many units of a resource there are.
+    /// Number of units of a resource.
     #[must_use]
     pub fn count(&self, resource: &str) -> usize {
         self.0.get(resource).map_or(0, Vec::len)
     }
 
-    /// What a pod has of these pools, from the annotation that is written on it: devices by container.
+    /// The units of a resource of which a device is among the assigned host paths.
     fn units<'a>(&'a self, resource: &str, assigned: &BTreeSet<String>) -> impl Iterator<Item = &'a Unit> {
         let units = self.0.get(resource).map(Vec::as_slice).unwrap_or_default();
         units.iter().filter(|unit| unit.iter().any(|d| assigned.contains(&d.path_on_host)))
     }
 
-    /// How many units of a resource these pods have.
+    /// Number of units of a resource that these pods have.
     #[must_use]
     pub fn used<'a>(&self, resource: &str, pods: impl Iterator<Item = &'a DesiredPod>) -> usize {
         self.units(resource, &assigned(pods)).count()
     }
 
-    /// Gives the pod its units: of those it had (`before`, an annotation's text) as many as it can keep,
-    /// then free ones; `taken` are the annotations of others. `None`: it asks for none, or there are not enough left.
+    /// Assigns units to the pod: of those it had (`before`, an annotation's text) as many as it can keep,
+    /// then free ones; `taken` are the annotations of other pods. `None`: it requests none, or not enough are
+    /// free.
     #[must_use]
     pub fn assign(&self, pod: &DesiredPod, before: Option<&str>, taken: &[String]) -> Option<String> {
         let taken = order::set(taken.iter().flat_map(|text| text.split(',')).filter_map(host_path));
@@ -106,7 +107,8 @@ impl Pools {
             let (mut free, fresh): (Vec<&Unit>, Vec<&Unit>) =
                 units.iter().filter(is_free).partition(|unit| was_its(unit));
             free.extend(fresh);
-            // Sidecars keep theirs; init containers are done when the others begin.
+            // Sidecars keep their units; init containers have ended when the others begin, so their units are
+            // used again.
             let of = |kind: ContainerKind| {
                 pod.containers().filter(move |(k, _)| *k == kind).map(|(_, c)| (c, wanted(c, resource)))
             };
@@ -136,7 +138,7 @@ fn give(container: &Container, units: &[&Unit], words: &mut Vec<String>) {
     }
 }
 
-/// Host paths of all devices that are written on these pods.
+/// Host paths of all devices in these pods' annotations.
 fn assigned<'a>(pods: impl Iterator<Item = &'a DesiredPod>) -> BTreeSet<String> {
     let texts = pods.filter_map(|pod| pod.metadata.annotations.as_ref()?.get(ASSIGNED));
     order::set(texts.flat_map(|text| text.split(',')).filter_map(host_path))
@@ -146,12 +148,12 @@ fn host_path(word: &str) -> Option<String> {
     entry(word).ok().map(|(_, device)| device.path_on_host)
 }
 
-/// How many units of a resource a container asks for.
+/// Number of units of a resource that a container requests.
 fn wanted(container: &Container, resource: &str) -> usize {
     usize::try_from(qos::limit(container.resources.as_ref(), resource)).unwrap_or(0)
 }
 
-/// Devices of one container, from both annotations. What is not understood was refused before.
+/// Devices of one container, from both annotations. Invalid entries were refused before.
 #[must_use]
 pub fn of_container(pod: &DesiredPod, container: &Container) -> Vec<Device> {
     let annotations = pod.metadata.annotations.as_ref();
@@ -160,7 +162,7 @@ pub fn of_container(pod: &DesiredPod, container: &Container) -> Vec<Device> {
     all.filter(|(name, _)| name.is_none_or(|name| name == container.name)).map(|(_, device)| device).collect()
 }
 
-/// How many GPUs a container asks for.
+/// Number of GPUs that a container requests.
 #[must_use]
 pub fn gpus(container: &Container) -> i64 {
     qos::limit(container.resources.as_ref(), GPU)
@@ -169,7 +171,7 @@ pub fn gpus(container: &Container) -> i64 {
 /// The devices that a pod's annotation names, each with its container.
 ///
 /// # Errors
-/// What is wrong with the first that is.
+/// The problem with the first invalid entry.
 pub fn named(pod: &DesiredPod) -> Result<Vec<(Option<&str>, Device)>, String> {
     let text = pod.metadata.annotations.as_ref().and_then(|a| a.get(DEVICE));
     let words = text.into_iter().flat_map(|text| text.split(','));
@@ -184,7 +186,7 @@ pub fn named(pod: &DesiredPod) -> Result<Vec<(Option<&str>, Device)>, String> {
         .collect()
 }
 
-/// `[CONTAINER=]/dev/x[:/dev/y][:rwm]`.
+/// Parses `[CONTAINER=]/dev/x[:/dev/y][:rwm]`.
 fn entry(word: &str) -> Result<(Option<&str>, Device), String> {
     let word = word.trim();
     match word.split_once('=') {
@@ -193,7 +195,7 @@ fn entry(word: &str) -> Result<(Option<&str>, Device), String> {
     }
 }
 
-/// `/dev/x[:/dev/y][:rwm]`.
+/// Parses `/dev/x[:/dev/y][:rwm]`.
 fn parse(text: &str) -> Result<Device, String> {
     let mut parts = text.split(':');
     let host = parts.next().unwrap_or_default();
@@ -315,7 +317,7 @@ mod tests {
         let third = of("{}", &asks("serial", 1));
         assert_eq!(pools.assign(&third, None, &[taken[0].clone(), given]), None);
         assert_eq!(pools.used("podkeeper.dev/serial", [&first, &second].into_iter()), 2);
-        // What it had before it keeps.
+        // A pod keeps the units it had before.
         let given = pools.assign(&third, Some("a=/dev/ttyUSB1:/dev/tty0:rw"), &[]).unwrap();
         assert_eq!(given, "a=/dev/ttyUSB1:/dev/tty0:rw");
         let camera = of("{}", &asks("camera", 1));

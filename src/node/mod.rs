@@ -1,5 +1,5 @@
-//! What this node has, and what it gives to pods (upstream `pkg/kubelet/cm/node_container_manager_linux.go`).
-//! Plain data, made by `cli/` from flags and from what the machine says of itself.
+//! The node's resources and limits for pods (upstream `pkg/kubelet/cm/node_container_manager_linux.go`).
+//! Plain data, made by `cli/` from flags and from the machine.
 
 pub mod devices;
 pub mod sys;
@@ -11,15 +11,15 @@ use crate::base::quantity;
 use crate::node::devices::Pools;
 use crate::pod::allocatable::Allocatable;
 
-/// Pods of a node that is told nothing else.
+/// Default of `--max-pods`.
 pub const MAX_PODS: i64 = 110;
 
 /// The node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What it has.
+    /// Resources of the machine.
     pub capacity: Allocatable,
-    /// What pods may request in all.
+    /// Resources that all pods together may request.
     pub allocatable: Allocatable,
     /// Bytes of huge pages by resource name (`hugepages-2Mi`).
     pub huge_pages: BTreeMap<String, i64>,
@@ -27,7 +27,7 @@ pub struct Node {
     pub max_pods: i64,
     /// `--pod-max-pids`; `None` for no limit.
     pub max_pids: Option<i64>,
-    /// Something is reserved of its memory, so all pods together have a limit.
+    /// A part of its memory is reserved, so all pods together have a limit.
     pub memory_reserved: bool,
     /// `--cgroups-per-qos`.
     pub cgroups_per_qos: bool,
@@ -42,7 +42,7 @@ pub struct Node {
 }
 
 impl Default for Node {
-    /// A node that has everything and limits nothing but the number of pods.
+    /// A node with unlimited resources that limits only the number of pods.
     fn default() -> Node {
         let all = Allocatable { milli_cpu: i64::MAX, memory: i64::MAX, ephemeral_storage: i64::MAX };
         Node {
@@ -61,7 +61,7 @@ impl Default for Node {
     }
 }
 
-/// The node's flags, as they were given.
+/// The node's flags, as given.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "each is a flag; cli::flags::FLAGS documents it")]
 pub struct Options {
@@ -90,10 +90,10 @@ impl Default for Options {
     }
 }
 
-/// What the machine says of itself.
+/// Facts about the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
-    /// What it has.
+    /// Resources of the machine.
     pub capacity: Allocatable,
     /// See [`Node::huge_pages`].
     pub huge_pages: BTreeMap<String, i64>,
@@ -104,10 +104,10 @@ pub struct Machine {
 }
 
 impl Node {
-    /// Of this machine, with these flags.
+    /// The node of this machine, with these flags.
     ///
     /// # Errors
-    /// More is reserved than there is, in the kubelet's words.
+    /// More is reserved than the machine has, in the kubelet's words.
     pub fn new(options: &Options, machine: Machine) -> Result<Node, String> {
         let Machine { capacity, huge_pages, app_armor, kernel } = machine;
         let (kube, system) = (options.kube_reserved, options.system_reserved);
@@ -145,10 +145,10 @@ impl Node {
     }
 }
 
-/// `cpu=500m,memory=256Mi,ephemeral-storage=1Gi`, as `--kube-reserved` has it.
+/// Parses `cpu=500m,memory=256Mi,ephemeral-storage=1Gi`, the syntax of `--kube-reserved`.
 ///
 /// # Errors
-/// The kubelet's words about the first that is not understood.
+/// The kubelet's words about the first invalid part.
 pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
     let mut reserved = Allocatable::default();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -163,7 +163,7 @@ pub fn parse_reserved(text: &str) -> Result<Allocatable, String> {
             "cpu" => reserved.milli_cpu = value,
             "memory" => reserved.memory = value,
             "ephemeral-storage" => reserved.ephemeral_storage = value,
-            // Nothing counts processes of the whole node.
+            // podkeeper does not count the processes of the whole node.
             other => return Err(format!("cannot reserve {other:?} resource")),
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of the kernel about this process and machine, in safe words.
+//! Queries to the kernel about this process and machine, without unsafe code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,30 +16,30 @@ const OOM_OWN: i32 = -999;
 /// Lowest `oom_score_adj` a process may ever have.
 const OOM_LOWEST: i32 = -1000;
 
-/// The lowest `oom_score_adj` that may be asked for: -1000 with `CAP_SYS_RESOURCE`, else this process's
-/// own value. Asking for less makes a container's start fail (seen with Docker 20.10.24).
+/// The lowest `oom_score_adj` that a container may be given: -1000 with `CAP_SYS_RESOURCE`, else this
+/// process's own value. A lower one makes the container's start fail (seen with Docker 20.10.24).
 #[must_use]
 pub fn oom_floor() -> i32 {
     let may =
         rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_RESOURCE));
-    // In a user namespace of its own the capability counts for nothing outside.
+    // In a user namespace of its own the capability has no effect outside.
     let may = may && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_whole_id_map(&map));
     let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     if may { OOM_LOWEST } else { own().unwrap_or(0) }
 }
 
-/// All ids stand for themselves: the initial user namespace.
+/// True when all ids are mapped to themselves: the initial user namespace.
 fn is_whole_id_map(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The node's name as the kernel has it (`uname -n`), unchanged.
+/// The node's name from the kernel (`uname -n`), unchanged.
 #[must_use]
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Lifts this process's soft limit of open files to the hard one: each pod has a mailbox and connections.
+/// Raises this process's soft limit of open files to the hard one: each pod has a mailbox and connections.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -59,7 +59,7 @@ pub fn total_memory() -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
 }
 
-/// What the machine says of itself; `root_dir` is on the file system that pods share.
+/// Facts about the machine; `root_dir` is on the file system that pods share.
 #[must_use]
 pub fn machine(root_dir: &Path) -> Machine {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -77,7 +77,7 @@ pub fn machine(root_dir: &Path) -> Machine {
     }
 }
 
-/// CPUs of the machine, also those that this process may not use.
+/// Number of CPUs of the machine, also those that this process may not use.
 fn online_cpus() -> Option<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let mut count = 0_usize;
@@ -89,13 +89,13 @@ fn online_cpus() -> Option<usize> {
     Some(count)
 }
 
-/// Bytes of the file system of this directory, or of the nearest one above that is there.
+/// Size in bytes of the file system of this directory, or of its nearest existing parent.
 fn file_system_size(directory: &Path) -> Option<i64> {
     let found = directory.ancestors().find_map(|path| rustix::fs::statvfs(path).ok())?;
     i64::try_from(u128::from(found.f_blocks).saturating_mul(u128::from(found.f_frsize))).ok()
 }
 
-/// Bytes of huge pages by resource name; sizes of which there are none count 0.
+/// Bytes of huge pages by resource name; 0 for a size without pages.
 fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
     let sizes = std::fs::read_dir(directory).into_iter().flatten().flatten();
     order::map(sizes.filter_map(|entry| {
@@ -112,10 +112,11 @@ fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
     }))
 }
 
-/// Lets the kernel kill this process last of all. Its children would inherit that: Docker's are not.
+/// Lets the kernel's OOM killer kill this process last. Its children inherit that; Docker's containers are
+/// not its children.
 ///
 /// # Errors
-/// It may not (no `CAP_SYS_RESOURCE`).
+/// This process may not do it (no `CAP_SYS_RESOURCE`).
 pub fn live_long() -> std::io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", OOM_OWN.to_string())
 }

@@ -1,19 +1,19 @@
-//! Sysctls of pods: how their names are written, and which a pod may set (upstream
-//! `pkg/kubelet/sysctl`, `component-helpers/node/util/sysctl`). Pure.
+//! Sysctls of pods: the syntax of their names, and which a pod may set (upstream `pkg/kubelet/sysctl`,
+//! `component-helpers/node/util/sysctl`). Pure.
 
 use crate::pod::DesiredPod;
 
 /// Longest name or pattern, bytes.
 const NAME_BYTES: usize = 253;
 
-/// Which namespace holds a sysctl.
+/// The namespace of a sysctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Namespace {
     Ipc,
     Net,
 }
 
-/// Safe everywhere, from this kernel version on.
+/// Sysctls that are safe on every node, from this kernel version on.
 const SAFE: &[(&str, (u32, u32))] = &[
     ("kernel.shm_rmid_forced", (0, 0)),
     ("net.ipv4.ip_local_port_range", (0, 0)),
@@ -29,17 +29,17 @@ const SAFE: &[(&str, (u32, u32))] = &[
     ("net.ipv4.tcp_wmem", (4, 15)),
 ];
 
-/// What pods may set beyond what is safe, and on which kernel.
+/// The unsafe sysctls that pods may set, and the kernel version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Names and patterns that end with `*`, with dots.
+    /// Names, and patterns that end with `*`, in dotted form.
     unsafe_ones: Vec<String>,
     /// Major and minor version of the kernel.
     kernel: (u32, u32),
 }
 
 impl Allowed {
-    /// The list of this kernel release (`6.1.0-13-amd64`), with these unsafe names and patterns beside it.
+    /// The sysctls of this kernel release (`6.1.0-13-amd64`), with these unsafe names and patterns.
     #[must_use]
     pub fn new(unsafe_ones: Vec<String>, release: &str) -> Allowed {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -47,15 +47,15 @@ impl Allowed {
         Allowed { unsafe_ones, kernel }
     }
 
-    /// Whether the pod may have all its sysctls.
+    /// Checks that the pod may set all its sysctls.
     ///
     /// # Errors
-    /// The kubelet's words about the first that it may not have.
+    /// The kubelet's words about the first one it may not set.
     pub fn check(&self, pod: &DesiredPod) -> Result<(), String> {
         let sysctls = pod.spec.security_context.iter().flat_map(|c| c.sysctls.iter().flatten());
         for sysctl in sysctls {
             let name = dotted(&sysctl.name);
-            if !self.knows(&name) {
+            if !self.is_allowed(&name) {
                 return Err(format!("forbidden sysctl: {name:?} not allowlisted"));
             }
             let host = match namespace(&name) {
@@ -68,7 +68,7 @@ impl Allowed {
         Ok(())
     }
 
-    fn knows(&self, name: &str) -> bool {
+    fn is_allowed(&self, name: &str) -> bool {
         SAFE.iter().any(|(safe, since)| *safe == name && *since <= self.kernel)
             || self.unsafe_ones.iter().any(|pattern| match pattern.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
@@ -77,10 +77,10 @@ impl Allowed {
     }
 }
 
-/// A list of unsafe names and patterns, as `--allowed-unsafe-sysctls` has it.
+/// Parses a list of unsafe names and patterns, the syntax of `--allowed-unsafe-sysctls`.
 ///
 /// # Errors
-/// The kubelet's words about the first that cannot be.
+/// The kubelet's words about the first invalid one.
 pub fn parse_patterns(list: &str) -> Result<Vec<String>, String> {
     let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
     words
@@ -104,8 +104,8 @@ pub fn parse_patterns(list: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// Parts of lower-case letters, digits, `-` and `_`, joined by dots; a part begins and ends with neither of
-/// the two.
+/// True for parts of lower-case letters, digits, `-` and `_`, joined by dots; each part begins with a letter
+/// or digit.
 fn is_name(name: &str) -> bool {
     name.split('.').all(|part| {
         let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -113,8 +113,8 @@ fn is_name(name: &str) -> bool {
     })
 }
 
-/// The name with dots: `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`. The first separator says which
-/// way a name is written.
+/// The name with dots: `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`. The first separator tells which
+/// of the two forms it is.
 #[must_use]
 pub fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {

@@ -1,7 +1,7 @@
-//! Which pods a pod waits for before it starts: annotations `podkeeper.dev/after` and
-//! `podkeeper.dev/after-timeout` (docker/compose#10859: an order that holds at boot too). Pure.
+//! The pods that a pod waits for before it starts: annotations `podkeeper.dev/after` and
+//! `podkeeper.dev/after-timeout` (docker/compose#10859: an order that also holds at boot). Pure.
 //!
-//! Never here: stopping anything. What runs already is never stopped because of what it would wait for.
+//! Never here: stopping a pod. A running pod is never stopped because of a pod it would wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,52 +16,52 @@ use crate::pod::{DesiredPod, PodKey};
 
 /// Annotation: `podA,other/podB=ready,job=succeeded`.
 pub const AFTER: &str = "podkeeper.dev/after";
-/// Annotation: how long is waited, as a Go duration.
+/// Annotation: how long the pod waits, as a Go duration.
 pub const TIMEOUT: &str = "podkeeper.dev/after-timeout";
 
-/// What a pod waits for.
+/// The dependencies of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct After {
-    /// All of these.
+    /// The pod waits for all of these.
     pub on: Vec<Dependency>,
-    /// And no longer than this.
+    /// Longest wait; then the pod starts anyway.
     pub timeout: Duration,
 }
 
-/// One pod that is waited for.
+/// One pod that another pod waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
-    /// Its namespace.
+    /// Namespace of that pod.
     pub namespace: String,
-    /// Its name in the manifest (the full one is understood too).
+    /// Its name in the manifest (the name on the node works too).
     pub name: String,
-    /// How far it must be.
+    /// The state it must reach.
     pub need: Need,
 }
 
-/// How far a pod must be.
+/// The state that a pod must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// It runs, or has run: all its init containers are done and a container has been started.
     Started,
     /// Its condition `Ready` is true.
     Ready,
-    /// It has ended, and well.
+    /// Its phase is `Succeeded`.
     Succeeded,
 }
 
-/// An annotation that is not understood.
+/// An invalid annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAfter {
-    /// Which annotation.
+    /// Name of the annotation.
     pub key: &'static str,
     /// Its value.
     pub value: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: String,
 }
 
-/// Reads the annotations of a pod in this namespace.
+/// Parses the annotations of a pod in this namespace.
 ///
 /// # Errors
 /// Unknown syntax.
@@ -95,7 +95,7 @@ pub fn parse(
     Ok(Some(After { on, timeout }))
 }
 
-/// The same of a pod that passed validation.
+/// The dependencies of a pod that passed validation.
 #[must_use]
 pub fn of(pod: &DesiredPod) -> Option<After> {
     parse(&pod.key.namespace, pod.metadata.annotations.as_ref()).ok().flatten()
@@ -125,7 +125,8 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Dependency {
-    /// Identities that the name may mean, the likelier one first: static pods carry the node's name.
+    /// Pod identities that the name may mean, the likelier one first: names of static pods have the node's
+    /// name as suffix.
     #[must_use]
     pub fn keys(&self, node: &str) -> [PodKey; 2] {
         let key = |name: String| PodKey { namespace: self.namespace.clone(), name };
@@ -144,7 +145,7 @@ impl fmt::Display for Dependency {
     }
 }
 
-/// The way from a pod over what it waits for back to itself, if there is one: `start`, …, `start`.
+/// A cycle from a pod over its dependencies back to itself, if there is one: `start`, …, `start`.
 #[must_use]
 pub fn cycle(start: &PodKey, next: impl Fn(&PodKey) -> Vec<PodKey>) -> Option<Vec<PodKey>> {
     let mut came_from: BTreeMap<PodKey, PodKey> = BTreeMap::new();
@@ -175,18 +176,18 @@ pub fn cycle(start: &PodKey, next: impl Fn(&PodKey) -> Vec<PodKey>) -> Option<Ve
     None
 }
 
-/// `default/a -> default/b -> default/a`.
+/// The cycle as text: `default/a -> default/b -> default/a`.
 #[must_use]
 pub fn way(keys: &[PodKey]) -> String {
     keys.iter().map(PodKey::to_string).collect::<Vec<_>>().join(" -> ")
 }
 
-/// How a pod that is waited for is doing.
+/// The state of a pod that another pod waits for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Standing<'a> {
-    /// Nobody wants such a pod here.
+    /// No source has such a pod.
     Absent,
-    /// Nothing is known of it: it was not started, or is being stopped.
+    /// Its status is unknown: it was not started, or is being stopped.
     Unknown,
     /// Its status.
     Status(&'a PodStatus),
@@ -210,20 +211,20 @@ impl Standing<'_> {
 /// Whether a pod may start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All that it waits for is there.
+    /// All its dependencies are fulfilled.
     Start,
-    /// It has waited long enough; what is missing.
+    /// It has waited long enough; the unfulfilled dependencies.
     StartAnyway(String),
-    /// Not yet.
+    /// The pod waits.
     Wait {
-        /// What is missing.
+        /// The unfulfilled dependencies.
         message: String,
-        /// When it starts anyway.
+        /// The time at which it starts anyway.
         until: Mono,
     },
 }
 
-/// Decides about a pod that has waited since `since`.
+/// Decides for a pod that has waited since `since`.
 #[must_use]
 pub fn decide<'a>(
     after: &After,

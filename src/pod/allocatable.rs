@@ -1,4 +1,4 @@
-//! What the node can give to pods, as plain numbers.
+//! Amounts of resources of a node, as plain numbers.
 
 /// Resources for all pods together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The downward API: what `fieldRef` and `resourceFieldRef` give to an environment or a file. Pure.
+//! The downward API: the values of `fieldRef` and `resourceFieldRef` in an environment or a file. Pure.
 //!
 //! Upstream: `pkg/fieldpath/fieldpath.go`, `pkg/kubelet/kubelet_pods.go` (`podFieldSelectorRuntimeValue`),
 //! `pkg/api/v1/resource/helpers.go` (`ExtractContainerResourceValue`, `MergeContainerResourceLimits`).
@@ -14,7 +14,7 @@ use crate::pod::DesiredPod;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::qos;
 
-/// What is known of a pod and of its node.
+/// Facts about a pod and its node.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The pod.
@@ -23,13 +23,13 @@ pub struct Facts<'a> {
     pub node_name: &'a str,
     /// Addresses of the node, the main one first.
     pub host_ips: &'a [String],
-    /// Addresses of the pod; the node's under host network. Empty while nobody knows.
+    /// Addresses of the pod; the node's with host network. Empty while unknown.
     pub pod_ips: &'a [String],
-    /// What a limit is that nobody set.
+    /// The value of a limit that is not set.
     pub allocatable: &'a Allocatable,
 }
 
-/// The value of a field, for an environment or a volume; which paths are allowed where is validation's.
+/// The value of a field, for an environment or a volume; validation decides which paths are allowed where.
 ///
 /// # Errors
 /// No such field, in the kubelet's words.
@@ -61,30 +61,30 @@ pub fn field(path: &str, facts: &Facts<'_>) -> Result<String, String> {
     })
 }
 
-/// The field is only known once the pod has its network.
+/// True for a field that is only known once the pod has its network.
 #[must_use]
 pub fn needs_pod_ip(path: &str) -> bool {
     matches!(path, "status.podIP" | "status.podIPs")
 }
 
-/// The field is an address of the node.
+/// True for a field that is an address of the node.
 #[must_use]
 pub fn needs_host_ip(path: &str) -> bool {
     matches!(path, "status.hostIP" | "status.hostIPs")
 }
 
-/// `metadata.labels['key']` -> `metadata.labels` and `key`.
+/// Splits `metadata.labels['key']` into `metadata.labels` and `key`.
 #[must_use]
 pub fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, key) = path.strip_suffix("']")?.split_once("['")?;
     Some((map, key)).filter(|(map, _)| !map.is_empty())
 }
 
-/// The value of a resource, divided and rounded up. `default_container`: whose it is when the reference
-/// names none; empty for a volume, where it has to.
+/// The value of a resource, divided and rounded up. `default_container`: the container when the reference
+/// names none; empty for a volume, which must name one.
 ///
 /// # Errors
-/// No such container or resource, or no such divisor, in the kubelet's words.
+/// No such container or resource, or an invalid divisor, in the kubelet's words.
 pub fn resource(
     reference: &ResourceFieldSelector,
     facts: &Facts<'_>,
@@ -107,11 +107,11 @@ pub fn resource(
         _ => return Err(unsupported()),
     };
     let divisor = divisor(reference.divisor.as_ref(), resource)?;
-    // Not below zero, for validation refuses that.
+    // Validation refuses negative quantities.
     Ok(amount.max(0).unsigned_abs().div_ceil(divisor).to_string())
 }
 
-/// The node's own, but for huge pages, which are never given out twice.
+/// The node's allocatable amount, except for huge pages, which are never shared.
 fn default_limit(resource: &str, allocatable: &Allocatable) -> i64 {
     match resource {
         "cpu" => allocatable.milli_cpu,
@@ -121,12 +121,12 @@ fn default_limit(resource: &str, allocatable: &Allocatable) -> i64 {
     }
 }
 
-/// A missing request is the limit, by the API's defaults.
+/// A missing request equals the limit, as in the API's defaults.
 fn requested(container: &Container, resource: &str) -> i64 {
     qos::request(container.resources.as_ref(), resource)
 }
 
-/// In thousandths for cpu; 1 when absent or zero.
+/// The divisor, in thousandths for cpu; 1 when absent or zero.
 fn divisor(given: Option<&Quantity>, resource: &str) -> Result<u64, String> {
     let text = given.map(|q| q.0.as_str()).filter(|text| !text.is_empty()).unwrap_or("0");
     let read = if resource == "cpu" { quantity::milli } else { quantity::value };
@@ -170,7 +170,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Not `IsPrint` in Go: controls, blanks other than the space, characters without a shape, private ones.
+/// True for characters that are not `IsPrint` in Go: controls, blanks other than the space, invisible and
+/// private characters.
 fn is_escaped(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')

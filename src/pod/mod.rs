@@ -1,6 +1,6 @@
-//! What a pod is to podkeeper: its identity, where it came from, and its wished-for content.
+//! A pod in podkeeper: its identity, its origin, and its desired content.
 //!
-//! Types only: decoding is `manifest/`'s, deciding is `plan/`'s.
+//! Types only: `manifest/` decodes, `plan/` decides.
 
 pub mod after;
 pub mod allocatable;
@@ -18,8 +18,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 /// Longest host name, bytes.
 const HOSTNAME_BYTES: usize = 63;
 
-/// Identity of a pod on this node: namespace/name. At most one live set of containers exists for it
-/// (invariant 1), whatever its UID.
+/// Identity of a pod on this node: namespace/name. It has at most one live set of containers (invariant 1),
+/// whatever its UID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodKey {
     /// Never empty; `default` when the manifest gives none.
@@ -34,15 +34,15 @@ impl fmt::Display for PodKey {
     }
 }
 
-/// Two UIDs are one where they become names of directories and cgroups: some file systems do not tell cases
-/// apart, and systemd's slices have `_` for `-`.
+/// True when two UIDs would get the same directory or cgroup name: some file systems ignore case, and
+/// systemd's slices have `_` for `-`.
 #[must_use]
 pub fn same_uid(a: &str, b: &str) -> bool {
     let folded = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     a.len() == b.len() && a.bytes().map(folded).eq(b.bytes().map(folded))
 }
 
-/// Which source a pod came from; only that one may remove it (invariant 2). Upstream: `pod_update.go`.
+/// The source a pod came from; only this source may remove it (invariant 2). Upstream: `pod_update.go`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A directory or a file of manifests.
@@ -54,13 +54,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Every source there is.
+    /// All sources.
     pub const ALL: [Source; 3] = [Source::File, Source::Http, Source::Api];
 
     /// The source of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// The word is not a source.
     pub fn from_word(word: &str) -> Result<Source, String> {
         let names = || Source::ALL.map(Source::as_str).join(", ");
         Source::parse(word).ok_or_else(|| format!("source {word:?} must be one of {}", names()))
@@ -88,7 +88,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The place inside a source that a pod was written in: a file's path or a URL, and which document.
+/// The place inside a source where a pod is written: a file's path or a URL, and the document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// Absolute file path or URL.
@@ -112,17 +112,17 @@ impl fmt::Display for Origin {
 pub struct DesiredPod {
     /// Identity.
     pub key: PodKey,
-    /// `metadata.uid`: as the manifest gives it, or derived from what the user wrote (upstream
+    /// `metadata.uid`: from the manifest, or derived from the manifest's text (upstream
     /// `pkg/kubelet/config/common.go`).
     pub uid: String,
-    /// Hash of what the user wrote, wherever it is written; `None` when the manifest gives the UID itself.
-    /// A pod that moves to another source and says the same is the same pod.
+    /// Hash of the manifest as written, independent of its place; `None` when the manifest gives the UID
+    /// itself. A pod that moves to another source unchanged is the same pod.
     pub written: Option<String>,
-    /// The same without what can be changed while the pod runs: [`crate::manifest::hash::shape`].
+    /// The same hash without the fields that can change while the pod runs: [`crate::manifest::hash::shape`].
     pub shape: Option<String>,
-    /// Owner.
+    /// The source that owns it.
     pub source: Source,
-    /// Where in the source.
+    /// Its place in the source.
     pub origin: Origin,
     /// Metadata with name, namespace, uid, labels and the agent's annotations filled in.
     pub metadata: ObjectMeta,
@@ -132,7 +132,7 @@ pub struct DesiredPod {
     pub status: PodStatus,
 }
 
-/// How a container takes part in its pod's life.
+/// The role of a container in its pod's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerKind {
     /// Runs to its end before the next one.
@@ -141,7 +141,7 @@ pub enum ContainerKind {
     Sidecar,
     /// `spec.containers`.
     Regular,
-    /// Added to a running pod by `podkeeper debug`: in no manifest, and never started again.
+    /// Added to a running pod by `podkeeper debug`: in no manifest, and never restarted.
     Ephemeral,
 }
 
@@ -157,7 +157,7 @@ pub enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Reads the API's word.
+    /// Parses the API's word.
     #[must_use]
     pub fn parse(text: Option<&str>) -> RestartPolicy {
         match text {
@@ -206,7 +206,7 @@ impl DesiredPod {
         }
         name
     }
-    /// The container of that name and its kind.
+    /// The container of this name and its kind.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<(ContainerKind, &Container)> {
         self.containers().find(|(_, c)| c.name == name)

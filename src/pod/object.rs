@@ -1,9 +1,9 @@
-//! Local objects: ConfigMaps, Secrets and claims that stand beside pods in the same sources. Types only:
-//! decoding is `manifest/`'s, choosing between two of one name in one source is `merge/`'s, which of them a pod sees `turn/`'s, using them
-//! `mapping/env`'s.
+//! Local objects: ConfigMaps, Secrets and claims beside the pods in the same sources. Types only: `manifest/`
+//! decodes them, `merge/` chooses between two of one name in one source, `turn/` decides which of them a pod
+//! sees, `mapping/env` uses them.
 //!
-//! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` tells the
-//! length alone.
+//! A Secret's values must never be printed: [`SecretBytes`] has no `Display`, and its `Debug` prints only the
+//! length.
 
 pub mod refs;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::pod::{Origin, Source};
 
-/// What kind of local object.
+/// The kind of a local object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// `v1` `ConfigMap`.
@@ -35,7 +35,7 @@ impl ObjectKind {
         }
     }
 
-    /// As the kubelet's messages write it: `configmap "x" not found`.
+    /// The word in the kubelet's messages: `configmap "x" not found`.
     #[must_use]
     pub fn lower(self) -> &'static str {
         match self {
@@ -46,15 +46,15 @@ impl ObjectKind {
     }
 }
 
-/// Identity of a local object within its source: two sources may each have one of this name, and neither sees
-/// the other's.
+/// Identity of a local object within its source: two sources may each have one of this name, and the pods of
+/// one do not see the other's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Kind.
     pub kind: ObjectKind,
     /// Never empty; `default` when the manifest gives none.
     pub namespace: String,
-    /// As written: objects get no suffix.
+    /// As in the manifest: objects get no suffix.
     pub name: String,
 }
 
@@ -69,13 +69,13 @@ impl fmt::Display for ObjectKey {
 pub struct SecretBytes(Vec<u8>);
 
 impl SecretBytes {
-    /// Takes the decoded value.
+    /// Wraps the decoded value.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> SecretBytes {
         SecretBytes(bytes)
     }
 
-    /// The value itself: only for what goes into a container.
+    /// The value itself: only to be passed to a container.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -88,7 +88,7 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
-/// What an object holds.
+/// The data of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Keys are disjoint between the two maps.
@@ -119,24 +119,24 @@ pub enum Content {
 pub struct LocalObject {
     /// Identity.
     pub key: ObjectKey,
-    /// Owner.
+    /// The source that owns it.
     pub source: Source,
-    /// Where in the source.
+    /// Its place in the source.
     pub origin: Origin,
     /// `immutable: true`.
     pub immutable: bool,
-    /// Data.
+    /// Its data.
     pub content: Content,
 }
 
-/// All local objects in force, one of each name in each source: an immutable snapshot.
+/// All current local objects, one of each name in each source: an immutable snapshot.
 pub type Scopes = BTreeMap<(Source, ObjectKey), Arc<LocalObject>>;
 
-/// The local objects that one pod sees, one of each name: what workers look things up in.
+/// The local objects that one pod sees, one of each name.
 pub type Objects = BTreeMap<ObjectKey, Arc<LocalObject>>;
 
 impl LocalObject {
-    /// A container's environment finds this key in it: of a ConfigMap in `data` alone, as upstream.
+    /// True when a container's environment finds this key: of a ConfigMap only in `data`, as upstream.
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         match &self.content {
@@ -146,7 +146,7 @@ impl LocalObject {
         }
     }
 
-    /// Bytes of its keys and values together: what bounds are counted in.
+    /// Bytes of its keys and values together, for the bounds on objects.
     #[must_use]
     pub fn size(&self) -> usize {
         let sum = |sizes: &mut dyn Iterator<Item = (usize, usize)>| {
@@ -167,7 +167,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::manifest::{self, Context};
 
-    /// What these documents hold, as the file source has it in `path`.
+    /// The objects in these documents, as the file source decodes them from `path`.
     pub(crate) fn decoded(path: &str, text: &str) -> Vec<Arc<LocalObject>> {
         let context = Context { node_name: "node1", source: Source::File, path };
         let decoded = manifest::decode(text.as_bytes(), &context);
@@ -175,7 +175,7 @@ pub(crate) mod testing {
         decoded.objects
     }
 
-    /// The same, as a snapshot.
+    /// As [`decoded`], as a snapshot.
     pub(crate) fn snapshot(text: &str) -> Arc<Objects> {
         let all = decoded("/m/objects.yaml", text);
         Arc::new(all.into_iter().map(|object| (object.key.clone(), object)).collect())

@@ -1,5 +1,5 @@
-//! What is wrong with what a user wrote, and the pods that are not taken for it. Plain data, for whoever reads,
-//! merges and tells.
+//! Problems in manifests, and the pods that are refused for them. Plain data, for the rooms that decode,
+//! merge and report.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use crate::pod::DesiredPod;
 /// A pod that the node's policy refuses: it never reaches Docker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refused {
-    /// As written.
+    /// The pod as written.
     pub pod: Arc<DesiredPod>,
-    /// For `status.reason`: `PodSecurity` …
+    /// For `status.reason`, for example `PodSecurity`.
     pub reason: String,
     /// For `status.message`.
     pub message: String,
 }
 
-/// How bad a [`Problem`] is.
+/// The severity of a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The pod (or file) is not taken; what ran before goes on.
+    /// The pod (or file) is refused; running pods go on.
     Error,
-    /// The pod is taken; this part of it does nothing here.
+    /// The pod is accepted; this part of it has no effect here.
     Warning,
 }
 
-/// Something wrong with what a user wrote, and where.
+/// A problem in a manifest, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Problem {
     /// Error or warning.
@@ -44,7 +44,7 @@ pub struct Problem {
     /// Field path, when it is about one: `spec.containers[0].ports[1].containerPort`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What is wrong: `must be between 1 and 65535, inclusive`.
+    /// The problem: `must be between 1 and 65535, inclusive`.
     pub message: String,
 }
 

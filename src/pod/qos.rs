@@ -1,6 +1,6 @@
 //! Quality-of-service class of a pod, and the requests and limits it follows from (upstream
-//! `pkg/apis/core/v1/helper/qos/qos.go`). Pure. A quantity that does not parse counts as absent:
-//! validation refused it long before.
+//! `pkg/apis/core/v1/helper/qos/qos.go`). Pure. A quantity that does not parse counts as absent: validation
+//! has refused it before.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::base::quantity;
 
-/// The class.
+/// A quality-of-service class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
     /// Every container limits cpu and memory, and requests what it limits.
     Guaranteed,
-    /// Something is requested or limited.
+    /// Some cpu or memory is requested or limited.
     Burstable,
-    /// Nothing is.
+    /// No cpu or memory is requested or limited.
     BestEffort,
 }
 
@@ -66,8 +66,8 @@ pub fn limit(resources: Option<&ResourceRequirements>, resource: &str) -> i64 {
     milli_or_bytes(resources.and_then(|r| r.limits.as_ref()), resource)
 }
 
-/// Milli-CPUs or bytes of a request; the limit when no request is written, as the API's defaults have
-/// it; 0 when neither is.
+/// Milli-CPUs or bytes of a request; the limit when no request is written, as in the API's defaults; 0
+/// without either.
 #[must_use]
 pub fn request(resources: Option<&ResourceRequirements>, resource: &str) -> i64 {
     let requests = resources.and_then(|r| r.requests.as_ref());
@@ -77,7 +77,7 @@ pub fn request(resources: Option<&ResourceRequirements>, resource: &str) -> i64 
     }
 }
 
-/// `cpu` in thousandths, everything else in whole units; 0 for what is absent, negative or unreadable.
+/// `cpu` in thousandths, all others in whole units; 0 when absent, negative or invalid.
 fn milli_or_bytes(list: Option<&BTreeMap<String, Quantity>>, resource: &str) -> i64 {
     let Some(Quantity(text)) = list.and_then(|list| list.get(resource)) else { return 0 };
     let parsed = if resource == "cpu" { quantity::milli(text) } else { quantity::value(text) };
@@ -114,7 +114,7 @@ mod tests {
         check(serde_json::json!({"containers": [request]}), "Burstable");
         check(serde_json::json!({"containers": [cpu_only]}), "Burstable");
         check(serde_json::json!({"containers": [less]}), "Burstable");
-        // Pod level: only it counts.
+        // With resources at pod level only these count.
         let pod = serde_json::json!({"requests": both, "limits": same});
         check(serde_json::json!({"containers": [request], "resources": pod}), "Guaranteed");
         check(serde_json::json!({"containers": [full], "resources": {}}), "BestEffort");

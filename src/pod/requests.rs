@@ -1,5 +1,5 @@
-//! What a pod asks for as a whole (upstream `component-helpers/resource/helpers.go`, `PodRequests` and
-//! `PodLimits`). Pure.
+//! Requests and limits of a pod as a whole (upstream `component-helpers/resource/helpers.go`, `PodRequests`
+//! and `PodLimits`). Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::pod::qos;
 use crate::pod::{ContainerKind, init_kind};
 
-/// Beginning of the names of huge pages, followed by their size.
+/// Prefix of the names of huge pages, followed by their size.
 pub const HUGE_PAGES: &str = "hugepages-";
 
-/// Thousandths of a CPU, bytes or pieces that the pod requests.
+/// The pod's request in thousandths of a CPU, bytes or pieces.
 #[must_use]
 pub fn request(spec: &PodSpec, resource: &str) -> i64 {
     match pod_level(spec, resource) {
@@ -21,13 +21,13 @@ pub fn request(spec: &PodSpec, resource: &str) -> i64 {
     }
 }
 
-/// The same of its containers alone.
+/// The request of its containers alone.
 #[must_use]
 pub fn containers_request(spec: &PodSpec, resource: &str) -> i64 {
     aggregate(spec, |container| qos::request(container.resources.as_ref(), resource))
 }
 
-/// The limit of the pod as a whole; `None` when something of it is without.
+/// The limit of the pod as a whole; `None` when a container has none.
 #[must_use]
 pub fn limit(spec: &PodSpec, resource: &str) -> Option<i64> {
     if let Some(pod) = pod_level(spec, resource) {
@@ -49,7 +49,8 @@ pub fn names(spec: &PodSpec) -> impl Iterator<Item = &str> {
     lists.flat_map(|list| list.keys().map(String::as_str))
 }
 
-/// What the pod itself says of this resource. Only of these: devices belong to containers.
+/// The pod's own resources, when they name this one. Only cpu, memory and huge pages: devices belong to
+/// containers.
 fn pod_level<'a>(spec: &'a PodSpec, resource: &str) -> Option<&'a ResourceRequirements> {
     let pooled = matches!(resource, "cpu" | "memory") || resource.starts_with(HUGE_PAGES);
     let pod = spec.resources.as_ref().filter(|_| pooled)?;
@@ -58,7 +59,7 @@ fn pod_level<'a>(spec: &'a PodSpec, resource: &str) -> Option<&'a ResourceRequir
     (says(&pod.requests) || says(&pod.limits)).then_some(pod)
 }
 
-/// Regular containers and sidecars together; or, when that is more, an init container with the sidecars
+/// The sum of regular containers and sidecars; or, when that is more, of an init container with the sidecars
 /// that were started before it.
 fn aggregate(spec: &PodSpec, of: impl Fn(&Container) -> i64) -> i64 {
     let regular = spec.containers.iter().map(&of).fold(0, i64::saturating_add);
@@ -118,7 +119,7 @@ mod tests {
             4000,
             Some(4000),
         );
-        // The pod's own word goes first.
+        // The pod's own resources take precedence.
         let pod = r#""resources":{"requests":{"cpu":"2"},"limits":{"cpu":"4"}}"#;
         check(&format!(r#"{{"containers":[{{"name":"c"}}],{pod}}}"#), 2000, Some(4000));
         check(&format!(r#"{{"containers":[{}],{pod}}}"#, c("1", "2")), 2000, Some(4000));

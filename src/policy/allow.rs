@@ -1,4 +1,4 @@
-//! Whether a pod may run: a Pod Security Standard, and the lists of what is allowed.
+//! Whether a pod may run: a Pod Security Standard, and the allow lists.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use super::standards::{evaluate, message};
 use super::view::Pod;
 
 /// Components of an absolute path, cleaned as text: links are not followed. `None` for a path that is not
-/// absolute or has a `..`, which goes somewhere else than it says.
+/// absolute or has a `..`, which may lead elsewhere.
 fn components(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').filter(|p| !matches!(*p, "" | ".")).collect();
     (!parts.contains(&"..")).then_some(parts)
 }
 
-/// What a pod may do with a path of the host.
+/// A pod's access to a path of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathAccess {
-    /// Nothing.
+    /// No access.
     None,
     /// Mount it read-only.
     ReadOnly,
-    /// Mount it.
+    /// Mount it writable.
     Full,
 }
 
@@ -33,12 +33,12 @@ pub enum PathAccess {
 pub struct AllowedPath {
     /// Absolute and clean.
     path: String,
-    /// Containers may mount it read-only at most.
+    /// Containers may only mount it read-only.
     read_only: bool,
 }
 
 impl AllowedPath {
-    /// Reads `/var/log` or `/etc:ro`.
+    /// Parses `/var/log` or `/etc:ro`.
     ///
     /// # Errors
     /// The path is not absolute, has a `..` or a colon.
@@ -52,7 +52,7 @@ impl AllowedPath {
         Ok(AllowedPath { path: format!("/{}", parts.join("/")), read_only })
     }
 
-    /// What these entries allow of a path, as text.
+    /// The access that these entries allow to a path, as text.
     #[must_use]
     pub fn access(allowed: &[AllowedPath], path: &str) -> PathAccess {
         let parts = components(path);
@@ -61,8 +61,8 @@ impl AllowedPath {
         entries.map(of).max().unwrap_or(PathAccess::None)
     }
 
-    /// The outermost entry that holds the path, and the parts of the path below it. What lies below one entry may
-    /// be written by pods, even where another entry begins.
+    /// The outermost entry that contains the path, and the parts of the path below it. Pods may write below
+    /// an entry, even where another entry begins.
     #[must_use]
     pub fn split<'p>(allowed: &[AllowedPath], path: &'p str) -> Option<(String, Vec<&'p str>)> {
         let parts = components(path)?;
@@ -72,7 +72,7 @@ impl AllowedPath {
         Some((outermost.path.clone(), parts.get(depth..)?.to_vec()))
     }
 
-    /// The path is this one or lies below it.
+    /// True when the path is this one or below it.
     fn holds(&self, path: &[&str]) -> bool {
         components(&self.path).is_some_and(|own| path.starts_with(&own))
     }
@@ -89,7 +89,7 @@ impl fmt::Display for AllowedPath {
 pub struct Refusal {
     /// `PodSecurity`, `NamespaceNotAllowed`, `HostPathNotAllowed`, `ImageNotAllowed` or `ImageDigestRequired`.
     pub reason: String,
-    /// Which containers or volumes, and what of them.
+    /// The containers or volumes, and the reason.
     pub message: String,
 }
 
@@ -102,7 +102,7 @@ impl SourcePolicy {
         self.refusals(metadata, spec).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that stands against a pod of the source, one entry for each reason.
+    /// All reasons against a pod of the source, one entry for each.
     #[must_use]
     pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Refusal> {
         let mut refusals = Vec::new();
@@ -148,7 +148,7 @@ impl SourcePolicy {
     }
 }
 
-/// Every image that the pod would have pulled, and who names it.
+/// Every image that the pod would pull, with the container or volume that names it.
 fn images<'a>(pod: &Pod<'a>) -> Vec<(String, &'a str)> {
     let mut all: Vec<(String, &str)> =
         pod.containers.iter().map(|c| (format!("container {:?}", c.name), c.image)).collect();
@@ -160,7 +160,7 @@ fn images<'a>(pod: &Pod<'a>) -> Vec<(String, &'a str)> {
     all
 }
 
-/// What is wrong with the pod's hostPath volumes.
+/// The problems with the pod's hostPath volumes.
 fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<String> {
     let mut wrong = Vec::new();
     for volume in pod.spec.volumes.iter().flatten() {

@@ -1,11 +1,11 @@
-//! The checks of level baseline. Each is told its revision: the minor version whose rules hold.
+//! The checks of level baseline. Each gets its revision: the minor version whose rules apply.
 
 use k8s_openapi::api::core::v1::{SELinuxOptions, SeccompProfile};
 
 use super::standards::Verdict;
 use super::view::{Each, Pod, containers, pair, plural, quoted, setters, sorted};
 
-/// Key prefix of the AppArmor annotations that the field came after.
+/// Key prefix of the AppArmor annotations, which preceded the field.
 const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// Key of the pod's seccomp annotation, up to v1.18.
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -29,7 +29,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Types that no SELinux policy lets out of the container, and since when they are known.
+/// SELinux types that keep a process in its container, with the minor version that added them.
 const SE_LINUX_TYPES: &[(&str, u64)] = &[
     ("", 0),
     ("container_t", 0),
@@ -38,7 +38,7 @@ const SE_LINUX_TYPES: &[(&str, u64)] = &[
     ("container_engine_t", 31),
 ];
 
-/// Sysctls that are the pod's own and harm nobody else, and since when they are known.
+/// Sysctls that affect only the pod itself, with the minor version that added them.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -60,7 +60,7 @@ fn known(table: &[(&str, u64)], word: &str, revision: u64) -> bool {
     table.iter().any(|(name, since)| *name == word && *since <= revision)
 }
 
-/// Fields and annotations alike, at every version.
+/// Checks fields and annotations alike, in every version.
 pub(super) fn app_armor_profile(pod: &Pod<'_>, _: u64) -> Verdict {
     let bad = |kind: &str| !matches!(kind, "RuntimeDefault" | "Localhost");
     let mut values = Vec::new();
@@ -100,7 +100,7 @@ pub(super) fn app_armor_profile(pod: &Pod<'_>, _: u64) -> Verdict {
     Some((reason, format!("{who} must not set AppArmor profile type to {}", quoted(&values))))
 }
 
-/// Names of containers that add capabilities which `allowed` does not have, and these capabilities.
+/// Names of containers that add capabilities that are not in `allowed`, and these capabilities.
 pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for each in &pod.containers {
@@ -114,7 +114,7 @@ pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> (Vec<&'a str>, Vec<&
     (names, sorted(all))
 }
 
-/// What is said of containers that add these capabilities.
+/// The message for containers that add these capabilities.
 pub(super) fn must_not_add(names: &[&str], capabilities: &[&str]) -> String {
     let (who, what) = (containers(names), quoted(capabilities));
     format!("{who} must not include {what} in securityContext.capabilities.add")
@@ -153,13 +153,13 @@ pub(super) fn host_ports(pod: &Pod<'_>, _: u64) -> Verdict {
         return None;
     }
     let ports = pod.containers.iter().flat_map(|c| c.ports).filter(|p| bad(&p.host_port));
-    // Sorted as words, not as numbers.
+    // Sorted as texts, not as numbers.
     let ports = sorted(ports.map(|p| p.host_port.unwrap_or(0).to_string()).collect());
     let (uses, word) = (plural("uses", "use", names.len()), plural("hostPort", "hostPorts", ports.len()));
     Some(("hostPort", format!("{} {uses} {word} {}", containers(&names), ports.join(", "))))
 }
 
-/// Hosts that a container's probes and hooks name.
+/// Hosts named in a container's probes and hooks.
 fn hosts<'a>(each: &Each<'a>) -> Vec<&'a str> {
     let mut found = Vec::new();
     for probe in each.probes.into_iter().flatten() {
@@ -193,7 +193,7 @@ pub(super) fn privileged(pod: &Pod<'_>, _: u64) -> Verdict {
     (!names.is_empty()).then(|| ("privileged", detail()))
 }
 
-/// From v1.35 on, a pod in its own user namespace may do as it likes.
+/// From v1.35 on, a pod in its own user namespace is not restricted.
 pub(super) fn proc_mount(pod: &Pod<'_>, revision: u64) -> Verdict {
     if revision >= 35 && pod.has_own_users() {
         return None;
@@ -218,7 +218,7 @@ pub(super) fn se_linux_options(pod: &Pod<'_>, revision: u64) -> Verdict {
     let mut types = Vec::new();
     let (mut user, mut role) = (false, false);
     let is_set = |word: &Option<String>| word.as_deref().is_some_and(|word| !word.is_empty());
-    let mut judge = |options: Option<&SELinuxOptions>| -> bool {
+    let mut check = |options: Option<&SELinuxOptions>| -> bool {
         let Some(options) = options else { return false };
         let kind = options.type_.clone().unwrap_or_default();
         let bad_type = !known(SE_LINUX_TYPES, &kind, revision);
@@ -229,10 +229,10 @@ pub(super) fn se_linux_options(pod: &Pod<'_>, revision: u64) -> Verdict {
         role |= is_set(&options.role);
         bad_type || is_set(&options.user) || is_set(&options.role)
     };
-    let own = judge(pod.security().and_then(|s| s.se_linux_options.as_ref()));
+    let own = check(pod.security().and_then(|s| s.se_linux_options.as_ref()));
     let mut names = Vec::new();
     for each in &pod.containers {
-        if judge(each.security.and_then(|s| s.se_linux_options.as_ref())) {
+        if check(each.security.and_then(|s| s.se_linux_options.as_ref())) {
             names.push(each.name);
         }
     }
@@ -253,28 +253,28 @@ pub(super) fn se_linux_options(pod: &Pod<'_>, revision: u64) -> Verdict {
     Some(("seLinuxOptions", format!("{who} set forbidden securityContext.seLinuxOptions: {what}")))
 }
 
-/// Up to v1.18 annotations are judged, from v1.19 on the field.
+/// Checks annotations up to v1.18, the field from v1.19 on.
 pub(super) fn seccomp_profile(pod: &Pod<'_>, revision: u64) -> Verdict {
     if revision >= 19 { seccomp_field(pod).0 } else { seccomp_annotations(pod) }
 }
 
 fn seccomp_annotations(pod: &Pod<'_>) -> Verdict {
     let mut bad = Vec::new();
-    let mut judge = |key: &str| {
+    let mut check = |key: &str| {
         let allowed =
             |v: &str| matches!(v, "runtime/default" | "docker/default") || v.starts_with("localhost/");
         if let Some(value) = pod.annotation(key).filter(|value| !allowed(value)) {
             bad.push(pair(key, value));
         }
     };
-    judge(SECCOMP_POD);
-    pod.containers.iter().for_each(|c| judge(&format!("{SECCOMP_CONTAINER}{}", c.name)));
+    check(SECCOMP_POD);
+    pod.containers.iter().for_each(|c| check(&format!("{SECCOMP_CONTAINER}{}", c.name)));
     let bad = sorted(bad);
     let word = plural("annotation", "annotations", bad.len());
     (!bad.is_empty()).then(|| ("seccompProfile", format!("forbidden {word} {}", bad.join(", "))))
 }
 
-/// The verdict on profiles that are set, and the names of the containers that are left without a good one.
+/// The verdict on profiles that are set, and the names of the containers without an allowed one.
 pub(super) fn seccomp_field<'a>(pod: &Pod<'a>) -> (Verdict, Vec<&'a str>) {
     let good = |profile: &SeccompProfile| matches!(profile.type_.as_str(), "RuntimeDefault" | "Localhost");
     let own = pod.security().and_then(|s| s.seccomp_profile.as_ref());

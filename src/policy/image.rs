@@ -1,7 +1,7 @@
 //! Image references as Docker reads them, and the allow list's entries.
 //!
-//! Names are compared by their parts, never as text, so that `registry.example.com.evil.io` has nothing to
-//! do with `registry.example.com`. What is no reference, or might be an image's ID, is allowed by nothing.
+//! Names are compared by their parts, never as text, so that `registry.example.com.evil.io` does not match
+//! `registry.example.com`. No entry allows an invalid reference, or one that might be an image's ID.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ pub(super) struct Reference<'a> {
 
 const DOCKER_HUB: &str = "docker.io";
 
-/// The registry that a name begins with, if it does, and the rest (distribution's `splitDockerDomain`).
+/// The registry at the beginning of a name, if there is one, and the rest (distribution's
+/// `splitDockerDomain`).
 fn split_domain(name: &str) -> (&str, &str) {
     match name.split_once('/') {
         Some((first, rest)) if is_domain_like(first) => {
@@ -61,16 +62,16 @@ fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && is_hex(hex))
 }
 
-/// The image is named by a digest of SHA-256.
+/// True for an image that is named by a SHA-256 digest.
 pub(super) fn is_pinned(image: &str) -> bool {
     Reference::parse(image).is_some_and(|r| r.digest.is_some())
 }
 
 impl<'a> Reference<'a> {
-    /// `None` for what Docker would refuse, what has another digest than SHA-256, and what Docker could
-    /// take for the ID of an image that is there: such a name says nothing of where the image is from.
+    /// `None` for a name that Docker would refuse, for a digest other than SHA-256, and for a name that
+    /// Docker could take for the ID of a local image: it does not tell where the image is from.
     pub(super) fn parse(text: &'a str) -> Option<Reference<'a>> {
-        // Docker looks the beginning of an ID up with its algorithm and without.
+        // Docker looks the prefix of an ID up with and without its algorithm.
         if text.split_once(':').is_some_and(|(algorithm, hex)| algorithm.starts_with("sha") && is_hex(hex)) {
             return None;
         }
@@ -107,25 +108,25 @@ impl<'a> Reference<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedImage {
     domain: String,
-    which: Which,
+    scope: Scope,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Which {
+enum Scope {
     /// Every repository below this path; empty for the whole registry.
     Below(String),
-    /// This repository, with this tag, or this digest, or any.
+    /// This repository: with this tag, or this digest, or any.
     Repository { path: String, tag: Option<String>, digest: Option<String> },
 }
 
 impl fmt::Display for AllowedImage {
-    /// Reads back as the same entry.
+    /// Parses back as the same entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let domain = &self.domain;
-        match &self.which {
-            Which::Below(path) if path.is_empty() => write!(f, "{domain}/"),
-            Which::Below(path) => write!(f, "{domain}/{path}/"),
-            Which::Repository { path, tag, digest } => {
+        match &self.scope {
+            Scope::Below(path) if path.is_empty() => write!(f, "{domain}/"),
+            Scope::Below(path) => write!(f, "{domain}/{path}/"),
+            Scope::Repository { path, tag, digest } => {
                 write!(f, "{domain}/{path}")?;
                 if let Some(tag) = tag {
                     write!(f, ":{tag}")?;
@@ -137,12 +138,12 @@ impl fmt::Display for AllowedImage {
 }
 
 impl AllowedImage {
-    /// Reads `registry.example.com/team/` (all below), `registry.example.com` (the whole registry),
+    /// Parses `registry.example.com/team/` (all below), `registry.example.com` (the whole registry),
     /// `busybox` (one repository of Docker Hub, whatever its tag and digest), `busybox:1.36` (this tag,
-    /// named without a digest), `busybox@sha256:…`.
+    /// without a digest), `busybox@sha256:…`.
     ///
     /// # Errors
-    /// It is no such thing.
+    /// The text is none of these.
     pub fn parse(text: &str) -> Result<AllowedImage, String> {
         let wrong =
             || format!("{text:?} is neither an image nor the beginning of one that ends with a slash");
@@ -156,28 +157,28 @@ impl AllowedImage {
             if !is_domain(domain) || !(path.is_empty() || is_path(path)) {
                 return Err(wrong());
             }
-            return Ok(AllowedImage { domain: domain.to_owned(), which: Which::Below(path.to_owned()) });
+            return Ok(AllowedImage { domain: domain.to_owned(), scope: Scope::Below(path.to_owned()) });
         }
-        // A lone word with a dot is a registry rather than an official image of Docker Hub.
+        // A single word with a dot is a registry rather than an official image of Docker Hub.
         let (host, port) = text.split_once(':').unwrap_or((text, "0"));
         let is_port = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         if !text.contains(['/', '@']) && (host.contains('.') || host == "localhost") && is_port {
             return AllowedImage::parse(&format!("{text}/"));
         }
         let Reference { domain, path, tag, digest } = Reference::parse(text).ok_or_else(wrong)?;
-        let which =
-            Which::Repository { path, tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) };
-        Ok(AllowedImage { domain: domain.to_owned(), which })
+        let scope =
+            Scope::Repository { path, tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) };
+        Ok(AllowedImage { domain: domain.to_owned(), scope })
     }
 
     pub(super) fn allows(&self, image: &Reference<'_>) -> bool {
         self.domain == image.domain
-            && match &self.which {
-                Which::Below(path) if path.is_empty() => true,
-                Which::Below(path) => image.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')),
-                Which::Repository { path, tag, digest } => {
+            && match &self.scope {
+                Scope::Below(path) if path.is_empty() => true,
+                Scope::Below(path) => image.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')),
+                Scope::Repository { path, tag, digest } => {
                     *path == image.path
-                        // Docker looks at no tag where there is a digest, so a tag vouches for none.
+                        // Docker ignores the tag beside a digest, so a tag allows no digest.
                         && tag.as_deref().is_none_or(|tag| {
                             digest.is_some() || (image.digest.is_none() && tag == image.tag.unwrap_or("latest"))
                         })

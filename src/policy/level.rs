@@ -6,14 +6,14 @@ use std::fmt;
 use crate::base::table::Table;
 use crate::pod::Source;
 
-/// How strict: each level forbids what the one before it forbids, and more.
+/// A level: each forbids all that the one before it forbids, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything is allowed.
     Privileged,
-    /// Known ways out of a container are forbidden.
+    /// Known privilege escalations are forbidden.
     Baseline,
-    /// What good practice leaves to a container.
+    /// Current hardening practice for pods is required.
     Restricted,
 }
 
@@ -39,20 +39,20 @@ impl Level {
     }
 }
 
-/// Which minor version's rules hold. `Latest` is newer than every number.
+/// The minor version whose rules apply. `Latest` is newer than every number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// `v1.N`; one that is newer than the newest rule has the newest rules.
+    /// `v1.N`; a version newer than the newest rules has the newest rules.
     Minor(u64),
     /// `latest`.
     Latest,
 }
 
 impl Version {
-    /// Reads `latest` or `v1.N`, N without leading zeros.
+    /// Parses `latest` or `v1.N`, N without leading zeros.
     ///
     /// # Errors
-    /// Anything else; the text is upstream's `ParseVersion`.
+    /// Any other text; the message is upstream's `ParseVersion`.
     pub fn parse(text: &str) -> Result<Version, String> {
         if text == "latest" {
             return Ok(Version::Latest);
@@ -66,7 +66,7 @@ impl Version {
             None => Err("must be \"latest\" or \"v1.x\"".to_owned()),
         }
     }
-    /// The minor version to compare with.
+    /// The minor version for comparisons.
     pub(super) fn minor(self) -> u64 {
         match self {
             Version::Minor(minor) => minor,
@@ -87,17 +87,17 @@ impl fmt::Display for Version {
 /// A level at a version: `restricted:v1.25`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelVersion {
-    /// How strict.
+    /// The level.
     pub level: Level,
-    /// By which version's rules.
+    /// The version of its rules.
     pub version: Version,
 }
 
 impl LevelVersion {
-    /// Reads `LEVEL` (then of version `latest`) or `LEVEL:VERSION`.
+    /// Parses `LEVEL` (with version `latest`) or `LEVEL:VERSION`.
     ///
     /// # Errors
-    /// Which half is wrong, and what it must be.
+    /// The part that is wrong, and what it must be.
     pub fn parse(text: &str) -> Result<LevelVersion, String> {
         let (level, version) = text.split_once(':').unwrap_or((text, "latest"));
         Ok(LevelVersion {
@@ -113,11 +113,11 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// Reads `--pod-security`: `LEVEL[:VERSION]` for all sources, `SOURCE=LEVEL[:VERSION]` for one, several with
-/// commas between; what is said of one source goes before what is said of all.
+/// Parses `--pod-security`: `LEVEL[:VERSION]` for all sources, `SOURCE=LEVEL[:VERSION]` for one, separated by
+/// commas; a level of one source takes precedence over that of all.
 ///
 /// # Errors
-/// The first part that makes no sense, or says a second thing of the same sources.
+/// The first part that is invalid, or sets a second level for the same sources.
 pub fn parse_sources(text: &str) -> Result<Table<Source, LevelVersion>, String> {
     let mut named = Table::new();
     let mut all = None;

@@ -1,7 +1,7 @@
-//! What a pod may do on this node: the Pod Security Standards as Kubernetes has them
-//! (`pod-security-admission/policy`), and the node's own lists of what is allowed, for each source.
+//! What a pod may do on this node: the Pod Security Standards of Kubernetes
+//! (`pod-security-admission/policy`), and the node's own allow lists, for each source.
 //!
-//! Pure: a pod and a policy go in, what is forbidden comes out. Where the standard's page and upstream's code
+//! Pure: from a pod and a policy it computes the violations. Where the standard's page and upstream's code
 //! differ, the code counts: identifiers, versions and texts are those that kubectl's users know. Nothing here
 //! may panic, look at the machine, or change a pod to make it fit.
 

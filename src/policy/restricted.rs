@@ -1,7 +1,7 @@
-//! The checks of level restricted. Each is told its revision: the minor version whose rules hold.
+//! The checks of level restricted. Each gets its revision: the minor version whose rules apply.
 //!
-//! From v1.25 on, what a pod of Windows cannot set (`spec.os.name: windows`) is not asked of it. From
-//! v1.35 on, a pod in its own user namespace (`hostUsers: false`) may be root in there.
+//! From v1.25 on, fields that a Windows pod (`spec.os.name: windows`) cannot set are not required of it. From
+//! v1.35 on, a pod in its own user namespace (`hostUsers: false`) may be root in it.
 
 use k8s_openapi::api::core::v1::Volume;
 
@@ -18,7 +18,7 @@ pub(super) fn allow_privilege_escalation(pod: &Pod<'_>, revision: u64) -> Verdic
     (!names.is_empty()).then(|| ("allowPrivilegeEscalation != false", detail()))
 }
 
-/// All must be dropped, and no other than NET_BIND_SERVICE taken back.
+/// All must be dropped, and only NET_BIND_SERVICE may be added.
 pub(super) fn capabilities(pod: &Pod<'_>, revision: u64) -> Verdict {
     if revision >= 25 && pod.is_windows() {
         return None;
@@ -39,12 +39,12 @@ pub(super) fn capabilities(pod: &Pod<'_>, revision: u64) -> Verdict {
     (!details.is_empty()).then(|| ("unrestricted capabilities", details.join("; ")))
 }
 
-/// The baseline's check gives way to pods in their own user namespace; this one does not.
+/// Unlike the baseline's check, this one also applies to pods in their own user namespace.
 pub(super) fn proc_mount(pod: &Pod<'_>, _: u64) -> Verdict {
     proc_mount_of_all(pod)
 }
 
-/// The forbidden kind of a volume.
+/// The kind of a forbidden volume; `None` for an allowed one.
 fn volume_kind(volume: &Volume) -> Option<&'static str> {
     let v = volume;
     if v.config_map.is_some()

@@ -1,8 +1,8 @@
-//! What pods of each source may do and see: every setting that has a scope per source, written once. Flags and
+//! What pods of each source may do and see: every setting that can differ per source, defined once. Flags and
 //! the configuration file both read them here.
 //!
-//! Whoever writes one source's manifests may be trusted less than whoever writes another's, so nothing is
-//! shared between sources unless it is said: each sees its own local objects, and has its own claims.
+//! The author of one source's manifests may be trusted less than that of another's, so sources share nothing
+//! by default: pods of each see only its own local objects, and have its own claims.
 
 use std::fmt;
 use std::path::{Component, Path};
@@ -16,7 +16,7 @@ use crate::base::table::Table;
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
 
-/// A setting of a source, each also a flag of its own for all sources where that makes sense.
+/// A setting of a source; each is also a flag for all sources where that makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
     /// [`SourcePolicy::pod_security`].
@@ -55,19 +55,19 @@ pub const SETTINGS: &[(Setting, &str, &str)] = &[
 /// Local objects of another source that pods of this one see too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedObjects {
-    /// Whose objects.
+    /// The source whose objects are shared.
     pub source: Source,
-    /// Of this kind; `None` for `ConfigMaps` and Secrets.
+    /// Objects of this kind; `None` for `ConfigMaps` and Secrets.
     kind: Option<ObjectKind>,
     namespace: Option<String>,
     name: Option<String>,
 }
 
 impl SharedObjects {
-    /// Reads `SOURCE[/KIND[/NAMESPACE[/NAME]]]`: `file`, `file/ConfigMap/default/ca`.
+    /// Parses `SOURCE[/KIND[/NAMESPACE[/NAME]]]`: `file`, `file/ConfigMap/default/ca`.
     ///
     /// # Errors
-    /// What is wrong with it. Claims are never shared: what they hold is one source's alone.
+    /// The problem with the text. Claims are never shared: their data belongs to one source.
     pub fn parse(text: &str) -> Result<SharedObjects, String> {
         let mut parts = text.split('/');
         let source = Source::from_word(parts.next().unwrap_or_default())?;
@@ -107,7 +107,7 @@ impl fmt::Display for SharedObjects {
     }
 }
 
-/// What pods of one source may do. The default allows everything but privileged containers, devices of the
+/// What pods of one source may do. The default allows everything except privileged containers, devices of the
 /// host, and objects of other sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePolicy {
@@ -117,8 +117,8 @@ pub struct SourcePolicy {
     pub allow_privileged: bool,
     /// `--host-network-sources` names the source.
     pub host_network: bool,
-    /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; one that ends in
-    /// `*` stands for every name in its directory that begins so.
+    /// `--allowed-devices`: devices, by their whole names, and directories below `/dev/`; an entry that ends
+    /// in `*` matches every name in its directory with that prefix.
     pub allowed_devices: Vec<String>,
     /// `--allowed-host-paths`; `None` allows all, an empty list none.
     pub allowed_host_paths: Option<Vec<AllowedPath>>,
@@ -128,7 +128,7 @@ pub struct SourcePolicy {
     pub require_image_digest: bool,
     /// Namespaces that pods may be in; `None` allows all.
     pub allowed_namespaces: Option<Vec<String>>,
-    /// Objects of other sources that pods see where their own source has none of that name.
+    /// Objects of other sources, which pods see when their own source has none of that name.
     pub shared_objects: Vec<SharedObjects>,
 }
 
@@ -148,7 +148,7 @@ impl Default for SourcePolicy {
     }
 }
 
-/// Items with commas between. `*` alone stands for all, and is `None`.
+/// Parses items separated by commas. `*` alone means all and is `None`.
 fn items<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Vec<T>>, String> {
     if text.trim() == "*" {
         return Ok(None);
@@ -157,7 +157,7 @@ fn items<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Opti
     words.map(read).collect::<Result<_, _>>().map(Some)
 }
 
-/// Adds to a list that was said before.
+/// Adds items to a list that may have some already.
 fn more<T>(
     list: &mut Option<Vec<T>>,
     text: &str,
@@ -175,8 +175,9 @@ fn device(text: &str) -> Result<String, String> {
     is_device.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} does not begin with /dev/"))
 }
 
-/// By whole names: `/dev/sda` is not `/dev/sda1`, and `/dev/tty`, a process's own terminal, is none of the machine's
-/// consoles `/dev/tty0` and on. A directory stands for what is in it, and `*` for any end of a name.
+/// Matches whole names: `/dev/sda` does not match `/dev/sda1`, and `/dev/tty`, a process's own terminal, does
+/// not match the machine's consoles `/dev/tty0` and on. A directory matches all files in it, `*` any end of a
+/// name.
 fn names_device(allowed: &str, path: &str) -> bool {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
         return false;
@@ -189,10 +190,10 @@ fn names_device(allowed: &str, path: &str) -> bool {
 }
 
 impl SourcePolicy {
-    /// Sets one setting, as its flag is written; lists grow.
+    /// Sets one setting from its flag's text; lists grow.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The problem with the value.
     pub fn set(&mut self, setting: Setting, text: &str) -> Result<(), String> {
         match setting {
             Setting::PodSecurity => self.pod_security = Some(LevelVersion::parse(text)?),
@@ -214,7 +215,7 @@ impl SourcePolicy {
         Ok(())
     }
 
-    /// Forgets what was said of all sources.
+    /// Clears a list that was set for all sources.
     fn clear(&mut self, setting: Setting) {
         match setting {
             Setting::AllowedDevices => self.allowed_devices.clear(),
@@ -222,7 +223,7 @@ impl SourcePolicy {
             Setting::AllowedImages => self.allowed_images = None,
             Setting::AllowedNamespaces => self.allowed_namespaces = None,
             Setting::SharedObjects => self.shared_objects.clear(),
-            // What is said next takes their place.
+            // The next value replaces these.
             Setting::PodSecurity
             | Setting::AllowPrivileged
             | Setting::HostNetwork
@@ -230,9 +231,9 @@ impl SourcePolicy {
         }
     }
 
-    /// Why a pod may not name this device of the host in its annotation; `None` when it may. Pod Security knows
-    /// nothing of devices, and one of a disk is more than any hostPath: where a level forbids these, only
-    /// listed devices are left.
+    /// Why a pod may not name this device of the host in its annotation; `None` when it may. Pod Security
+    /// does not cover devices, and the device of a disk gives more than any hostPath: where a level forbids
+    /// hostPath, only listed devices are allowed.
     #[must_use]
     pub fn refuses_device(&self, path: &str) -> Option<String> {
         let forbids = self.pod_security.filter(|at| at.level != Level::Privileged);
@@ -246,21 +247,21 @@ impl SourcePolicy {
         }
     }
 
-    /// Sources whose object of this name a pod may see, after its own.
+    /// Sources whose object of this name a pod may see, after its own source.
     pub fn sharing(&self, key: &ObjectKey) -> impl Iterator<Item = Source> {
         self.shared_objects.iter().filter(|shared| shared.holds(key)).map(|shared| shared.source)
     }
 }
 
-/// What `--source-policy` says, each source's settings in the order they were given.
+/// The values of `--source-policy`: each source's settings in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exceptions(Table<Source, Vec<(Setting, String)>>);
 
 impl Exceptions {
-    /// Reads `SOURCE=NAME=VALUE[;NAME=VALUE]...`.
+    /// Parses `SOURCE=NAME=VALUE[;NAME=VALUE]...`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (source, settings) = text.split_once('=').ok_or("must be SOURCE=NAME=VALUE[;NAME=VALUE]...")?;
         let source = Source::from_word(source.trim())?;
@@ -268,7 +269,7 @@ impl Exceptions {
         for pair in settings.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} must be NAME=VALUE"))?;
             let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
-            // In the writing of whoever wrote it: a flag's, or a file's.
+            // In the spelling that was used: a flag's, or a configuration file's.
             let of_file = name.contains(|c: char| c.is_ascii_uppercase());
             let names = SETTINGS.iter().map(|(_, name, field)| if of_file { *field } else { *name });
             let names = || names.collect::<Vec<_>>().join(", ");
@@ -289,11 +290,11 @@ impl Exceptions {
         Ok(())
     }
 
-    /// The source's policy: what holds for all, but for what is said of this one. A list that is said of it
-    /// takes the place of the list for all.
+    /// The source's policy: that of all sources, changed by the settings of this one. A list of this source
+    /// replaces the list of all.
     ///
     /// # Errors
-    /// None that [`Exceptions::add`] did not tell.
+    /// Only errors that [`Exceptions::add`] would have returned.
     fn apply(&self, source: Source, mut policy: SourcePolicy) -> Result<SourcePolicy, String> {
         let said = self.0.get(&source).map(Vec::as_slice).unwrap_or_default();
         said.iter().for_each(|(setting, _)| policy.clear(*setting));
@@ -302,7 +303,7 @@ impl Exceptions {
     }
 }
 
-/// What pods of each source may do. A source that nothing was said of has the default.
+/// The policies of all sources. A source without settings has the common one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policies {
     named: Table<Source, SourcePolicy>,
@@ -310,23 +311,23 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// One for all sources.
+    /// One policy for all sources.
     #[must_use]
     pub fn all(policy: SourcePolicy) -> Policies {
         Policies { named: Table::new(), others: policy }
     }
 
-    /// The same, with another for this source.
+    /// Sets the policy of this source.
     #[must_use]
     pub fn with(mut self, source: Source, policy: SourcePolicy) -> Policies {
         self.named.insert(source, policy);
         self
     }
 
-    /// The same, with what is said of single sources.
+    /// Applies the settings of single sources.
     ///
     /// # Errors
-    /// None that [`Exceptions::add`] did not tell.
+    /// Only errors that [`Exceptions::add`] would have returned.
     pub fn except(mut self, exceptions: &Exceptions) -> Result<Policies, String> {
         for source in exceptions.0.keys() {
             let policy = exceptions.apply(*source, self.of(*source).clone())?;
@@ -335,7 +336,7 @@ impl Policies {
         Ok(self)
     }
 
-    /// That of a source.
+    /// The policy of a source.
     #[must_use]
     pub fn of(&self, source: Source) -> &SourcePolicy {
         self.named.get(&source).unwrap_or(&self.others)

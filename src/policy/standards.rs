@@ -1,9 +1,9 @@
 //! The registry of checks and their evaluation (upstream's `policy/registry.go`, `checks.go`).
 //!
-//! Checks are as upstream has them at v1.37. No feature gate touches their outcome: the gate that once
-//! relaxed them for pods in user namespaces (`UserNamespacesPodSecurityStandards`, alpha, off by default)
-//! is gone, and what it did holds from v1.35 on; `ProbeHostPodSecurityStandards` was on and locked at
-//! v1.34. There is no emulated version, so `latest` means the newest revision of each check.
+//! The checks are those of upstream v1.37. No feature gate affects their outcome: the gate that once relaxed
+//! them for pods in user namespaces (`UserNamespacesPodSecurityStandards`, alpha, off by default) is gone,
+//! and its effect applies from v1.35 on; `ProbeHostPodSecurityStandards` was on and locked at v1.34. There is
+//! no emulated version, so `latest` means the newest revision of each check.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,32 +12,32 @@ use super::level::{Level, LevelVersion};
 use super::view::Pod;
 use super::{baseline, restricted};
 
-/// One check that a pod did not pass.
+/// A check that a pod failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Upstream's name of the check: `capabilities_restricted`.
     pub id: &'static str,
     /// Upstream's `ForbiddenReason`: `unrestricted capabilities`.
     pub reason: &'static str,
-    /// Upstream's `ForbiddenDetail`: which containers or values, and what they must do.
+    /// Upstream's `ForbiddenDetail`: the containers or values, and what they must do.
     pub detail: String,
 }
 
-/// Reason and detail of what is forbidden.
+/// Reason and detail of a violation; `None` when the check passes.
 pub(super) type Verdict = Option<(&'static str, String)>;
 
-/// A check. `revisions` are the minor versions from which its rules changed, the first being the one that
-/// brought it; `run` is told the newest of them that is not newer than the version asked for.
+/// A check. `revisions` are the minor versions in which its rules changed, the first being the one that
+/// introduced it; `run` gets the newest of them that is not newer than the requested version.
 pub(super) struct Check {
     pub(super) id: &'static str,
     pub(super) revisions: &'static [u64],
-    /// The baseline check that this one takes the place of.
+    /// The baseline check that this one replaces.
     pub(super) overrides: Option<&'static str>,
     run: fn(&Pod<'_>, u64) -> Verdict,
 }
 
 impl Check {
-    /// The revision that holds at this minor version; none when the check is newer.
+    /// The revision that applies at this minor version; `None` when the check is newer.
     pub(super) fn revision(&self, minor: u64) -> Option<u64> {
         self.revisions.iter().rev().copied().find(|from| *from <= minor)
     }
@@ -56,7 +56,7 @@ const fn instead_of(
     Check { id, revisions, overrides: Some(overridden), run }
 }
 
-/// In the order of their identifiers' bytes, which is that of messages.
+/// In byte order of their identifiers, which is the order in messages.
 #[rustfmt::skip]
 pub(super) const BASELINE: &[Check] = &[
     check("appArmorProfile", &[0], baseline::app_armor_profile),
@@ -73,7 +73,7 @@ pub(super) const BASELINE: &[Check] = &[
     check("windowsHostProcess", &[0], baseline::windows_host_process),
 ];
 
-/// These follow the baseline's in messages.
+/// In messages these follow the baseline's.
 #[rustfmt::skip]
 pub(super) const RESTRICTED: &[Check] = &[
     check("allowPrivilegeEscalation", &[8, 25], restricted::allow_privilege_escalation),
@@ -85,7 +85,7 @@ pub(super) const RESTRICTED: &[Check] = &[
     instead_of("seccompProfile_baseline", "seccompProfile_restricted", &[19, 25], restricted::seccomp_profile),
 ];
 
-/// What the pod does that the standard forbids, in upstream's order.
+/// The pod's violations of the standard, in upstream's order.
 #[must_use]
 pub fn evaluate(at: &LevelVersion, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Violation> {
     let restricted = match at.level {

@@ -1,6 +1,6 @@
-//! What the daemon tells of a source's policy, so that a container that `podkeeper debug` adds is judged as the
-//! daemon would judge it. Words that are read as those of the flags are; what no added container can break is
-//! not told.
+//! The part of a source's policy that the daemon publishes in its status, so that `podkeeper debug` judges an
+//! added container as the daemon would. The values have the syntax of the flags; settings that an added
+//! container cannot violate are left out.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AllowedImage, LevelVersion, Refusal, SourcePolicy};
 
-/// See the module.
+/// The published part of a policy; see the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Told {
@@ -27,7 +27,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// What holds for pods of this source.
+    /// The published part of this policy.
     #[must_use]
     pub fn of(policy: &SourcePolicy) -> Told {
         let images = policy.allowed_images.as_ref();
@@ -39,10 +39,10 @@ impl Told {
         }
     }
 
-    /// Everything that stands against a pod of the source. Its host paths were judged when it came.
+    /// All reasons against a pod of the source. Its host paths were judged when it was admitted.
     ///
     /// # Errors
-    /// A word that this program does not know: the daemon is of another version.
+    /// A value that this program does not know: the daemon is of another version.
     pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Result<Vec<Refusal>, String> {
         let mut policy =
             SourcePolicy { require_image_digest: self.require_image_digest, ..SourcePolicy::default() };

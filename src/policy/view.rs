@@ -1,4 +1,4 @@
-//! What the checks look at, and the phrases that their messages are made of.
+//! A pod as the checks see it, and the phrases of their messages.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EphemeralContainer, Lifecycle, PodSecurityContext, PodSpec, Probe,
@@ -76,30 +76,30 @@ impl<'a> Pod<'a> {
         self.spec.os.as_ref().is_some_and(|os| os.name == "windows")
     }
 
-    /// The pod has a user namespace of its own: root inside is nobody outside.
+    /// The pod has its own user namespace: root in it has no privileges outside.
     pub(super) fn has_own_users(&self) -> bool {
         self.spec.host_users == Some(false)
     }
 
-    /// Names of the containers of which `test` holds.
+    /// Names of the containers for which `test` returns true.
     pub(super) fn names(&self, test: &dyn Fn(&Each<'a>) -> bool) -> Vec<&'a str> {
         self.containers.iter().filter(|c| test(c)).map(|c| c.name).collect()
     }
 }
 
-/// In order of bytes, each once: Go's sets print themselves so.
+/// In byte order, each once: the way Go's sets print.
 pub(super) fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     order::sort(&mut items);
     items.dedup();
     items
 }
 
-/// `"a", "b"`. Nothing is escaped, as upstream does.
+/// `"a", "b"`, without escapes, as upstream.
 pub(super) fn quoted(items: &[&str]) -> String {
     if items.is_empty() { String::new() } else { format!("\"{}\"", items.join("\", \"")) }
 }
 
-/// The word for one, or for several.
+/// The singular or the plural, by `count`.
 pub(super) fn plural(one: &'static str, more: &'static str, count: usize) -> &'static str {
     if count == 1 { one } else { more }
 }
@@ -109,7 +109,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names))
 }
 
-/// Who set a bad value: `pod`, `container "a"`, `pod and containers "a", "b"`; none when nobody did.
+/// The setters of a bad value: `pod`, `container "a"`, `pod and containers "a", "b"`; `None` without any.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names.is_empty()) {
         (false, true) => None,
@@ -119,7 +119,7 @@ pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     }
 }
 
-/// `key="value"` with the value as Go's `%q` writes it.
+/// `key="value"` with the value as in Go's `%q`.
 pub(super) fn pair(key: &str, value: &str) -> String {
     let mut text = format!("{key}=\"");
     for c in value.chars() {
@@ -133,7 +133,7 @@ pub(super) fn pair(key: &str, value: &str) -> String {
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
             '\u{b}' => text.push_str("\\v"),
-            // Rust escapes what neither language calls printable.
+            // Rust escapes the characters that neither language calls printable.
             _ if c == '\'' || c.escape_debug().len() == 1 => text.push(c),
             _ if c.is_ascii() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
             _ if u32::from(c) > 0xffff => text.push_str(&format!("\\U{:08x}", u32::from(c))),

@@ -1,16 +1,16 @@
-//! Which local objects a pod refers to, and where. Pure; whether they are there is not asked here.
+//! The local objects a pod refers to, and where. Pure; whether they exist is not checked here.
 
 use k8s_openapi::api::core::v1::{Container, Volume};
 
 use super::{ObjectKey, ObjectKind};
 use crate::pod::DesiredPod;
 
-/// One place where a pod wants something of a local object.
+/// One reference of a pod to a local object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Which object; always in the pod's own namespace.
+    /// The object; always in the pod's own namespace.
     pub key: ObjectKey,
-    /// Which key of its data; `None` for all of them.
+    /// The key of its data; `None` for all of them.
     pub entry: Option<String>,
     /// The container starts without it.
     pub optional: bool,
@@ -23,7 +23,7 @@ pub struct Reference {
 pub fn references(pod: &DesiredPod) -> Vec<Reference> {
     let mut found = Found { namespace: &pod.key.namespace, list: Vec::new() };
     for (i, secret) in pod.spec.image_pull_secrets.iter().flatten().enumerate() {
-        // Without it, an image may be there already, or may be had without credentials.
+        // Optional: the image may be present already, or need no credentials.
         let field = format!("spec.imagePullSecrets[{i}]");
         found.add(ObjectKind::Secret, &secret.name, None, Some(true), field);
     }
@@ -67,7 +67,7 @@ impl Found<'_> {
         }
     }
 
-    /// Which keys are wanted is only known when the files are written: they may be binary.
+    /// References of a volume. Its keys are only checked when the files are written: they may be binary.
     fn volume(&mut self, volume: &Volume, at: &str) {
         use ObjectKind::{ConfigMap, PersistentVolumeClaim, Secret};
         if let Some(it) = &volume.config_map {
