@@ -1,7 +1,7 @@
-//! Base64 as Go reads it into a `[]byte` (`encoding/base64`, `StdEncoding`): padding is needed, line ends
-//! may stand anywhere, bits left over in the last character do not matter.
+//! Base64 as Go reads it into a `[]byte` (`encoding/base64`, `StdEncoding`): padding is required, line ends
+//! may be anywhere, leftover bits of the last character are ignored.
 
-/// The bytes, or `None` when the text is no base64.
+/// The decoded bytes; `None` when the text is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len().div_ceil(4).saturating_mul(3));
     let (mut group, mut filled, mut padding) = (0_u32, 0_u8, 0_u8);

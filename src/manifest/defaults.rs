@@ -1,17 +1,17 @@
-//! The API server's defaults (`pkg/apis/core/v1/defaults.go`). No identity or hash may depend on what is
-//! filled in here (kubernetes/kubernetes#63814).
+//! The API server's defaults (`pkg/apis/core/v1/defaults.go`). No identity or hash may depend on them
+//! (kubernetes/kubernetes#63814).
 
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, HTTPGetAction, PodSpec, Probe, ResourceRequirements, Volume,
 };
 
-/// Fills in what the manifest leaves out.
+/// Fills in the fields that the manifest leaves out.
 pub(crate) fn apply(spec: &mut PodSpec) {
     set(&mut spec.dns_policy, "ClusterFirst");
     set(&mut spec.restart_policy, "Always");
     let grace =
         spec.termination_grace_period_seconds.get_or_insert(crate::base::limits::GRACE_DEFAULT.into());
-    // Upstream, a negative one is the shortest that there is.
+    // As upstream, a negative one becomes the shortest.
     if *grace < 0 {
         *grace = 1;
     }
@@ -59,7 +59,7 @@ fn container(container: &mut Container, host_network: bool) {
     container.resources.iter_mut().for_each(requests);
 }
 
-/// `latest`, or neither tag nor digest, is pulled always.
+/// An image with tag `latest`, or without tag and digest, is always pulled.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
@@ -96,7 +96,7 @@ fn http_get(get: &mut HTTPGetAction) {
     set(&mut get.scheme, "HTTP");
 }
 
-/// A limit without a request is the request too.
+/// A limit without a request sets the request too.
 fn requests(resources: &mut ResourceRequirements) {
     let Some(limits) = &resources.limits else { return };
     let requests = resources.requests.get_or_insert_default();

@@ -1,7 +1,7 @@
-//! How new a signed content is, and what it is about: the words of its trusted comment, and names. Pure. [`Record`]
-//! is the highest edition that was seen of each name.
+//! The version of signed content and the names in it: the words of its trusted comment, and its pods and
+//! objects. Pure. [`Record`] is the highest edition seen of each name.
 //!
-//! Never here: looking at content that is not verified.
+//! Content that is not verified must never get here.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,28 +16,28 @@ use crate::pod::DesiredPod;
 use crate::pod::object::LocalObject;
 use crate::pod::problem::Refused;
 
-/// SHA-256 of a content without its signature.
+/// SHA-256 of the content without its signature.
 pub type Digest = [u8; 32];
 
-/// How new a content is, as its signer says in the trusted comment. Of different kinds, a version is above every
-/// time, and both are above nothing: who once numbered contents is not taken back to times.
+/// The version of content, from the signer's trusted comment. A version is higher than every timestamp, and
+/// both are higher than none: a signer who has begun to number contents cannot be taken back to timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edition {
-    /// The comment says neither.
+    /// The comment has neither.
     #[default]
     Unnumbered,
-    /// `timestamp:N`, which minisign writes by itself: seconds since the epoch.
+    /// `timestamp:N`, which minisign writes by default: seconds since the epoch.
     Timestamp(u64),
     /// `version:N`.
     Version(u64),
 }
 
 impl Edition {
-    /// The edition that a signed comment names: words between spaces or tabs, as minisign writes them. A
-    /// `timestamp:` that is no number, or one of several, says nothing: the word is not ours alone.
+    /// The edition in a signed comment: words separated by spaces or tabs, as minisign writes them. A
+    /// `timestamp:` that is not a number, or one of several, is ignored: the word is not podkeeper's alone.
     ///
     /// # Errors
-    /// Several versions, or one that is no number below 2^64.
+    /// Several versions, or one that is not a number below 2^64.
     pub fn of_comment(comment: &str) -> Result<Edition, &'static str> {
         let values =
             |name: &'static str| comment.split_whitespace().filter_map(move |word| word.strip_prefix(name));
@@ -55,10 +55,10 @@ impl Edition {
         }
     }
 
-    /// Of `--manifest-min-version`: `N`, `version:N` or `timestamp:N`.
+    /// Parses `--manifest-min-version`: `N`, `version:N` or `timestamp:N`.
     ///
     /// # Errors
-    /// Anything else.
+    /// Any other text.
     pub fn parse(text: &str) -> Result<Edition, String> {
         let edition = match text.split_once(':') {
             None => number(text).map(Edition::Version),
@@ -69,7 +69,8 @@ impl Edition {
         edition.ok_or_else(|| "must be N, version:N or timestamp:N, with a number below 2^64".to_owned())
     }
 
-    /// Two contents of it are the same content: a signer gives each number once, but may sign twice in a second.
+    /// True when one edition means one content: a signer uses each version once, but may sign twice within a
+    /// second.
     fn is_exact(self) -> bool {
         matches!(self, Edition::Version(_))
     }
@@ -85,25 +86,25 @@ impl fmt::Display for Edition {
     }
 }
 
-/// Digits and nothing else: no sign, no space.
+/// A number of digits only: no sign, no space.
 fn number(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// A signed content, as far as the record is concerned.
+/// Signed content, as the record needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// How new it is.
+    /// Its version.
     pub edition: Edition,
-    /// Which it is.
+    /// Its identity.
     pub digest: Digest,
-    /// What it is about: `pod default/web-node1`, `ConfigMap default/web`, a URL.
+    /// Names of its pods and objects: `pod default/web-node1`, `ConfigMap default/web`, or a URL.
     pub names: BTreeSet<String>,
 }
 
-/// What the names of pods begin with.
+/// Prefix of the names of pods.
 const POD: &str = "pod ";
-/// What those of URLs begin with.
+/// Prefix of the names of URLs.
 const URL: &str = "URL ";
 
 /// The name of a URL's content as a whole.
@@ -112,7 +113,7 @@ pub fn name_of_url(url: &str) -> String {
     format!("{URL}{url}")
 }
 
-/// What pods, also refused ones, and local objects are called here.
+/// The names of pods (also refused ones) and local objects in a record.
 #[must_use]
 pub fn names_of(
     pods: &[Arc<DesiredPod>],

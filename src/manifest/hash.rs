@@ -1,23 +1,23 @@
-//! Identities that outlive a version of podkeeper: container hashes and the UIDs of static pods.
+//! Identities that stay the same across versions of podkeeper: container hashes and the UIDs of static pods.
 //!
-//! Changing a byte of what is hashed here restarts every container of every node on upgrade
+//! Changing one byte of the hashed text restarts every container of every node on upgrade
 //! (kubernetes/kubernetes#63814), so the serialisations are written down, versioned, and pinned by golden
-//! files. Nothing that a default or a new field could change may enter. Never `std::hash`: its output is
-//! not promised across releases.
+//! files. A value that a default or a new field could change must not enter. Never `std::hash`: its output is
+//! not stable across releases.
 
 use crate::pod::qos::Qos;
 
 /// Container hash, serialisation version 1: FNV-1a 32 over the bytes `<name> 0x00 <image>`.
 ///
-/// Exactly name and image as the manifest gives them (upstream `pkg/kubelet/container/helpers.go` takes the
-/// same two); a NUL can be in neither, so no two pairs share a serialisation.
+/// Exactly name and image from the manifest (upstream `pkg/kubelet/container/helpers.go` hashes the same
+/// two); neither can hold a NUL, so no two pairs share a serialisation.
 #[must_use]
 pub fn container_hash(name: &str, image: &str) -> u32 {
     let bytes = name.bytes().chain([0]).chain(image.bytes());
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// FNV-1a 128 over the parts, one after the other without separators: 32 lower-case hex digits.
+/// FNV-1a 128 over the concatenated parts: 32 lower-case hex digits.
 #[must_use]
 pub fn fnv1a_128_hex(parts: &[&str]) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -27,9 +27,9 @@ pub fn fnv1a_128_hex(parts: &[&str]) -> String {
     format!("{hash:032x}")
 }
 
-/// UID of a static pod that does not bring its own (upstream `pkg/kubelet/config/common.go`, which hashes
-/// another text and so gives other UIDs), serialisation version 1: FNV-1a 128 over the pod as the user wrote
-/// it (canonical JSON, without podkeeper's defaults), then `host:<node>` when a node is given (file sources
+/// UID of a static pod whose manifest gives none (upstream `pkg/kubelet/config/common.go`, which hashes
+/// another text and so gives other UIDs), serialisation version 1: FNV-1a 128 over the pod as written
+/// (canonical JSON, without podkeeper's defaults), then `host:<node>` when a node is given (file sources
 /// only), then `place`: `file:<path>` or `url:<url>`.
 #[must_use]
 pub fn pod_uid(canonical_json: &str, node: Option<&str>, place: &str) -> String {
@@ -39,10 +39,10 @@ pub fn pod_uid(canonical_json: &str, node: Option<&str>, place: &str) -> String 
     }
 }
 
-/// What stays of a pod when containers are resized, serialisation version 1: FNV-1a 128 over the pod as the
-/// user wrote it, but without the sizes of cpu and memory of its containers, then `qos:` and its class. A
-/// limit that comes or goes is another shape, and so is another class: Docker cannot take a limit away, and
-/// the kubelet refuses the other.
+/// Hash of a pod that does not change when containers are resized, serialisation version 1: FNV-1a 128 over
+/// the pod as written, without the cpu and memory sizes of its containers, then `qos:` and its class. A limit
+/// that is added or removed changes the shape, and so does another class: Docker cannot remove a limit, and
+/// the kubelet refuses a change of class.
 #[must_use]
 pub fn shape(canonical_without_sizes: &str, qos: Qos) -> String {
     fnv1a_128_hex(&[canonical_without_sizes, "qos:", qos.as_str()])

@@ -1,9 +1,10 @@
-//! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, nothing is looked up.
+//! Bytes of a manifest -> pods, local objects and problems. Pure: no file is read here, and no name is looked
+//! up.
 //!
-//! [`decode`] is the only door to the daemon: syntax, types, defaults, validation, static-pod rules
-//! (upstream `pkg/kubelet/config/common.go`). [`inspect`] goes the same way for somebody who only looks.
-//! A file is taken whole or not at all, and a file without an object is an error: a half-written, empty
-//! file must never count as the wish for nothing.
+//! [`decode`] is the daemon's only entry: syntax, types, defaults, validation, static-pod rules (upstream
+//! `pkg/kubelet/config/common.go`). [`inspect`] does the same for commands that only show a manifest. A file
+//! is accepted whole or not at all, and a file without an object is an error: a half-written, empty file must
+//! never mean that no pods are wanted.
 
 pub(crate) mod base64;
 mod defaults;
@@ -44,35 +45,35 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use node::{Node, Place};
 use path::{Path, Report, quoted};
 
-/// What the rules need to know besides the bytes.
+/// Input of the rules besides the bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Lower-case node name: suffix of static pods' names, part of their UID.
     pub node_name: &'a str,
-    /// Which source the bytes came from.
+    /// The source of the bytes.
     pub source: Source,
     /// File path or URL the bytes came from.
     pub path: &'a str,
 }
 
-/// What one file (or body) holds. A file is taken whole or not at all: when any problem is an error,
-/// `pods` is empty and the caller keeps what it had from this path.
+/// The content of one file (or body). A file is accepted whole or not at all: when any problem is an error,
+/// `pods` is empty and the caller keeps the previous content of this path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decoded {
-    /// In document order.
+    /// The pods, in document order.
     pub pods: Vec<Arc<DesiredPod>>,
     /// Local objects, in document order.
     pub objects: Vec<Arc<LocalObject>>,
-    /// Pods that are well-formed and that the policy refuses (`source::accept` moves them here).
+    /// Well-formed pods that the policy refuses (`source::accept` moves them here).
     pub refused: Vec<Refused>,
     /// Errors and warnings, in order of place.
     pub problems: Vec<Problem>,
-    /// Where signatures are asked for: what the signer says (`source::accept` puts it here).
+    /// Where signatures are required: the signer's claim (`source::accept` puts it here).
     pub signed: Option<Box<Claim>>,
 }
 
 impl Decoded {
-    /// No problem is an error.
+    /// True when no problem is an error.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.problems.iter().all(|p| p.severity != Severity::Error)
@@ -86,22 +87,22 @@ pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     read(bytes, context, Rules::OfDaemon, |file| file.finish())
 }
 
-/// What is an error when a manifest is only looked at.
+/// Which problems are errors when a manifest is only inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// All that keeps the daemon from taking it.
+    /// Everything for which the daemon would refuse it.
     OfDaemon,
-    /// Only what is no manifest (syntax, kinds, types). What podkeeper does not support, static pods may not
-    /// do, or the API's validation refuses is a warning.
+    /// Only bad syntax, kinds and types. Fields that podkeeper does not support, that static pods may not
+    /// have, or that the API's validation refuses give warnings.
     OfSyntax,
 }
 
-/// What was found in a manifest that is only looked at.
+/// The content of a manifest that is only inspected.
 #[derive(Debug, Clone, Default)]
 pub struct Inspection {
-    /// Those in which no error is, in document order, also when another document of the file has one.
+    /// Pods without an error, in document order, even when another document of the file has one.
     pub pods: Vec<Inspected>,
-    /// The same of local objects.
+    /// Local objects without an error.
     pub objects: Vec<Arc<LocalObject>>,
     /// Errors and warnings, in order of place.
     pub problems: Vec<Problem>,
@@ -116,7 +117,7 @@ pub struct Inspected {
     pub(crate) text: Node,
 }
 
-/// Decodes a manifest to look at it, not to run it.
+/// Decodes a manifest for inspection, not to run it.
 #[must_use]
 pub fn inspect(bytes: &[u8], context: &Context<'_>, rules: Rules) -> Inspection {
     read(bytes, context, rules, |file| file.inspected())
@@ -141,7 +142,7 @@ fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: fn(File<'_
     finish(file)
 }
 
-/// A web server's error page says so instead of where its markup is no YAML.
+/// Reports a web server's error page as HTML instead of as a YAML error.
 fn html(text: &str, error: yaml::SyntaxError) -> yaml::SyntaxError {
     if text.trim_start().starts_with('<') {
         let message = "this is HTML or XML, not a manifest".to_owned();
@@ -150,7 +151,7 @@ fn html(text: &str, error: yaml::SyntaxError) -> yaml::SyntaxError {
     error
 }
 
-/// Kinds a user may well put beside a pod.
+/// Kinds that users often put beside a pod.
 const OTHER_KINDS: &[&str] = &[
     "CronJob",
     "DaemonSet",
@@ -166,19 +167,19 @@ const OTHER_KINDS: &[&str] = &[
     "StatefulSet",
 ];
 
-/// A kind that is taken, if its apiVersion is right.
+/// True for a kind that is accepted with the right apiVersion.
 fn is_known(kind: &str) -> bool {
     let single = kind.strip_suffix("List").unwrap_or(kind);
     matches!(single, "Pod" | "") || object::kind(single).is_some()
 }
 
-/// One file on its way.
+/// A file that is being decoded.
 struct File<'n> {
     context: &'n Context<'n>,
     rules: Rules,
-    /// Pods so far, with those that are not taken.
+    /// Number of pods so far, including refused ones.
     count: usize,
-    /// Those in which no error is, each with its text.
+    /// Pods without an error, each with its text.
     pods: Vec<(Arc<DesiredPod>, &'n Node)>,
     objects: Vec<Arc<LocalObject>>,
     errors: Vec<Problem>,
@@ -197,7 +198,7 @@ impl<'n> File<'n> {
         if !matches!(node.data, node::Data::Map(_)) {
             let found = match node.as_str() {
                 Some(text) if text.starts_with('<') => "HTML or XML".to_owned(),
-                // Not repeated: it may be what is left of a Secret that was cut in two.
+                // The text is not repeated: it may be part of a Secret that was cut in two.
                 _ => node.kind().to_owned(),
             };
             return self.error(
@@ -244,7 +245,7 @@ impl<'n> File<'n> {
 
     /// `apiVersion` or `kind`. Reports a missing one.
     fn word(&mut self, node: &'n Node, key: &str, implied: Option<&'n str>) -> Option<&'n str> {
-        // Upstream reads these two words, and only these, in whatever case their keys are written.
+        // Upstream accepts the keys of these two words, and only these, in any case.
         let any_case = || node.entries().iter().find(|entry| entry.key.eq_ignore_ascii_case(key));
         let written = node.get(key).or_else(|| any_case().map(|entry| &entry.value));
         match written.filter(|n| !n.is_null()) {
@@ -268,7 +269,7 @@ impl<'n> File<'n> {
 
     fn list(&mut self, node: &'n Node, implied: Option<(&'n str, &'n str)>) {
         match node.get("items") {
-            // An empty list is how "no pods" is said.
+            // An empty list means "no pods".
             Some(items) if matches!(items.data, node::Data::List(_)) => {
                 items.items().iter().for_each(|item| match item.get("kind").and_then(Node::as_str) {
                     Some(kind) if kind.ends_with("List") && is_known(kind) => {
@@ -312,14 +313,14 @@ impl<'n> File<'n> {
         let name = written_name(node).map(|name| format!("{} {name}", kind.as_str()));
         let mut report = Report::new(self.context.path, name, node);
         if self.rules == Rules::OfSyntax {
-            report.forgive();
+            report.downgrade_errors();
         }
         let object = object::object(kind, origin, self.context, &mut report);
         let good = self.report(report);
         self.objects.extend(object.filter(|_| good).map(Arc::new));
     }
 
-    /// Takes what was found; whether no error was.
+    /// Takes the problems over; returns whether there was no error.
     fn report(&mut self, report: Report<'_>) -> bool {
         let mut good = true;
         for problem in report.into_problems() {
@@ -350,7 +351,7 @@ impl<'n> File<'n> {
     }
 }
 
-/// Errors go first when there are too many, so that no flood of warnings hides one.
+/// Keeps errors first when there are too many problems, so that warnings cannot hide one.
 fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> {
     problems.extend(warnings);
     problems.truncate(limits::PROBLEMS_PER_FILE);
@@ -358,7 +359,7 @@ fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> 
     problems
 }
 
-/// `namespace/name` as the user wrote it.
+/// `namespace/name` as written.
 fn written_name(node: &Node) -> Option<String> {
     let metadata = node.get("metadata")?;
     let text = |key| metadata.get(key).and_then(Node::as_str).filter(|text| !text.is_empty());
@@ -366,20 +367,20 @@ fn written_name(node: &Node) -> Option<String> {
     Some(format!("{}/{}", path::shorten(namespace), path::shorten(text("name")?)))
 }
 
-/// One pod, if its types fit; what else is wrong with it is in the report.
+/// One pod, if its types fit; further problems are in the report.
 fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<'_>) -> Option<DesiredPod> {
-    // What does not fit its type is left out, so that it does not hide what else is wrong.
+    // A value of the wrong type is left out, so that it does not hide other problems.
     let mut metadata: ObjectMeta = types::field("metadata", report);
     let mut spec: PodSpec = types::field("spec", report);
     let status = Path::ROOT;
     let status = status.field("status");
     let is_status = |node: &Node| matches!(node.data, node::Data::Map(_) | node::Data::Null);
     if report.written(&status).is_some_and(|node| !is_status(node)) {
-        report.misfit(&status, "must be a map (PodStatus)");
+        report.type_error(&status, "must be a map (PodStatus)");
     }
     let fits = report.is_good();
     if rules == Rules::OfSyntax {
-        report.forgive();
+        report.downgrade_errors();
     }
     unknown_fields(&metadata, &spec, report);
     defaults::apply(&mut spec);
@@ -402,7 +403,7 @@ fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>
     let root = Path::ROOT;
     for entry in report.root().entries() {
         let path = root.field(&entry.key);
-        // What cannot be written as JSON was not read from it either.
+        // A value that cannot be written as JSON was not read from it either.
         let typed = match entry.key.as_str() {
             "metadata" => serde_json::to_value(metadata),
             "spec" => serde_json::to_value(spec),

@@ -1,6 +1,6 @@
-//! The tree a manifest's text becomes: JSON's kinds of data, each with the place it was written at.
+//! The tree of a manifest's text: JSON's kinds of data, each with its place in the text.
 //!
-//! Not here: reading text (`yaml.rs`), knowing any Kubernetes type.
+//! Not here: parsing text (`yaml.rs`), knowledge of Kubernetes types.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::base::order;
 /// 1-based line and column.
 pub(crate) type Place = (u32, u32);
 
-/// A value and where it begins.
+/// A value and its place in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    /// Where.
+    /// The place where it begins.
     pub at: Place,
-    /// What.
+    /// The value.
     pub data: Data,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Data {
 }
 
 impl fmt::Debug for Data {
-    /// Without what is written: it may be a Secret's.
+    /// Without the values: they may be a Secret's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Data::Null => f.write_str("Null"),
@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The value of a key; `None` when this is no map or has no such key.
+    /// The value of a key; `None` when this is not a map or has no such key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|e| &e.value)
     }
@@ -68,7 +68,7 @@ impl Node {
         self.entries().iter().find(|e| e.key == key)
     }
 
-    /// The keys and values of a map; none for anything else.
+    /// The keys and values of a map; empty for other data.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.data {
             Data::Map(entries) => entries,
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    /// The items of a list; none for anything else.
+    /// The items of a list; empty for other data.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.data {
             Data::List(items) => items,
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// The text of a string.
+    /// The text of a string; `None` for other data.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.data {
             Data::String(text) => Some(text),
@@ -99,12 +99,12 @@ impl Node {
         }
     }
 
-    /// `null`, or what an absent key stands for.
+    /// True for `null`, which means the same as an absent key.
     pub(crate) fn is_null(&self) -> bool {
         self.data == Data::Null
     }
 
-    /// What kind of data this is, in words.
+    /// The kind of data, in words.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.data {
             Data::Null => "null",
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// Where a field is written: its key, or the list item, or the nearest parent that exists.
+    /// The place of a field: its key, or the list item, or the nearest existing parent.
     pub(crate) fn place(&self, path: &Path<'_>) -> Place {
         self.walk(path).1
     }
@@ -162,9 +162,8 @@ impl Node {
     }
 }
 
-/// The canonical text of a pod in which no container says how much cpu and memory it wants: limits only
-/// that there are some, requests not even that. Init containers that run to their end keep theirs: they
-/// cannot be resized.
+/// The canonical text of a pod without its containers' amounts of cpu and memory: limits only show that they
+/// exist, requests are removed. Init containers that run to their end keep theirs: they cannot be resized.
 pub(crate) fn without_sizes(pod: &Node) -> String {
     let mut pod = pod.clone();
     for list in ["containers", "initContainers"] {
@@ -201,7 +200,7 @@ fn forget_sizes(container: &mut Node) {
     }
 }
 
-/// JSON without spaces and with sorted keys: equal for all ways of writing the same data.
+/// JSON without spaces and with sorted keys: the same for every spelling of the same data.
 pub(crate) fn canonical(node: &Node) -> String {
     let mut out = String::new();
     write_canonical(node, &mut out);

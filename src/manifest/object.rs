@@ -2,8 +2,8 @@
 //! (`pkg/apis/core/validation/validation.go`: ValidateConfigMap, ValidateSecret,
 //! ValidatePersistentVolumeClaim).
 //!
-//! Read from the tree by hand: the API's types for them would cost far more of the binary. A problem tells
-//! of a value only what kind of data it is, never the value: it may be a secret.
+//! Read from the tree by hand: the API's types for them would make the binary much larger. A problem names
+//! only the kind of a value, never the value: it may be a secret.
 
 mod claim;
 mod data;
@@ -19,13 +19,13 @@ use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 
 pub(crate) use data::key_is_good;
 
-/// The kind a document names, if it is a local object's.
+/// The local object's kind of this name, if there is one.
 pub(crate) fn kind(word: &str) -> Option<ObjectKind> {
     use ObjectKind::{ConfigMap, PersistentVolumeClaim, Secret};
     [ConfigMap, Secret, PersistentVolumeClaim].into_iter().find(|kind| kind.as_str() == word)
 }
 
-/// One object, if its types fit; what else is wrong with it is in the report.
+/// One object, if its types fit; further problems are in the report.
 pub(crate) fn object(
     kind: ObjectKind,
     origin: Origin,
@@ -48,7 +48,7 @@ pub(crate) fn object(
     unknown_fields(kind, &metadata, report);
     validate::object_metadata(&metadata, report);
     support::check_metadata(report);
-    if report.has_misfits() {
+    if report.has_type_errors() {
         return None;
     }
     let namespace = metadata.namespace.filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
@@ -68,7 +68,7 @@ fn unknown_fields(kind: ObjectKind, metadata: &ObjectMeta, report: &mut Report<'
         match entry.key.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => {
-                // What cannot be written as JSON was not read from it either.
+                // A value that cannot be written as JSON was not read from it either.
                 if let Ok(typed) = serde_json::to_value(metadata) {
                     unknown::check(&entry.value, &typed, &path, report);
                 }
@@ -85,7 +85,7 @@ fn flag(path: &Path<'_>, report: &mut Report<'_>) -> bool {
         None | Some(Data::Null) => false,
         Some(Data::Bool(value)) => *value,
         Some(_) => {
-            misfit("a boolean (true or false)", path, report);
+            type_error("a boolean (true or false)", path, report);
             false
         }
     }
@@ -97,14 +97,14 @@ fn text<'n>(path: &Path<'_>, report: &mut Report<'n>) -> &'n str {
         None | Some(Data::Null) => "",
         Some(Data::String(text)) => text,
         Some(_) => {
-            misfit("a string", path, report);
+            type_error("a string", path, report);
             ""
         }
     }
 }
 
-/// What was written is of another kind than `wanted`. The value itself is not repeated.
-fn misfit(wanted: &str, path: &Path<'_>, report: &mut Report<'_>) {
+/// Reports a value of another kind than `wanted`. The value itself is not repeated.
+fn type_error(wanted: &str, path: &Path<'_>, report: &mut Report<'_>) {
     let node = report.written(path);
     let found = node.map_or("null", Node::kind);
     let scalar = matches!(node.map(|n| &n.data), Some(Data::Bool(_) | Data::Number(_)));

@@ -1,7 +1,7 @@
 //! Field paths, and the list of problems found on them.
 //!
-//! A path is a chain of borrowed steps on the stack, so walking a pod allocates only when something is
-//! wrong. The texts are the API's (`apimachinery/pkg/util/validation/field`).
+//! A path is a chain of borrowed steps on the stack, so walking a pod allocates only for problems. The texts
+//! are the API's (`apimachinery/pkg/util/validation/field`).
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ impl<'a> Path<'a> {
             _ => self.field(name),
         }
     }
-    /// The path without its last step; none for the root.
+    /// The path without its last step; `None` for the root.
     pub(crate) fn parent(&self) -> Option<&Path<'a>> {
         self.parent
     }
@@ -87,10 +87,10 @@ pub(crate) struct Report<'a> {
     path: &'a str,
     pod: Option<String>,
     root: &'a Node,
-    /// In the end, errors from this one on are warnings.
-    forgiven: Option<usize>,
-    /// Fields that do not fit their types: they are left out of what is judged.
-    misfits: Vec<String>,
+    /// Errors from this index on become warnings.
+    downgraded: Option<usize>,
+    /// Fields with a value of the wrong type: they are left out of validation.
+    type_errors: Vec<String>,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -102,8 +102,8 @@ impl<'a> Report<'a> {
             path,
             pod,
             root,
-            forgiven: None,
-            misfits: Vec::new(),
+            downgraded: None,
+            type_errors: Vec::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
         }
@@ -114,12 +114,12 @@ impl<'a> Report<'a> {
         self.root
     }
 
-    /// What was written for a field.
+    /// The node written for a field.
     pub(crate) fn written(&self, path: &Path<'_>) -> Option<&'a Node> {
         self.root.find(path)
     }
 
-    /// The pod cannot be taken.
+    /// Adds an error: the pod is refused.
     pub(crate) fn error(&mut self, path: &Path<'_>, message: impl Into<String>) {
         let message = message.into();
         if self.errors.len() < limits::PROBLEMS_PER_FILE && !self.is_consequence(path, &message) {
@@ -128,29 +128,29 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What was written for this field does not fit its type.
-    pub(crate) fn misfit(&mut self, path: &Path<'_>, message: impl Into<String>) {
+    /// Adds an error for a value of the wrong type.
+    pub(crate) fn type_error(&mut self, path: &Path<'_>, message: impl Into<String>) {
         self.error(path, message);
-        self.misfits.push(path.to_string());
+        self.type_errors.push(path.to_string());
     }
 
-    /// Something was left out of what is judged.
-    pub(crate) fn has_misfits(&self) -> bool {
-        !self.misfits.is_empty()
+    /// True when a field was left out because of its type.
+    pub(crate) fn has_type_errors(&self) -> bool {
+        !self.type_errors.is_empty()
     }
 
-    /// It would be said only because something was left out: of the field itself or one above or below it,
-    /// or of what was looked for and not found.
+    /// True for a problem that exists only because a field was left out: one of that field, above or below
+    /// it, or of a name that was not found.
     fn is_consequence(&self, path: &Path<'_>, message: &str) -> bool {
-        if self.misfits.is_empty() {
+        if self.type_errors.is_empty() {
             return false;
         }
         let path = path.to_string();
         message.starts_with("Not found")
-            || self.misfits.iter().any(|m| is_within(m, &path) || is_within(&path, m))
+            || self.type_errors.iter().any(|m| is_within(m, &path) || is_within(&path, m))
     }
 
-    /// The pod is taken; this part does nothing here.
+    /// Adds a warning: the pod is accepted; this part has no effect.
     pub(crate) fn warning(&mut self, path: &Path<'_>, message: impl Into<String>) {
         let message = message.into();
         if self.warnings.len() < limits::PROBLEMS_PER_FILE && !self.is_consequence(path, &message) {
@@ -171,41 +171,41 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Something was found wrong at this field or below it.
+    /// True when there is an error at this field or below it.
     pub(crate) fn has_error_at(&self, path: &Path<'_>) -> bool {
         let wanted = path.to_string();
         self.errors.iter().filter_map(|p| p.field.as_deref()).any(|field| is_within(field, &wanted))
     }
 
-    /// More warnings would not be kept, so they need not be worked out.
+    /// True when no more warnings are kept, so they need not be computed.
     pub(crate) fn is_full_of_warnings(&self) -> bool {
         self.warnings.len() >= limits::PROBLEMS_PER_FILE
     }
 
-    /// More errors would not be kept.
+    /// True when no more errors are kept.
     pub(crate) fn is_full_of_errors(&self) -> bool {
         self.errors.len() >= limits::PROBLEMS_PER_FILE
     }
 
-    /// No error so far.
+    /// True without an error so far.
     pub(crate) fn is_good(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// The pod is only looked at: no error from here on keeps it from being taken.
-    pub(crate) fn forgive(&mut self) {
-        self.forgiven = Some(self.errors.len());
+    /// The pod is only inspected: errors from here on become warnings.
+    pub(crate) fn downgrade_errors(&mut self) {
+        self.downgraded = Some(self.errors.len());
     }
 
     /// Errors, then warnings.
     pub(crate) fn into_problems(mut self) -> impl Iterator<Item = Problem> {
-        let forgiven = self.forgiven.unwrap_or(usize::MAX);
-        self.errors.iter_mut().skip(forgiven).for_each(|e| e.severity = Severity::Warning);
+        let downgraded = self.downgraded.unwrap_or(usize::MAX);
+        self.errors.iter_mut().skip(downgraded).for_each(|e| e.severity = Severity::Warning);
         self.errors.into_iter().chain(self.warnings)
     }
 }
 
-/// The first field is the second one, or lies below it.
+/// True when the first field is the second one, or below it.
 fn is_within(field: &str, above: &str) -> bool {
     field.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

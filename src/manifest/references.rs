@@ -1,7 +1,7 @@
-//! What a static pod may not refer to, because it lives in an API server (upstream
-//! `pkg/kubelet/config/common.go`). Different on purpose: ConfigMaps and Secrets may stand beside
-//! pods here, and claims on this node's own disk: a container's environment, `imagePullSecrets` and volumes
-//! may refer to them.
+//! References that a static pod may not have, because their targets are in an API server (upstream
+//! `pkg/kubelet/config/common.go`). Different on purpose: here ConfigMaps, Secrets and claims on this node's
+//! own disk may be beside the pods: a container's environment, `imagePullSecrets` and volumes may refer to
+//! them.
 
 use k8s_openapi::api::core::v1::PodSpec;
 

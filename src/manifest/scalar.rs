@@ -1,6 +1,6 @@
-//! What a plain YAML scalar means. The rules are those of kubectl and the kubelet (sigs.k8s.io/yaml, a
-//! YAML 1.1 reader), so that one manifest means the same here and there: `0644` is octal, `yes` and `on`
-//! are booleans. Different on purpose: a bare `y` or `n` stays a string.
+//! The meaning of plain YAML scalars. The rules are those of kubectl and the kubelet (sigs.k8s.io/yaml, a
+//! YAML 1.1 reader), so that a manifest means the same everywhere: `0644` is octal, `yes` and `on` are
+//! booleans. Different on purpose: a bare `y` or `n` stays a string.
 
 use serde_json::Number;
 
@@ -16,13 +16,13 @@ pub(crate) fn resolve(text: &str) -> Data {
     }
 }
 
-/// It is one of YAML's numbers that JSON cannot write (`.inf`, `.nan`).
+/// True for YAML's numbers that JSON cannot write (`.inf`, `.nan`).
 pub(crate) fn is_not_finite(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
-/// The number a scalar stands for, if it looks like one.
+/// The number of a scalar, if it looks like one.
 pub(crate) fn number(text: &str) -> Option<Number> {
     let first = text.bytes().next()?;
     if !first.is_ascii_digit() && !matches!(first, b'+' | b'-' | b'.') {
@@ -56,8 +56,8 @@ fn integer(text: &str) -> Option<Number> {
     if negative { i64::try_from(-i128::from(size)).ok().map(Number::from) } else { Some(Number::from(size)) }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`; a whole number becomes an integer, as it does
-/// on its way through Go's JSON. Underscores are dropped.
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`; a whole number becomes an integer, as in Go's JSON.
+/// Underscores are dropped.
 fn float(text: &str) -> Option<Number> {
     let text = &text.replace('_', "");
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -76,7 +76,7 @@ fn float(text: &str) -> Option<Number> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    // 2^53: past it a float's neighbours are not whole numbers apart.
+    // 2^53: beyond it floats do not represent all whole numbers.
     if value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0 {
         #[allow(clippy::cast_possible_truncation)]
         return Some(Number::from(value as i64));

@@ -1,5 +1,5 @@
-//! The fields of a pod as the Kubernetes types have them, learnt from how they ask to be decoded: nothing is
-//! listed by hand, so that a new version of the API shows. For tests alone: in the daemon it would be a
+//! The fields of a pod in the Kubernetes types, found by recording what their decoders ask for: no list is
+//! written by hand, so fields of a new version of the API appear. For tests only: in the daemon it would be a
 //! second copy of all that decoding.
 
 use k8s_openapi::api::core::v1::Pod;
@@ -11,13 +11,13 @@ use serde::de::{
 /// One field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// As `support::Row::field` has it.
+    /// Path in the notation of `support::Row::field`.
     pub path: String,
     /// Last part of the path.
     pub name: &'static str,
     /// `string`, `integer`, `boolean`, the API's name of a type; with `[]` or `map[string]` before it.
     pub kind: String,
-    /// The type that it is a field of.
+    /// The type that has this field.
     pub owner: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn of_pod() -> Vec<Shape> {
     all
 }
 
-/// A path as the rows of `support` have it: init containers share those of containers.
+/// A path in the notation of the rows of `support`: init containers share the rows of containers.
 pub(crate) fn as_row(path: &str) -> String {
     path.replacen("spec.initContainers[*]", "spec.containers[*]", 1)
 }
@@ -42,11 +42,11 @@ pub(crate) fn fields<'a>(all: &'a [Shape], parent: &str) -> impl Iterator<Item =
 struct Walker<'a> {
     path: String,
     all: &'a mut Vec<Shape>,
-    /// What this one turns out to be.
+    /// The kind that is recorded for this value.
     kind: &'a mut String,
 }
 
-/// A time that all types of strings take.
+/// A text that all string types accept: a time.
 const TEXT: &str = "2020-01-01T00:00:00Z";
 
 impl<'de> Deserializer<'de> for Walker<'_> {
@@ -166,7 +166,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let name = self.now;
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        // The API version and the kind of the pod itself have but one value.
+        // The API version and the kind of the pod have only one valid value.
         if self.path.is_empty() && matches!(name, "apiVersion" | "kind") {
             let value = if name == "kind" { "Pod" } else { "v1" };
             let value: StrDeserializer<'_, Error> = value.into_deserializer();

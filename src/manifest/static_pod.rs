@@ -1,4 +1,4 @@
-//! What makes a decoded pod a static pod of this node: UID, name suffix, namespace, node, annotations,
+//! Turns a decoded pod into a static pod of this node: UID, name suffix, namespace, node, annotations,
 //! toleration, phase (upstream `pkg/kubelet/config/common.go`).
 
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Toleration};
@@ -10,11 +10,12 @@ use crate::node::devices;
 use crate::pod::Source;
 use crate::pod::qos;
 
-/// Annotation: which source the pod came from: `file`, `http`, `api`.
+/// Annotation: the pod's source: `file`, `http`, `api`.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// Annotation: the static pod's UID.
 pub const CONFIG_HASH: &str = "kubernetes.io/config.hash";
-/// Annotation: when the pod was first seen, wall time, set by the merge: for people, nothing is judged by it.
+/// Annotation: when the pod was first seen, wall time, set by the merge: for display, no decision depends on
+/// it.
 pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 /// Annotation of mirror pods only: the static pod's hash.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
@@ -41,8 +42,8 @@ pub(crate) fn apply(
     if meta.namespace.as_deref().unwrap_or_default().is_empty() {
         meta.namespace = Some("default".to_owned());
     }
-    // What the user wrote, not what it was decoded to: a default or field that a later version adds
-    // changes no identity (kubernetes/kubernetes#63814).
+    // Hashes the text as written, not as decoded: a default or field that a later version adds changes no
+    // identity (kubernetes/kubernetes#63814).
     let canonical = node::canonical(report.root());
     let written = hash::fnv1a_128_hex(&[&canonical]);
     let given = meta.uid.take().filter(|uid| !uid.is_empty());
@@ -53,12 +54,12 @@ pub(crate) fn apply(
         hash::pod_uid(&canonical, host, context.path)
     });
     meta.uid = Some(uid.clone());
-    // The kubelet overwrites another node's name and runs the pod. Here it stays, and admission refuses
-    // the pod with reason NodeName: a manifest that names another node is not meant for this one.
+    // The kubelet overwrites another node's name and runs the pod. Here it stays, and admission refuses the
+    // pod with reason NodeName: a manifest that names another node is not meant for this one.
     if spec.node_name.as_deref().unwrap_or_default().is_empty() {
         spec.node_name = Some(context.node_name.to_owned());
     }
-    // Of another cluster, or made up.
+    // It is another cluster's, or invented.
     meta.creation_timestamp = None;
     let annotations = meta.annotations.get_or_insert_default();
     for key in [CONFIG_SOURCE, CONFIG_HASH, CONFIG_SEEN, CONFIG_MIRROR, devices::ASSIGNED] {
@@ -75,7 +76,7 @@ pub(crate) fn apply(
     (PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }, Hashes { written, shape })
 }
 
-/// Adds `{operator: Exists, effect: NoExecute}`; one that matches is replaced, never doubled.
+/// Adds `{operator: Exists, effect: NoExecute}`; a matching one is replaced, not duplicated.
 fn tolerate_no_execute(spec: &mut PodSpec) {
     let ours = Toleration {
         operator: Some("Exists".to_owned()),

@@ -1,22 +1,22 @@
-//! The one list of what podkeeper does with each field of a pod, and the walk that compares a manifest
-//! with it. The man page and `explain` are made of [`table`], and the tests in `effects/` hold each row against
-//! what the program does.
+//! The one table of podkeeper's support for each field of a pod, and the walk that compares a manifest with
+//! it. The man page and `explain` are made from [`table`], and the tests in `effects/` check each row against
+//! the program's behaviour.
 //!
-//! A field is `Supported`, or `Ignored` (its absence cannot hurt: a warning), or `Refused` (running the
-//! pod without it would be unsafe or wrong: an error). Only what the user wrote is spoken of, never a
-//! default.
+//! A field is `Supported`, or `Ignored` (running without it cannot hurt: a warning), or `Refused` (running
+//! the pod without it would be unsafe or wrong: an error). Only fields in the manifest are reported, never
+//! defaults.
 
 use super::node::{Data, Node};
 use super::path::{Path, Report, Step};
 
-/// What podkeeper does with a field.
+/// podkeeper's support for a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It has its effect. Rows below it may say otherwise for parts.
+    /// It has its effect. Rows below it may differ for parts of it.
     Supported,
-    /// It is accepted and does nothing; the text says why or what happens instead.
+    /// It is accepted without effect; the text gives the reason or the alternative.
     Ignored(&'static str),
-    /// A pod that uses it is not started; the text says why.
+    /// A pod that uses it is not started; the text gives the reason.
     Refused(&'static str),
 }
 
@@ -26,9 +26,9 @@ pub struct Row {
     /// Path from the pod; `[*]` stands for any index. `spec.containers[*]` stands for
     /// `spec.initContainers[*]` too. A last part ending in `*` stands for any key that begins like it.
     pub field: &'static str,
-    /// What happens.
+    /// The support for this field.
     pub support: Support,
-    /// Values (as JSON) that mean nothing is asked for, so nothing is said.
+    /// Values (as JSON) that request nothing, so they are not reported.
     pub harmless: &'static [&'static str],
 }
 
@@ -268,7 +268,7 @@ pub fn row(field: &str) -> Option<&'static Row> {
     })
 }
 
-/// The names the table knows below a parent's pattern (`spec`, `spec.containers[*]`).
+/// The names in the table below a parent's pattern (`spec`, `spec.containers[*]`).
 pub(crate) fn names_below(parent: &str) -> impl Iterator<Item = &'static str> {
     let prefix = format!("{parent}.");
     TABLE.iter().filter_map(move |r| {
@@ -277,13 +277,13 @@ pub(crate) fn names_below(parent: &str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The keys that the table knows of a map whose keys the user chooses (`metadata.annotations`).
+/// The keys in the table of a map with free keys (`metadata.annotations`).
 pub(crate) fn keys(map: &str) -> impl Iterator<Item = (&'static str, Support)> {
     let prefix = format!("{map}.");
     TABLE.iter().filter_map(move |r| Some((r.field.strip_prefix(prefix.as_str())?, r.support)))
 }
 
-/// A path as the table writes it.
+/// A path in the notation of the table.
 pub(crate) fn pattern(path: &Path<'_>) -> String {
     let Some(parent) = path.parent() else { return String::new() };
     let mut text = pattern(parent);
@@ -301,14 +301,14 @@ pub(crate) fn pattern(path: &Path<'_>) -> String {
     text
 }
 
-/// Reports what the manifest uses and podkeeper does not do. What has an error already is not spoken of
-/// twice.
+/// Reports fields of the manifest that are ignored or refused. A field that has an error already is not
+/// reported twice.
 pub(crate) fn check(report: &mut Report<'_>) {
     let root = report.root();
     walk(root, &Path::ROOT, report);
 }
 
-/// The same for what only stands in the metadata of a local object: the rows are a pod's.
+/// As [`check`], for the metadata of a local object: the rows are a pod's.
 pub(crate) fn check_metadata(report: &mut Report<'_>) {
     let root = Path::ROOT;
     let path = root.field("metadata");
@@ -323,7 +323,7 @@ pub(crate) fn check_metadata(report: &mut Report<'_>) {
     }
 }
 
-/// Metadata that counts of pods, and not of local objects.
+/// Metadata fields that have an effect for pods only.
 const OF_PODS_ALONE: &[&str] = &["generation"];
 
 fn walk(node: &Node, path: &Path<'_>, report: &mut Report<'_>) {
@@ -365,19 +365,19 @@ fn walk(node: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Rows below this one say something of its parts.
+/// True when there are rows for parts of this field.
 fn has_parts(row: &Row) -> bool {
     let below = |r: &Row| r.field.strip_prefix(row.field).is_some_and(|rest| rest.starts_with(['.', '[']));
     TABLE.iter().any(below)
 }
 
-/// The value is not one of those that ask for nothing.
+/// True for a value that requests something.
 fn asks(node: &Node, row: &Row) -> bool {
     match &node.data {
         Data::Null => false,
         Data::String(text) if text.is_empty() => false,
         Data::List(items) if items.is_empty() => false,
-        // A kind of volume is asked for by its name alone.
+        // A kind of volume is requested by its name alone.
         Data::Map(_) if row.field.starts_with("spec.volumes[*].") => true,
         Data::Map(entries) => entries.iter().any(|e| !e.value.is_null()),
         _ => {
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use crate::manifest::shape::{self, Shape};
 
-    /// The API's fields and the table's rows are the same, so that a new field of the API is decided on.
+    /// The API's fields and the table's rows are the same, so that a new field of the API needs a decision.
     #[test]
     fn every_field_is_in_the_table_once() {
         let shapes = shape::of_pod();
@@ -417,8 +417,8 @@ mod tests {
         assert_eq!(all.len(), TABLE.len());
     }
 
-    /// Every field of a pod, however deep, with what is done with it. A field that a new version of the API
-    /// brings shows here, and has to be decided on: it is carried out, or it gets a row.
+    /// Every field of a pod at any depth, with its support. A new field of the API shows up here and needs a
+    /// decision: it is implemented, or it gets a row.
     #[test]
     fn every_field_of_a_pod_is_decided_on() {
         let shapes = shape::of_pod();
@@ -440,7 +440,7 @@ mod tests {
         crate::cli::golden("support.txt", &text);
     }
 
-    /// A path's beginnings and itself, as rows are written.
+    /// The prefixes of a path and the path itself, in the notation of rows.
     fn parents(path: &str) -> impl Iterator<Item = &str> {
         let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
         ends.map(|end| path[..end].trim_end_matches("[*]"))

@@ -115,7 +115,7 @@ fn bad_files_give_clear_errors() {
     golden(&tests_dir().join("corpus/bad.golden"), &all);
 }
 
-/// Whatever is wrong with a Secret, and wherever: no problem repeats a value of it.
+/// No problem of a Secret repeats one of its values, whatever the problem is.
 #[test]
 fn k12396_no_problem_repeats_a_secret() {
     let secret =
@@ -164,7 +164,7 @@ fn k12396_no_problem_repeats_a_secret() {
             assert!(!format!("{problem:?}").contains("hunter2"), "{value:?}: {problem}");
         }
     }
-    // Numbers and booleans are no strings, and not repeated either.
+    // Numbers and booleans are not strings, and are not repeated either.
     for value in ["31337.25", "31337", "0x7a69"] {
         let decoded = read(&format!("{secret}{value}\n"));
         assert_eq!(
@@ -185,7 +185,7 @@ fn a_file_past_the_size_limit_is_refused() {
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: {app: web}\nspec:\n  containers:\n  - name: main\n    image: busybox:1.36\n    command: [sh, -c, 'sleep 1']\n    env:\n    - name: A\n      value: \"1\"\n    ports:\n    - containerPort: 80\n";
 
-/// A file that is being written never reads as the wish for nothing (kontena/pharos-cluster#252).
+/// A file that is being written never means that no pods are wanted (kontena/pharos-cluster#252).
 #[test]
 fn k252_half_written_file_is_no_empty_wish() {
     for end in 0..=POD.len() {
@@ -205,8 +205,8 @@ fn an_empty_list_is_the_wish_for_nothing() {
     }
 }
 
-/// The UID comes from the data, the node and the place; not from how the data is written, nor from
-/// defaults (kubernetes/kubernetes#63814).
+/// The UID depends on the data, the node and the place; not on the spelling of the data or on defaults
+/// (kubernetes/kubernetes#63814).
 #[test]
 fn k63814_uid_follows_the_data_and_the_place() {
     let uid = only_pod(POD).uid.clone();
@@ -317,7 +317,7 @@ fn warnings_do_not_hide_errors() {
     assert_eq!(decoded.problems.len(), limits::PROBLEMS_PER_FILE);
 }
 
-/// One million items for one line of text.
+/// One million items from one line of text.
 #[test]
 fn alias_bombs_are_cheap() {
     let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();

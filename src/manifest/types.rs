@@ -1,8 +1,9 @@
-//! Trees -> the API's typed objects; what does not fit a type, by field.
+//! Trees -> the API's typed objects; values of the wrong type, by field.
 //!
-//! Typed objects are made from `serde_json::Value` only, so that one copy of k8s-openapi's code is in
-//! the binary. serde stops at the first misfit and does not say where. As every field of these types may
-//! be absent, the misfits are found by decoding each part of the tree alone, and only when there is one.
+//! Typed objects are made only from `serde_json::Value`, so that one copy of k8s-openapi's code is in the
+//! binary. serde stops at the first wrong type and does not tell its field. As every field of these types may
+//! be absent, the wrong ones are found by decoding each part of the tree by itself, and only when there is
+//! one.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,8 +11,8 @@ use serde_json::{Map, Value};
 use super::node::{Data, Node};
 use super::path::{Path, Report, quoted, shorten};
 
-/// Decodes the field `name` of the pod; absent or null counts as empty. Misfits are reported, and what is
-/// answered then is without them.
+/// Decodes the field `name` of the pod; absent or null counts as empty. Values of the wrong type are reported
+/// and left out.
 pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Report<'_>) -> T {
     let path = Path::ROOT;
     let path = path.field(name);
@@ -22,15 +23,15 @@ pub(crate) fn field<T: DeserializeOwned + Default>(name: &str, report: &mut Repo
     let fits = |value: Value| serde_json::from_value::<T>(value).map(drop).map_err(|e| e.to_string());
     let rest = fitting(node, &path, &fits, report).and_then(|rest| serde_json::from_value(rest).ok());
     if rest.is_none() {
-        // Parts fit and the whole does not: no type of the API is like that.
-        report.misfit(&path, "does not fit its type");
+        // All parts fit but the whole does not: no type of the API is like that.
+        report.type_error(&path, "does not fit its type");
     }
     rest.unwrap_or_default()
 }
 
 type Fits<'f> = &'f dyn Fn(Value) -> Result<(), String>;
 
-/// What was written, without what does not fit; `None` when nothing of it does.
+/// The node's value without the parts of the wrong type; `None` when no part fits.
 fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>) -> Option<Value> {
     let Err(message) = fits(node.to_value()) else { return Some(node.to_value()) };
     if report.is_full_of_errors() {
@@ -42,14 +43,14 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         report.warning(path, format!("is null, and read as {value}"));
         return Some(value);
     }
-    // When not even an empty one fits, the whole is of the wrong kind and its parts are not to blame.
+    // When even an empty value does not fit, the whole is of the wrong type, not its parts.
     let empty = match &node.data {
         Data::Map(_) => fits(Value::Object(Map::new())),
         Data::List(_) => fits(Value::Array(Vec::new())),
         Data::Null | Data::Bool(_) | Data::Number(_) | Data::String(_) => Err(message),
     };
     if let Err(message) = empty {
-        report.misfit(path, describe(node, &message));
+        report.type_error(path, describe(node, &message));
         return None;
     }
     if let Data::Map(entries) = &node.data {
@@ -62,7 +63,7 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
         return Some(Value::Object(map));
     }
     let only = |value: Value| fits(Value::Array(vec![value]));
-    // The items behind one that does not fit keep their numbers.
+    // Later items keep their index when one does not fit.
     let empty = [Value::Object(Map::new()), Value::String(String::new()), Value::from(0)];
     let stand_in = || empty.iter().find(|value| only((*value).clone()).is_ok()).cloned();
     let items = node.items().iter().enumerate();
@@ -70,14 +71,14 @@ fn fitting(node: &Node, path: &Path<'_>, fits: Fits<'_>, report: &mut Report<'_>
     Some(Value::Array(items.collect()))
 }
 
-/// What Go reads a null as that is an item or a value: zero, the empty text, an empty object. A quantity
-/// takes texts and numbers, and is zero.
+/// Go's value of a null item or map value: zero, the empty text, an empty object. A quantity accepts texts
+/// and numbers, and is zero.
 fn zero(fits: Fits<'_>) -> Option<Value> {
     let empty = [Value::from(0), Value::from(""), Value::Object(Map::new()), Value::Array(Vec::new())];
     empty.into_iter().find(|value| fits(value.clone()).is_ok())
 }
 
-/// serde's message in an operator's words.
+/// serde's message in words for the operator.
 fn describe(node: &Node, message: &str) -> String {
     let found = match &node.data {
         Data::String(text) => format!("the string {}", quoted(text)),

@@ -1,5 +1,5 @@
-//! Fields the API does not have: found by comparing what was written with what the typed object gives
-//! back. A field without a home vanishes on the way.
+//! Fields the API does not have: found by comparing the manifest with the typed object made of it, which
+//! lacks them.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
     unknown_among(key, support::names_below(&parent), path, report);
 }
 
-/// The same, where these names are known.
+/// As [`unknown`], with the known names.
 pub(crate) fn unknown_among(
     key: &str,
     names: impl Iterator<Item = &'static str>,
@@ -45,7 +45,7 @@ pub(crate) fn unknown_among(
     unknown_thing("field", key, names, path, report);
 }
 
-/// The same of an annotation that would be podkeeper's.
+/// As [`unknown_among`], for an annotation with podkeeper's prefix.
 pub(crate) fn unknown_annotation(
     key: &str,
     names: &[&'static str],
@@ -67,7 +67,7 @@ fn unknown_thing(
     }
     let near = names
         .map(|name| (distance(&key.to_ascii_lowercase(), &name.to_ascii_lowercase()), name))
-        // A third of a name may be wrong; more is another word.
+        // At most a third of the name may differ; otherwise it is another word.
         .filter(|(d, name)| *d <= (name.len() / 3).min(2))
         .min();
     match near {
@@ -78,7 +78,7 @@ fn unknown_thing(
     }
 }
 
-/// Levenshtein's distance, 3 for all that is clearly far.
+/// Levenshtein distance; 3 for all larger ones.
 fn distance(a: &str, b: &str) -> usize {
     if a.len().abs_diff(b.len()) > 2 {
         return 3;

@@ -1,25 +1,25 @@
-//! What the kubelet said of a thousand odd pods, and what podkeeper says. They agree, but for what is
-//! different on purpose.
+//! The kubelet's verdicts on a thousand odd pods, compared with podkeeper's. They agree, except for
+//! deliberate differences.
 
 use super::*;
 
-/// Begin or end of the errors about what podkeeper refuses on purpose and the kubelet takes.
+/// Parts of errors about fields that podkeeper refuses on purpose and the kubelet accepts.
 const ON_PURPOSE: &[&str] = &[
     "not supported by this version of podkeeper",
     "static pods may not reference",
     "remove the manifest to delete the pod",
-    // It becomes a part of names that are taken apart again.
+    // The UID becomes a part of names that are parsed again.
     "metadata.uid: ",
-    // Its place would be wherever the daemon stands.
+    // A relative path would depend on the daemon's working directory.
     "must be an absolute path",
-    // What refers to a local object becomes a part of a path.
+    // A reference to a local object becomes a part of a path.
     "configMap.name: ",
     "secretName: ",
     "secret.name: ",
     "claimName: ",
 ];
 
-/// The kubelet wants a user namespace for an unmasked `/proc`, which Docker cannot give to a pod.
+/// The kubelet requires a user namespace for an unmasked `/proc`, which Docker cannot give to a pod.
 const TAKEN_ON_PURPOSE: &str = r#""procMount":"Unmasked""#;
 
 #[test]

@@ -1,8 +1,8 @@
-//! YAML text -> one [`Node`] tree per document. JSON comes in by the same door: it is YAML.
+//! YAML text -> one [`Node`] tree per document. JSON is read in the same way: it is YAML.
 //!
-//! The parser gives events; this composes them, because three things are wanted that no ready reader
-//! has together: a place for every field, kubectl's reading of plain scalars, and budgets on depth,
-//! documents and what aliases expand to. Duplicate keys are refused. Nothing here knows Kubernetes.
+//! The parser gives events; this composes them, because no existing reader has all three of: a place for
+//! every field, kubectl's meaning of plain scalars, and bounds on depth, documents and the expansion of
+//! aliases. Duplicate keys are refused. Kubernetes types do not belong here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,18 +14,18 @@ use super::scalar;
 use crate::base::limits;
 use crate::base::order;
 
-/// Why a text is no YAML (or not one podkeeper reads), and where.
+/// Why a text is not YAML (or not YAML that podkeeper reads), and where.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SyntaxError {
-    /// Where, when known.
+    /// The place, when known.
     pub at: Option<Place>,
-    /// What.
+    /// The problem.
     pub message: String,
 }
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-fn wrong<T>(at: Place, message: impl Into<String>) -> Result<T> {
+fn syntax_error<T>(at: Place, message: impl Into<String>) -> Result<T> {
     Err(SyntaxError { at: Some(at), message: message.into() })
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
             let good = bytes.get(..e.valid_up_to()).unwrap_or_default();
             let utf16 = matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff]));
             let message = if utf16 { "the file is UTF-16; it must be UTF-8" } else { "not valid UTF-8" };
-            return wrong(place_after(&String::from_utf8_lossy(good)), message);
+            return syntax_error(place_after(&String::from_utf8_lossy(good)), message);
         }
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -55,7 +55,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
         let what =
             if c == '\0' { "a NUL byte".to_owned() } else { format!("the character U+{:04X}", u32::from(c)) };
         let before = text.get(..index).unwrap_or_default();
-        return wrong(place_after(before), format!("{what} may not stand in a manifest"));
+        return syntax_error(place_after(before), format!("{what} may not stand in a manifest"));
     }
     Ok(text)
 }
@@ -74,7 +74,7 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// All documents of a text, without those that hold nothing.
+/// All documents of a text, without empty ones.
 pub(crate) fn documents(text: &str) -> Result<Vec<Node>> {
     let mut composer = Composer {
         parser: Parser::new_from_str(text),
@@ -96,12 +96,12 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Node>> {
                 }
                 if documents.len() >= limits::MANIFEST_DOCUMENTS {
                     let most = limits::MANIFEST_DOCUMENTS;
-                    return wrong(node.at, format!("more than {most} documents in one file"));
+                    return syntax_error(node.at, format!("more than {most} documents in one file"));
                 }
                 documents.push(node);
             }
             Event::StreamStart | Event::DocumentEnd => {}
-            _ => return wrong(place(&span), "unexpected YAML content"),
+            _ => return syntax_error(place(&span), "unexpected YAML content"),
         }
     }
 }
@@ -114,9 +114,9 @@ struct Composer<'t> {
     parser: Parser<'t, StrInput<'t>>,
     text: &'t str,
     anchors: HashMap<usize, Node>,
-    /// Nodes that may still be made.
+    /// Number of nodes that may still be made.
     nodes: usize,
-    /// Scalar bytes that may still be made.
+    /// Number of scalar bytes that may still be made.
     scalars: usize,
 }
 
@@ -126,23 +126,23 @@ impl<'t> Composer<'t> {
             Some(Ok(next)) => Ok(next),
             Some(Err(e)) => {
                 let at = (count(e.marker().line()), count(e.marker().col()).saturating_add(1));
-                wrong(at, self.explain(at.0, &e.info()))
+                syntax_error(at, self.explain(at.0, &e.info()))
             }
-            // The parser ends with StreamEnd; this is for one that would not.
+            // The parser ends with StreamEnd; this covers one that does not.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
 
-    /// The parser's words, and what is behind them most of the time.
+    /// The parser's message, with its most common cause.
     fn explain(&self, line: u32, info: &str) -> String {
-        // The parser has its own bound on brackets.
+        // The parser has its own bound on nesting.
         if info == "recursion limit exceeded" {
             return too_deep();
         }
         let info = shorten(info);
         let line = usize::try_from(line).unwrap_or_default();
         let tab = |text: &str| text.trim_start_matches(' ').starts_with('\t');
-        // The parser may notice on the line after.
+        // The parser may report it on the line after.
         let near = self.text.lines().skip(line.saturating_sub(2)).take(2);
         if near.into_iter().any(tab) {
             return format!("{info} (a tab indents a line here; YAML takes only spaces)");
@@ -157,7 +157,7 @@ impl<'t> Composer<'t> {
                 self.scalars = scalars;
                 Ok(())
             }
-            _ => wrong(at, "too much data in one file, counting what aliases stand for"),
+            _ => syntax_error(at, "too much data in one file, counting what aliases stand for"),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'t> Composer<'t> {
     fn node_of(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<Node> {
         let at = place(span);
         if depth > limits::MANIFEST_DEPTH {
-            return wrong(at, too_deep());
+            return syntax_error(at, too_deep());
         }
         self.spend(at, 1, 0)?;
         let inner = depth.saturating_add(1);
@@ -180,13 +180,13 @@ impl<'t> Composer<'t> {
                 self.anchored(anchor, Node { at, data })
             }
             Event::Alias(id) => {
-                let Some((nodes, scalars, deep)) = self.anchors.get(&id).map(weigh) else {
-                    return wrong(at, "the alias stands inside what it stands for");
+                let Some((nodes, scalars, deep)) = self.anchors.get(&id).map(measure) else {
+                    return syntax_error(at, "the alias stands inside what it stands for");
                 };
                 if depth.saturating_add(deep) > limits::MANIFEST_DEPTH {
-                    return wrong(at, too_deep());
+                    return syntax_error(at, too_deep());
                 }
-                // Paid for before the copy is made.
+                // Counted before the copy is made.
                 self.spend(at, nodes, scalars)?;
                 let data = self.anchors.get(&id).map_or(Data::Null, |node| node.data.clone());
                 Ok(Node { at, data })
@@ -208,7 +208,7 @@ impl<'t> Composer<'t> {
                 let entries = self.entries(inner)?;
                 self.anchored(anchor, Node { at, data: Data::Map(entries) })
             }
-            _ => wrong(at, "a value is missing here"),
+            _ => syntax_error(at, "a value is missing here"),
         }
     }
 
@@ -223,18 +223,23 @@ impl<'t> Composer<'t> {
                 Event::Scalar(text, style, 0, None) => {
                     if text == "<<" && style == ScalarStyle::Plain {
                         if merge.replace(self.node(depth)?).is_some() {
-                            return wrong(at, "the key `<<` is there twice; it takes a list of maps too");
+                            return syntax_error(
+                                at,
+                                "the key `<<` is there twice; it takes a list of maps too",
+                            );
                         }
                         continue;
                     }
                     text.into_owned()
                 }
                 Event::Scalar(text, _, _, Some(tag)) if core_tag(&tag) == Some("str") => text.into_owned(),
-                Event::Scalar(_, _, 0, Some(_)) => return wrong(at, "a tag on a key is not supported"),
-                Event::Scalar(..) | Event::Alias(_) => {
-                    return wrong(at, "an anchor or alias as a key is not supported");
+                Event::Scalar(_, _, 0, Some(_)) => {
+                    return syntax_error(at, "a tag on a key is not supported");
                 }
-                _ => return wrong(at, "a key must be a plain text, not a list or a map"),
+                Event::Scalar(..) | Event::Alias(_) => {
+                    return syntax_error(at, "an anchor or alias as a key is not supported");
+                }
+                _ => return syntax_error(at, "a key must be a plain text, not a list or a map"),
             };
             self.spend(at, 0, key.len())?;
             let value = self.node(depth)?;
@@ -247,10 +252,10 @@ impl<'t> Composer<'t> {
         Ok(entries)
     }
 
-    /// Remembers a node that has an anchor. The copy counts: a chain of nested anchors is a bomb too.
+    /// Remembers a node that has an anchor. The copy counts too: a chain of nested anchors is also a bomb.
     fn anchored(&mut self, anchor: usize, node: Node) -> Result<Node> {
         if anchor != 0 {
-            let (nodes, scalars, _) = weigh(&node);
+            let (nodes, scalars, _) = measure(&node);
             self.spend(node.at, nodes, scalars)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -258,7 +263,7 @@ impl<'t> Composer<'t> {
     }
 }
 
-/// `<<: *base`: keys that are not written themselves come from there, of several maps from the first.
+/// `<<: *base`: missing keys come from the merged map; of several maps the first one wins.
 fn merge_into(entries: &mut Vec<Entry>, from: Node) -> Result<()> {
     let at = from.at;
     let maps = match from.data {
@@ -268,15 +273,15 @@ fn merge_into(entries: &mut Vec<Entry>, from: Node) -> Result<()> {
     let mut known: HashSet<String> = entries.iter().map(|e| e.key.clone()).collect();
     for map in maps {
         let Data::Map(more) = map.data else {
-            return wrong(map.at, "`<<` takes a map or a list of maps");
+            return syntax_error(map.at, "`<<` takes a map or a list of maps");
         };
         entries.extend(more.into_iter().filter(|e| known.insert(e.key.clone())));
     }
     Ok(())
 }
 
-/// Nodes, scalar bytes and depth of a tree.
-fn weigh(node: &Node) -> (usize, usize, usize) {
+/// Number of nodes, scalar bytes and depth of a tree.
+fn measure(node: &Node) -> (usize, usize, usize) {
     let mut sum = (1_usize, 0_usize, 0_usize);
     let mut add = |(nodes, scalars, depth): (usize, usize, usize)| {
         sum.0 = sum.0.saturating_add(nodes);
@@ -285,9 +290,9 @@ fn weigh(node: &Node) -> (usize, usize, usize) {
     };
     match &node.data {
         Data::String(text) => sum.1 = text.len(),
-        Data::List(items) => items.iter().for_each(|n| add(weigh(n))),
+        Data::List(items) => items.iter().for_each(|n| add(measure(n))),
         Data::Map(entries) => entries.iter().for_each(|e| {
-            let (nodes, scalars, depth) = weigh(&e.value);
+            let (nodes, scalars, depth) = measure(&e.value);
             add((nodes, scalars.saturating_add(e.key.len()), depth));
         }),
         Data::Null | Data::Bool(_) | Data::Number(_) => {}
@@ -297,14 +302,14 @@ fn weigh(node: &Node) -> (usize, usize, usize) {
 
 fn refuse_duplicates(entries: &[Entry]) -> Result<()> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
-    // Stable: equal keys stay in the order they were written.
+    // The sort is stable: equal keys stay in the order they were written.
     order::sort_by(&mut sorted, |a, b| a.key.cmp(&b.key));
     let pairs = sorted.iter().zip(sorted.iter().skip(1)).filter(|(a, b)| a.key == b.key);
     match pairs.min_by_key(|(_, second)| second.at) {
         Some((first, second)) => {
             let message =
                 format!("the key {} is there twice (first in line {})", quoted(&second.key), first.at.0);
-            wrong(second.at, message)
+            syntax_error(second.at, message)
         }
         None => Ok(()),
     }
@@ -317,9 +322,10 @@ fn core_tag(tag: &Tag) -> Option<&str> {
 fn scalar_data(at: Place, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Data> {
     let Some(tag) = tag else {
         return match style {
-            ScalarStyle::Plain if scalar::is_not_finite(text) => {
-                wrong(at, "a number that is infinite or none at all; a text that looks so needs quotes")
-            }
+            ScalarStyle::Plain if scalar::is_not_finite(text) => syntax_error(
+                at,
+                "a number that is infinite or none at all; a text that looks so needs quotes",
+            ),
             ScalarStyle::Plain => Ok(scalar::resolve(text)),
             _ => Ok(Data::String(text.to_owned())),
         };
@@ -330,9 +336,9 @@ fn scalar_data(at: Place, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> 
         (Some("bool"), data @ Data::Bool(_))
         | (Some("null"), data @ Data::Null)
         | (Some("int" | "float"), data @ Data::Number(_)) => Ok(data),
-        // Neither value nor tag is repeated: a password that begins with `!` is read as a tag.
-        (Some(_), _) => wrong(at, "the value does not fit its tag"),
-        (None, _) => wrong(at, "this tag is not supported; a text that begins with ! needs quotes"),
+        // Neither value nor tag is repeated: a password that begins with `!` is parsed as a tag.
+        (Some(_), _) => syntax_error(at, "the value does not fit its tag"),
+        (None, _) => syntax_error(at, "this tag is not supported; a text that begins with ! needs quotes"),
     }
 }
 
@@ -340,6 +346,6 @@ fn container_tag(at: Place, tag: Option<&Tag>, own: &str) -> Result<()> {
     match tag {
         None => Ok(()),
         Some(tag) if core_tag(tag) == Some(own) => Ok(()),
-        Some(_) => wrong(at, "this tag is not supported; a text that begins with ! needs quotes"),
+        Some(_) => syntax_error(at, "this tag is not supported; a text that begins with ! needs quotes"),
     }
 }

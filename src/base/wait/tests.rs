@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-/// What the stopped process waits for.
+/// The wait of the stopped process.
 const LONG: Duration = Duration::from_secs(6);
 
 fn reading(stream: &UnixStream) -> Vec<PollFd<'_>> {
@@ -37,7 +37,7 @@ fn waits_in_a_process_of_its_own() {
     println!("\nit is awake");
 }
 
-/// All threads of the process are in this state.
+/// Waits until all threads of the process are in this state.
 fn wait_for_state(pid: u32, state: &str) {
     let is = |task: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
@@ -63,7 +63,7 @@ fn a_process_that_was_stopped_wakes_when_its_time_has_come() {
     wait_for_state(child.id(), "S");
     kill_process(pid, Signal::STOP).unwrap();
     wait_for_state(child.id(), "T");
-    // Its time passes, and nothing else happens.
+    // Its time passes without any other event.
     std::thread::sleep(LONG.saturating_sub(begun.elapsed()));
     kill_process(pid, Signal::CONT).unwrap();
     let goes_on = Instant::now();

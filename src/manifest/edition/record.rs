@@ -1,10 +1,11 @@
-//! The highest edition that was seen of each pod and local object: what was signed once and replaced since cannot be
-//! put back. Pure.
+//! The highest edition seen of each pod and local object: content that was signed once and has been replaced
+//! since cannot be put back (rollback protection). Pure.
 //!
-//! The record goes by what a content is about and not by where it lies: a file is renamed by whoever may write
-//! to its directory. The content of a URL has the URL among its names, too, for it says what is gone as well.
+//! The record is keyed by the pods and objects in the content and not by its file: anyone who may write to
+//! the directory can rename files. Content of a URL also has the URL among its names, because it decides
+//! which pods are gone, too.
 //!
-//! Never here: a record that is above what was accepted.
+//! A record must never be above what was accepted.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,25 +16,25 @@ use crate::base::limits;
 use crate::base::order;
 use crate::pod::Source;
 
-/// The highest that was accepted of one name.
+/// The highest edition that was accepted for one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Highest {
     pub(super) edition: Edition,
     digest: Digest,
-    /// A newer content of the same place does without it: only a higher edition brings it back.
+    /// Newer content at the same place lacks this name: only a higher edition brings it back.
     pub(super) dropped: bool,
-    /// Counts up with each entry that is new or changes: tells the oldest.
+    /// Increases with each new or changed entry: tells which is the oldest.
     order: u64,
 }
 
-/// The highest edition of each name.
+/// The highest accepted edition of each name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
     pub(super) names: BTreeMap<String, Highest>,
     last: u64,
 }
 
-/// What a source judges by: its own record, and those of the node's other sources. Cheap to clone.
+/// The records that a source checks against: its own, and those of the node's other sources. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
     own: Arc<Record>,
@@ -41,25 +42,26 @@ pub struct Known {
 }
 
 impl Known {
-    /// Of a source's own record, and what the others have seen.
+    /// From a source's own record and those of the other sources.
     #[must_use]
     pub fn new(own: Arc<Record>, others: Vec<(Source, Arc<Record>)>) -> Known {
         Known { own, others }
     }
 
-    /// Whether a content may replace what was seen. `source`: for `podkeeper forget`.
+    /// Checks that content may replace what was seen. `source`: for the hint about `podkeeper forget`.
     ///
     /// # Errors
-    /// Why not, for the operator, with the way out.
+    /// The reason, for the operator, with the way out.
     pub fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
         self.own.check(claim, source)?;
         self.others.iter().try_for_each(|(other, record)| self.check_beside(claim, record, *other))
     }
 
-    /// The same for what another source has seen: pods are of the node, and one that was replaced in that source is
-    /// not put back by this one. Sources number apart from each other, so nothing is said of equals while they are
-    /// what the other one says now: that is how a pod moves. What it does without comes back in that edition only
-    /// where it is this source's, too. Objects of one name are each source's own.
+    /// Checks against the record of another source: pods belong to the node, so a pod that was replaced in
+    /// that source must not be put back by this one. Sources number independently, so an equal edition is
+    /// accepted while the other source still has the pod: that is how a pod moves. A pod that the other
+    /// source dropped comes back in the same edition only where it is this source's, too. Objects of one name
+    /// are separate in each source.
     fn check_beside(&self, claim: &Claim, record: &Record, other: Source) -> Result<(), String> {
         for name in claim.names.iter().filter(|name| name.starts_with(POD)) {
             let Some(seen) = record.names.get(name) else { continue };
@@ -81,14 +83,14 @@ impl Known {
         Ok(())
     }
 
-    /// Takes notice of an accepted content, as [`Record::note`].
+    /// Records accepted content, as [`Record::note`].
     pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) {
         Arc::make_mut(&mut self.own).note(claim, before);
     }
 }
 
 impl Record {
-    /// Whether a content of the source may replace what was seen of it; as [`Known::check`].
+    /// Checks that content of the source may replace what was seen of it; as [`Known::check`].
     pub(super) fn check(&self, claim: &Claim, source: &str) -> Result<(), String> {
         let last_said = self.is_last_of_url(claim);
         for name in &claim.names {
@@ -110,19 +112,20 @@ impl Record {
         Ok(())
     }
 
-    /// It is in force in this edition, as far as is known.
+    /// True when the name is current in this edition, as far as is known.
     fn holds(&self, name: &str, edition: Edition) -> bool {
         self.names.get(name).is_some_and(|seen| seen.edition == edition && !seen.dropped)
     }
 
-    /// It is a URL's content, and nothing newer was seen of that URL.
+    /// True for a URL's content when no newer content of that URL was seen.
     fn is_last_of_url(&self, claim: &Claim) -> bool {
         let seen = |name: &String| self.names.get(name).map_or(Edition::Unnumbered, |seen| seen.edition);
         claim.names.iter().any(|name| name.starts_with(URL) && seen(name) <= claim.edition)
     }
 
-    /// Takes notice of an accepted content. `before`: what the content in its place was about and is nowhere else
-    /// now; the content of a URL is in the place of all that was seen. Answers whether anything is new.
+    /// Records accepted content. `before`: the names that the previous content at its place had and that are
+    /// nowhere else now; the content of a URL replaces everything that was seen. Returns whether the record
+    /// changed.
     pub fn note(&mut self, claim: &Claim, before: &BTreeSet<String>) -> bool {
         let mut changed = false;
         let whole = self.is_last_of_url(claim);
@@ -146,8 +149,8 @@ impl Record {
         changed
     }
 
-    /// Takes notice of contents of one place that were remembered, oldest first. `in_force`: what everything that was
-    /// remembered is about now. Answers whether anything is new.
+    /// Records the remembered contents of one place, oldest first. `in_force`: the names in everything that
+    /// is remembered now. Returns whether the record changed.
     pub fn learn(&mut self, claims: &[Claim], in_force: &BTreeSet<String>) -> bool {
         let (mut before, mut changed) = (BTreeSet::new(), false);
         for claim in claims {
@@ -157,15 +160,15 @@ impl Record {
         changed
     }
 
-    /// What a newer content does without. Answers whether that is new.
+    /// Marks a name that newer content lacks. Returns whether the record changed.
     fn drop_name(&mut self, name: &str) -> bool {
         let Some(seen) = self.names.get(name).filter(|seen| !seen.dropped).copied() else { return false };
         self.put(name, Highest { dropped: true, ..seen });
         true
     }
 
-    /// A record that was kept, which may be of an earlier version: it did not say what URLs do without. Whatever is
-    /// not in the edition of a URL's content is not in that content.
+    /// Completes a record from disk, which may be of an earlier version that did not store which names a
+    /// URL's content lacks. A name whose edition is not that of a URL's content is not in that content.
     #[must_use]
     pub fn settled(mut self) -> Record {
         let urls = self.names.iter().filter(|(name, _)| name.starts_with(URL));
@@ -181,7 +184,7 @@ impl Record {
         self.names.insert(name.to_owned(), Highest { order: self.last, ..highest });
     }
 
-    /// Takes over what another one holds that is higher.
+    /// Takes over all higher entries of another record.
     pub fn merge(&mut self, other: &Record) {
         for (name, theirs) in &other.names {
             let ours = self.names.get(name).map(|ours| (ours.edition, ours.dropped));
@@ -191,13 +194,14 @@ impl Record {
         }
     }
 
-    /// It holds more than is kept.
+    /// True when it has more names than are kept.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.names.len() > limits::SEEN_NAMES
     }
 
-    /// Drops the oldest names, first those that nothing is about now, until there is room. Answers how many.
+    /// Drops the oldest names, first those without a current pod or object, until the bound is met. Returns
+    /// how many.
     pub fn trim(&mut self, in_force: &BTreeSet<String>) -> usize {
         let surplus = self.names.len().saturating_sub(limits::SEEN_NAMES);
         let mut oldest: Vec<(bool, u64, String)> = self
@@ -212,7 +216,7 @@ impl Record {
         surplus
     }
 
-    /// As it is kept, oldest entries first.
+    /// The form on disk, oldest entries first.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut entries: Vec<(u64, &String, &Highest)> =
@@ -225,7 +229,7 @@ impl Record {
                 Edition::Timestamp(number) => (1, number),
                 Edition::Version(number) => (2, number),
             };
-            // A name that is too long for its length cannot be: names of pods are short, and URLs are bounded.
+            // No name is too long for its length field: names of pods are short, and URLs are bounded.
             let Ok(length) = u16::try_from(name.len()) else { continue };
             out.push(kind | u8::from(seen.dropped) << 2);
             out.extend_from_slice(&number.to_le_bytes());
@@ -236,7 +240,7 @@ impl Record {
         out
     }
 
-    /// What [`Record::encode`] wrote; `None` for anything else.
+    /// Parses the output of [`Record::encode`]; `None` for anything else.
     #[must_use]
     pub fn parse(mut bytes: &[u8]) -> Option<Record> {
         let mut record = Record::default();

@@ -1,4 +1,4 @@
-//! What comments say, and what the record lets pass.
+//! The editions in comments, and the contents that the record accepts.
 
 use proptest::prelude::*;
 
@@ -30,10 +30,10 @@ fn comments() {
         ("version:7 version:8", twice),
         ("version:7\tversion:7", twice),
         ("version:7 version:", twice),
-        // Words of others; those that look like ours are refused where signatures are read.
+        // Words of other programs; words like podkeeper's are refused where signatures are parsed.
         ("file:version:9", Ok(Unnumbered)),
         ("Version:9 xversion:9 versions:9 version", Ok(Unnumbered)),
-        // That word is not ours: it says nothing when it makes no sense.
+        // That word is not podkeeper's alone: an invalid one is ignored.
         ("timestamp:", Ok(Unnumbered)),
         ("timestamp:2026-01-01", Ok(Unnumbered)),
         ("timestamp:18446744073709551616", Ok(Unnumbered)),
@@ -61,7 +61,7 @@ fn none() -> BTreeSet<String> {
 #[test]
 fn what_is_below_what_was_seen_is_refused() {
     use Edition::{Timestamp, Unnumbered, Version};
-    // What was accepted, what comes, and what is said of it.
+    // The accepted content, the new content, and the expected refusal.
     let below =
         |has: &str, highest: &str| Some(format!("has {has}, and b was accepted in {highest} already: "));
     for (seen, comes, content, expected) in [
@@ -108,14 +108,14 @@ fn what_a_newer_content_does_without_comes_back_only_above_what_was_seen() {
     for kind in [Edition::Version, Edition::Timestamp] {
         let mut record = Record::default();
         record.note(&claim(kind(50), 1, "old other"), &none());
-        // The pod is called otherwise now.
+        // The pod has another name now.
         assert!(
             record
                 .note(&claim(kind(101), 2, "new other"), &order::set(["old".to_owned(), "other".to_owned()]))
         );
         let said = record.check(&claim(kind(50), 1, "old"), "file").unwrap_err();
         assert!(said.contains("old was accepted and has been replaced since in"), "{said}");
-        // It moved to a file that was signed a little earlier than what it left.
+        // It moved to a file that was signed a little earlier than the one it left.
         let moved = claim(kind(100), 3, "old");
         assert_eq!(record.check(&moved, "file"), Ok(()));
         assert!(record.note(&moved, &none()));
@@ -123,7 +123,7 @@ fn what_a_newer_content_does_without_comes_back_only_above_what_was_seen() {
     }
 }
 
-/// What an earlier version of podkeeper kept said nothing of it.
+/// Records of earlier versions of podkeeper did not store it.
 #[test]
 fn a_kept_record_says_what_the_urls_content_does_without() {
     use Edition::{Timestamp, Version};
@@ -139,7 +139,7 @@ fn a_kept_record_says_what_the_urls_content_does_without() {
         settled.names.iter().filter(|(_, seen)| seen.dropped).map(|(name, _)| name.as_str()).collect();
     assert_eq!(dropped, ["old", "web"]);
     assert_eq!(settled.clone().settled(), settled);
-    // Of files, each says only what is in it.
+    // A file only lists its own pods.
     let mut record = Record::default();
     record.note(&claim(Version(8), 1, "web"), &none());
     assert_eq!(record.clone().settled(), record);
@@ -157,7 +157,7 @@ fn the_oldest_that_nothing_is_about_go_first() {
     record.note(&claim(Edition::Version(2), 1, "n1"), &none());
     record.note(&claim(Edition::Version(1), 1, "x y"), &none());
     assert!(record.is_crowded());
-    // n0 is in force, n1 is news again.
+    // n0 is current, n1 was seen again.
     assert_eq!(record.trim(&order::set(["n0".to_owned()])), 2);
     let is_known = |name: &str| record.check(&claim(Edition::Unnumbered, 1, name), "file").is_err();
     let known: Vec<bool> = ["n0", "n1", "n2", "n3", "n4", "x", "y"].into_iter().map(is_known).collect();
@@ -202,7 +202,7 @@ proptest! {
         let _ = Edition::parse(&comment);
     }
 
-    /// Two that were told different things agree on the higher of each.
+    /// Two records with different contents agree on the higher editions.
     #[test]
     fn merging_takes_the_higher(a in records(), b in records()) {
         let (mut one, mut other) = (a.clone(), b.clone());

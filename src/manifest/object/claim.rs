@@ -3,12 +3,12 @@
 use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, forbidden, invalid, required, unsupported};
 use super::super::unknown;
-use super::{misfit, text};
+use super::{text, type_error};
 use crate::base::quantity;
 use crate::pod::object::Content;
 
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-/// Fields that choose among volumes; here there is one kind.
+/// Fields that choose between kinds of volumes; podkeeper has one kind.
 const CHOICE: &[&str] = &[
     "dataSource",
     "dataSourceRef",
@@ -25,7 +25,7 @@ pub(super) fn claim(report: &mut Report<'_>) -> Option<Content> {
     match report.written(&path).map(|node| &node.data) {
         None | Some(Data::Null | Data::Map(_)) => {}
         Some(_) => {
-            misfit("a map (PersistentVolumeClaimSpec)", &path, report);
+            type_error("a map (PersistentVolumeClaimSpec)", &path, report);
             return None;
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn claim(report: &mut Report<'_>) -> Option<Content> {
 fn access_modes(path: &Path<'_>, report: &mut Report<'_>) -> Vec<String> {
     let node = report.written(path).filter(|node| !node.is_null());
     if node.is_some_and(|node| !matches!(node.data, Data::List(_))) {
-        misfit("a list", path, report);
+        type_error("a list", path, report);
         return Vec::new();
     }
     let mut modes = Vec::new();
@@ -75,7 +75,7 @@ fn storage(path: &Path<'_>, report: &mut Report<'_>) -> Option<u64> {
         Some(Data::String(text)) => text.clone(),
         Some(Data::Number(number)) => number.to_string(),
         Some(_) => {
-            misfit("a quantity", &path, report);
+            type_error("a quantity", &path, report);
             return None;
         }
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::base64;
 use super::super::node::{Data, Node};
 use super::super::path::{Path, Report, invalid, too_long};
-use super::misfit;
+use super::type_error;
 use crate::base::limits;
 use crate::pod::object::Content;
 
@@ -20,7 +20,7 @@ pub(super) fn config_map(report: &mut Report<'_>) -> Option<Content> {
     for key in data.keys().filter(|key| binary.contains_key(*key)) {
         report.error(&data_path.key(key), invalid(key, "duplicate of key present in binaryData"));
     }
-    // Upstream counts values of the one and of the other kind together, and no keys.
+    // Upstream counts the values of both maps together, without keys.
     let size = data.values().map(String::len).chain(binary.values().map(Vec::len));
     if size.fold(0, usize::saturating_add) > limits::OBJECT_BYTES {
         report.error(&Path::ROOT, too_long(limits::OBJECT_BYTES));
@@ -36,7 +36,7 @@ pub(super) fn texts(path: &Path<'_>, report: &mut Report<'_>) -> BTreeMap<String
         match &value.data {
             Data::Null => _ = out.insert(key.to_owned(), String::new()),
             Data::String(text) => _ = out.insert(key.to_owned(), text.clone()),
-            _ => misfit("a string", &path, report),
+            _ => type_error("a string", &path, report),
         }
     }
     out
@@ -54,11 +54,11 @@ pub(super) fn bytes(path: &Path<'_>, report: &mut Report<'_>, otherwise: &str) -
     out
 }
 
-/// Keys that were written below `path`, with what is wrong with them reported.
+/// The entries below `path`; invalid keys are reported.
 fn entries<'n>(path: &Path<'_>, report: &mut Report<'n>) -> Vec<(&'n str, &'n Node)> {
     let Some(node) = report.written(path).filter(|node| !node.is_null()) else { return Vec::new() };
     if !matches!(node.data, Data::Map(_)) {
-        misfit("a map of keys and values", path, report);
+        type_error("a map of keys and values", path, report);
         return Vec::new();
     }
     for entry in node.entries() {
@@ -69,7 +69,7 @@ fn entries<'n>(path: &Path<'_>, report: &mut Report<'n>) -> Vec<(&'n str, &'n No
     node.entries().iter().map(|e| (e.key.as_str(), &e.value)).collect()
 }
 
-/// `IsConfigMapKey`: a file of that name is harmless.
+/// `IsConfigMapKey`: the key is safe as a file name.
 pub(crate) fn key_is_good(key: &str) -> Result<(), &'static str> {
     let shaped = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if key.len() > 253 {

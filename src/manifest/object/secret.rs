@@ -1,4 +1,4 @@
-//! Secrets: `stringData` over `data`, and what the built-in types must hold.
+//! Secrets: `stringData` over `data`, and the required keys of the built-in types.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn secret(metadata: &ObjectMeta, report: &mut Report<'_>) -> Option<C
         report.error(&path, too_long(limits::OBJECT_BYTES));
     }
     let type_ = Some(text(&root.field("type"), report)).filter(|t| !t.is_empty()).unwrap_or("Opaque");
-    // What a part that does not fit would have held is not missed as well.
+    // A key that is missing only because its part did not decode is not reported as well.
     if report.is_good() {
         built_in(type_, &all, metadata, &path, report);
     }
@@ -45,7 +45,7 @@ fn built_in(type_: &str, all: &SecretData, metadata: &ObjectMeta, path: &Path<'_
     match type_ {
         "kubernetes.io/dockercfg" => json(".dockercfg", all, path, report),
         "kubernetes.io/dockerconfigjson" => json(".dockerconfigjson", all, path, report),
-        // One of the two will do.
+        // One of the two is enough.
         "kubernetes.io/basic-auth" if !["username", "password"].iter().any(|key| has(&key)) => {
             need(&["username", "password"]);
         }
@@ -65,12 +65,12 @@ fn built_in(type_: &str, all: &SecretData, metadata: &ObjectMeta, path: &Path<'_
     }
 }
 
-/// The key is there and holds a JSON object.
+/// Checks that the key exists and holds a JSON object.
 fn json(key: &str, all: &SecretData, path: &Path<'_>, report: &mut Report<'_>) {
     let path = path.key(key);
     match all.get(key) {
         None => report.error(&path, required("")),
-        // serde's words are not repeated: they may quote.
+        // serde's message is not repeated: it may quote the value.
         Some(value) => {
             if serde_json::from_slice::<Option<Map<String, Value>>>(value.expose()).is_err() {
                 let text = "Invalid value: \"<secret contents redacted>\": must be a JSON object";

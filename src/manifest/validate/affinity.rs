@@ -1,5 +1,5 @@
-//! Affinity and topology spread. Nothing here uses them, but a manifest that the API refuses is a mistake
-//! wherever it is read.
+//! Affinity and topology spread. podkeeper does not use them, but a manifest that the API refuses is a
+//! mistake on any node.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ fn topology_key(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// `validateTopologySpreadConstraints`, of one.
+/// `validateTopologySpreadConstraints`, for one constraint.
 fn spread(spread: &TopologySpreadConstraint, path: &Path<'_>, report: &mut Report<'_>) {
     const POSITIVE: &str = "must be greater than zero";
     if spread.max_skew <= 0 {

@@ -1,4 +1,4 @@
-//! Containers: names, images, policies, and the order to the parts' own files.
+//! Containers: names, images, policies; calls the checks of their parts.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn one(
     volumes::check_mounts(container, volumes, path, report);
 }
 
-/// Probes and hooks need a container that stays: a sidecar, among the init containers.
+/// Probes and hooks need a container that keeps running: among init containers, a sidecar.
 fn init_only(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
     if container.restart_policy.as_deref() == Some("Always") {
         return probes::check_all(container, path, report);
@@ -124,7 +124,7 @@ fn restart(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
         if !operators.contains(&codes.operator.as_str()) {
             report.error(&path.field("operator"), unsupported(&codes.operator, &operators));
         }
-        // None at all is fine upstream: no code is in the empty set.
+        // As upstream, an empty list is valid: it matches no code.
         let many = codes.values.as_deref().unwrap_or_default().len();
         if many > EXIT_CODES {
             report.error(&path.field("values"), too_many(many, EXIT_CODES));

@@ -23,7 +23,7 @@ const FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Where a value may come from.
+/// Sources of a variable's value.
 const SOURCES: &[&str] = &["configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"];
 
 pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<'_>) {
@@ -53,7 +53,7 @@ pub(super) fn check(container: &Container, path: &Path<'_>, report: &mut Report<
     }
 }
 
-/// `ValidateConfigMapName` and `ValidateSecretName`, where upstream looks at the name at all.
+/// `ValidateConfigMapName` and `ValidateSecretName`, where upstream checks the name.
 fn object_name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
     needed(name, names::subdomain, &path.field("name"), report);
 }
@@ -120,7 +120,8 @@ pub(super) fn field_ref(
     }
 }
 
-/// `validateContainerResourceFieldSelector`, but for the container that only a volume must name.
+/// `validateContainerResourceFieldSelector`, without the container's name, which is required for volumes
+/// only.
 pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>, report: &mut Report<'_>) {
     let name = field.resource.as_str();
     let resource = name.strip_prefix("limits.").or_else(|| name.strip_prefix("requests."));
@@ -149,7 +150,7 @@ pub(super) fn resource_field_ref(field: &ResourceFieldSelector, path: &Path<'_>,
     }
 }
 
-/// Resources of a container that may be told.
+/// Resources of a container that the downward API has.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",

@@ -1,5 +1,5 @@
-//! What other programs wrote into an object's metadata: owners, finalizers, managed fields. Nothing here
-//! uses them; an exported pod has them.
+//! Fields that other programs write into an object's metadata: owners, finalizers, managed fields. podkeeper
+//! does not use them, but an exported pod has them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 

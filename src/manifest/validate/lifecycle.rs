@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::super::path::{Path, Report, forbidden, invalid_plain, required, unsupported};
 use super::{accepted, between, names, needed};
 
-/// Signals the API knows (Linux), beside `SIGRTMIN`, `SIGRTMAX` and what lies between.
+/// Signals of the API (Linux); the real-time signals between `SIGRTMIN` and `SIGRTMAX` are valid, too.
 const SIGNALS: &[&str] = &[
     "SIGABRT",
     "SIGALRM",

@@ -1,4 +1,4 @@
-//! Metadata: names, labels, annotations, and what only an API server may set.
+//! Metadata: names, labels, annotations, and the fields that only an API server may set.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     accepted_if_set(meta.namespace.as_deref(), names::label, &path.field("namespace"), report);
     accepted_if_set(meta.uid.as_deref(), names::uid, &path.field("uid"), report);
     if let Some(prefix) = meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // Something comes behind a trailing dash. Upstream (`maskTrailingDash`) also hides what stands before it.
+        // A suffix follows a trailing dash. Upstream (`maskTrailingDash`) also hides the character before it.
         let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| {
             let mut rest: String = rest.to_owned();
             rest.pop();
@@ -49,7 +49,7 @@ pub(super) fn check(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>)
     }
 }
 
-/// podkeeper's own annotations: those that are misspelled, and those about the order of pods.
+/// podkeeper's own annotations: misspelled ones, and those about the order of pods.
 pub(super) fn own(meta: &ObjectMeta, path: &Path<'_>, report: &mut Report<'_>) {
     let annotations = path.field("annotations");
     let ours = meta.annotations.iter().flatten().map(|(key, _)| key).filter(|key| key.starts_with(DOMAIN));
@@ -74,7 +74,7 @@ pub(super) fn labels(labels: &BTreeMap<String, String>, path: &Path<'_>, report:
 fn annotations(annotations: &BTreeMap<String, String>, path: &Path<'_>, report: &mut Report<'_>) {
     let mut size = 0_usize;
     for (key, value) in annotations {
-        // Upstream judges the key in lower case.
+        // Upstream checks the key in lower case.
         if let Err(detail) = names::qualified(&key.to_ascii_lowercase()) {
             report.error(&path.key(key), invalid(key, detail));
         }

@@ -1,6 +1,6 @@
 //! The API's validation of a pod, with its field paths and texts (`pkg/apis/core/validation/validation.go`).
-//! It judges what was decoded and defaulted; it changes nothing and knows no podkeeper limits: those are
-//! `support.rs`'.
+//! It checks the decoded and defaulted pod; it changes nothing and ignores podkeeper's own restrictions,
+//! which are in `support.rs`.
 
 mod affinity;
 mod containers;
@@ -43,27 +43,28 @@ pub(crate) fn pod(meta: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {
     sources::check_all(spec, &path, report);
 }
 
-/// The same for the metadata of a local object.
+/// Reports what the API server would refuse in the metadata of a local object.
 pub(crate) fn object_metadata(meta: &ObjectMeta, report: &mut Report<'_>) {
     let root = Path::ROOT;
     metadata::check(meta, &root.field("metadata"), report);
 }
 
-/// The text is one of `values`; absent or empty is fine.
+/// Checks that the text is one of `values`; absent or empty is valid.
 fn one_of(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !v.is_empty() && !values.contains(v)) {
         report.error(path, unsupported(value, values));
     }
 }
 
-/// The text, if there is one, is one of `values`: fields that are pointers upstream, where empty is a value.
+/// Checks that the text, if set, is one of `values`: for fields that are pointers upstream, where empty is a
+/// value.
 fn chosen(value: Option<&str>, values: &[&str], path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !values.contains(v)) {
         report.error(path, unsupported(value, values));
     }
 }
 
-/// The number, if there is one, lies between the bounds.
+/// Checks that the number, if set, is between the bounds.
 fn between(value: Option<i64>, least: i64, most: i64, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| !(least..=most).contains(v)) {
         let detail = format!("must be between {least} and {most}, inclusive");
@@ -71,14 +72,14 @@ fn between(value: Option<i64>, least: i64, most: i64, path: &Path<'_>, report: &
     }
 }
 
-/// The number, if there is one, is not below zero.
+/// Checks that the number, if set, is not negative.
 fn not_negative(value: Option<i64>, path: &Path<'_>, report: &mut Report<'_>) {
     if let Some(value) = value.filter(|v| *v < 0) {
         report.error(path, invalid_plain(value, "must be greater than or equal to 0"));
     }
 }
 
-/// The text is there and `rule` accepts it.
+/// Checks that the text is set and `rule` accepts it.
 fn needed(value: &str, rule: fn(&str) -> names::Verdict, path: &Path<'_>, report: &mut Report<'_>) {
     if value.is_empty() {
         report.error(path, required(""));
@@ -87,14 +88,14 @@ fn needed(value: &str, rule: fn(&str) -> names::Verdict, path: &Path<'_>, report
     }
 }
 
-/// `rule` accepts the text.
+/// Checks that `rule` accepts the text.
 fn accepted(value: &str, rule: fn(&str) -> names::Verdict, path: &Path<'_>, report: &mut Report<'_>) {
     if let Err(detail) = rule(value) {
         report.error(path, invalid(value, detail));
     }
 }
 
-/// `rule` accepts the text, if there is one.
+/// Checks that `rule` accepts the text, if set.
 fn accepted_if_set(
     value: Option<&str>,
     rule: fn(&str) -> names::Verdict,

@@ -1,7 +1,7 @@
-//! The API's kinds of names (`apimachinery/pkg/util/validation/validation.go`), by hand: a regular
+//! The API's kinds of names (`apimachinery/pkg/util/validation/validation.go`), checked by hand: a regular
 //! expression engine would be a tenth of the binary. The texts are upstream's.
 
-/// Accepted, or what is wrong.
+/// Accepted, or the problem.
 pub(super) type Verdict = Result<(), &'static str>;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -15,7 +15,7 @@ fn ok(good: bool, otherwise: &'static str) -> Verdict {
     if good { Ok(()) } else { Err(otherwise) }
 }
 
-/// First and last are `edge`, all are `edge` or in `inner`.
+/// True when first and last byte are `edge` and all bytes are `edge` or in `inner`.
 fn shaped(text: &str, edge: fn(u8) -> bool, inner: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];
@@ -43,7 +43,7 @@ pub(super) fn subdomain(text: &str) -> Verdict {
     ok(text.split('.').all(|part| shaped(part, lower, b"-")), SUBDOMAIN)
 }
 
-/// Subdomain of a resolver's search list: a part may begin with one `_` and hold more.
+/// Subdomain of a resolver's search list: a part may begin with one `_` and contain more.
 pub(super) fn search(text: &str) -> Verdict {
     ok(text.len() <= 253, MOST_253)?;
     let part = |part: &str| shaped(part.strip_prefix('_').unwrap_or(part), lower, b"-_");

@@ -9,7 +9,7 @@ use super::{accepted, accepted_if_set, names, one_of};
 const NAMESERVERS: usize = 3;
 const SEARCHES: usize = 32;
 const SEARCH_BYTES: usize = 2048;
-/// Longest host name that the kernel keeps.
+/// Longest host name of the kernel, bytes.
 const KERNEL_NAME_BYTES: usize = 64;
 
 pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
@@ -67,7 +67,7 @@ fn dns(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
         report.error(&field, invalid("", detail));
     }
     for (i, search) in searches.iter().enumerate() {
-        // The root alone, one trailing dot and underscores are fine for a resolver.
+        // The root alone, one trailing dot and underscores are valid for a resolver.
         if search == "." {
             continue;
         }

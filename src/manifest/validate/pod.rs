@@ -1,4 +1,4 @@
-//! The pod's own fields: policies, deadlines, names, and what a manifest may not hold.
+//! The pod's own fields: policies, deadlines, names, and fields that a manifest may not have.
 
 use k8s_openapi::api::core::v1::PodSpec;
 
@@ -53,7 +53,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
             report.warning(&path, "nobody can set this condition here, so the pod is never ready");
         }
     }
-    // An empty `imagePullSecrets` item names nothing and is passed over, as upstream.
+    // An empty `imagePullSecrets` item names no secret and is skipped, as upstream.
     let class = path.field("priorityClassName");
     accepted_if_set(spec.priority_class_name.as_deref(), names::subdomain, &class, report);
 }

@@ -1,4 +1,4 @@
-//! Ports of containers: ranges, names, protocols, and host ports that collide within the pod.
+//! Ports of containers: ranges, names, protocols, and conflicting host ports within the pod.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
         }
         let host = port.host_port.filter(|host| *host != 0);
         let host_path = path.field("hostPort");
-        // Filled in from containerPort, whose own problem is reported.
+        // A default from containerPort is skipped, whose own problem is reported.
         if report.written(&host_path).is_some() {
             between(host.map(i64::from), 1, 65535, &host_path, report);
             if spec.host_network == Some(true) && host.is_some_and(|host| host != port.container_port) {
@@ -39,7 +39,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
             "TCP" | "UDP" | "SCTP" => {}
             other => report.error(&path.field("protocol"), unsupported(other, &["SCTP", "TCP", "UDP"])),
         }
-        // The API takes any text here; what runs then is Docker's to say.
+        // The API accepts any text here; Docker decides at the start.
         if port.host_ip.as_deref().is_some_and(|ip| !ip.is_empty() && names::ip(ip).is_err()) {
             let message = "is no IP address: Docker will refuse to start the container";
             report.warning(&path.field("hostIP"), message);
@@ -47,7 +47,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     }
 }
 
-/// No two ports of the list's containers take the same protocol, address and port of the host.
+/// Checks that no two ports of the list's containers use the same protocol, address and port of the host.
 pub(super) fn check_host_ports(
     name: &str,
     containers: &[Container],

@@ -1,4 +1,4 @@
-//! Probes.
+//! Probes of containers.
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
@@ -17,7 +17,7 @@ pub(super) fn check_all(container: &Container, path: &Path<'_>, report: &mut Rep
     }
 }
 
-/// `restarts`: a failure kills the container, so one success must do and a grace period makes sense.
+/// `restarts`: a failure kills the container, so successThreshold must be 1 and a grace period may be set.
 fn check(probe: &Probe, restarts: bool, path: &Path<'_>, report: &mut Report<'_>) {
     let mut handlers = 0_usize;
     let mut handler = |name: &str, report: &mut Report<'_>| {

@@ -1,4 +1,4 @@
-//! Requests and limits.
+//! Requests and limits of containers and pods.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub(super) fn check(container: &Container, spec: &PodSpec, path: &Path<'_>, repo
     }
 }
 
-/// What a pod costs beside its containers: judged like limits.
+/// The pod's overhead beside its containers, checked like limits.
 pub(super) fn check_overhead(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     let path = path.field("overhead");
     for (name, quantity) in spec.overhead.iter().flatten() {
@@ -84,7 +84,7 @@ fn lists(resources: &ResourceRequirements, path: &Path<'_>, report: &mut Report<
     let requests_path = path.field("requests");
     for (name, request) in resources.requests.iter().flatten() {
         let path = requests_path.key(name);
-        // Filled in from the limit, whose own problem is reported.
+        // A default from the limit is skipped, whose own problem is reported.
         if report.written(&path).is_none() {
             continue;
         }
@@ -160,22 +160,22 @@ fn one(name: &str, quantity: &Quantity, path: &Path<'_>, report: &mut Report<'_>
     }
 }
 
-/// Not one of Kubernetes' own (`IsExtendedResourceName`).
+/// True for a resource that is not Kubernetes' own (`IsExtendedResourceName`).
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }
 
-/// Whole pages of the size that is in the name.
+/// True for a whole number of pages of the size in the name.
 fn is_multiple(value: i64, name: &str, quantity: &Quantity) -> bool {
     let text = name.strip_prefix(HUGE_PAGES).unwrap_or_default();
     let (Ok(size), Ok(thousandths)) = (quantity::value(text), quantity::milli(text)) else { return false };
-    // Past the largest number of thousandths nothing is left to be exact about.
+    // Beyond the largest number of thousandths the value is not exact anyway.
     let whole = |milli: i64| milli == i64::MAX || milli % 1000 == 0;
     let exact = whole(thousandths) && quantity::milli(&quantity.0).is_ok_and(whole);
     size > 0 && exact && value.checked_rem(size) == Some(0)
 }
 
-/// By thousandths; by whole units when those do not fit.
+/// Compares by thousandths; by whole units when those do not fit.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     if let (Ok(a), Ok(b)) = (quantity::milli(a), quantity::milli(b))
         && a.max(b) < i64::MAX

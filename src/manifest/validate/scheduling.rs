@@ -1,4 +1,4 @@
-//! What a scheduler would read: selectors, tolerations, priority, groups.
+//! The fields for a scheduler: selectors, tolerations, priority, groups.
 
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 

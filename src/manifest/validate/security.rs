@@ -32,7 +32,7 @@ pub(super) fn check_pod(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>
     let policies = ["Merge", "Strict"];
     let policy = path.field("supplementalGroupsPolicy");
     chosen(context.supplemental_groups_policy.as_deref(), &policies, &policy, report);
-    // The other one, `MountOption`, is for volumes of drivers.
+    // The other value, `MountOption`, is for volumes of drivers.
     let change = path.field("seLinuxChangePolicy");
     chosen(context.se_linux_change_policy.as_deref(), &["Recursive"], &change, report);
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
@@ -90,8 +90,9 @@ fn app_armor(profile: Option<&AppArmorProfile>, path: &Path<'_>, report: &mut Re
     }
 }
 
-/// A profile of the node. The kubelet refuses what is not loaded there; `unconfined` never is, but the kernel
-/// takes it for no profile at all, alone, of another namespace (`:root://unconfined`) or in a stack (`a//&b`).
+/// Checks the name of a profile of the node. The kubelet refuses a profile that is not loaded; `unconfined`
+/// never is, but the kernel reads it as no profile at all, alone, in another namespace (`:root://unconfined`)
+/// or in a stack (`a//&b`).
 fn app_armor_name(name: &str) -> Result<(), &'static str> {
     if name.len() > APP_ARMOR_NAME {
         return Err("may not be longer than 4095");
@@ -99,14 +100,14 @@ fn app_armor_name(name: &str) -> Result<(), &'static str> {
     if name == "unconfined" {
         return Err("must be a profile; type Unconfined asks for none");
     }
-    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '&');
-    if name.contains(odd) || name.contains("//") {
+    let invalid_char = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '&');
+    if name.contains(invalid_char) || name.contains("//") {
         return Err("must be the name of one profile, without spaces, ':', '&' and '//'");
     }
     Ok(())
 }
 
-/// The annotations that the field came after (upstream `ValidateAppArmorPodAnnotations`).
+/// The annotations that preceded the field (upstream `ValidateAppArmorPodAnnotations`).
 pub(super) fn app_armor_annotations(
     meta: &ObjectMeta,
     spec: &PodSpec,
@@ -160,7 +161,7 @@ mod tests {
     use crate::manifest::{self, Context};
     use crate::pod::Source;
 
-    /// What is wrong with a pod of these annotations and this securityContext of its one container.
+    /// The problems of a pod with these annotations and this securityContext of its one container.
     fn problems(annotations: &str, context: &str) -> Vec<String> {
         let text = format!(
             "{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {{{annotations}}}}}, spec: \

@@ -1,4 +1,4 @@
-//! Label selectors and selectors of nodes: requirements, operators, and how many values each takes.
+//! Label selectors and node selectors: requirements, operators, and the number of values of each.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -29,7 +29,7 @@ pub(super) fn labels(selector: Option<&LabelSelector>, path: &Path<'_>, report: 
     }
 }
 
-/// `ValidateNodeSelectorTerm`. What is only preferred may name values that no label can have.
+/// `ValidateNodeSelectorTerm`. A preferred term may name values that no label can have.
 pub(super) fn nodes(term: &NodeSelectorTerm, required: bool, path: &Path<'_>, report: &mut Report<'_>) {
     let list = path.field("matchExpressions");
     for (i, each) in term.match_expressions.iter().flatten().enumerate() {
@@ -78,7 +78,7 @@ fn field(each: &NodeSelectorRequirement, path: &Path<'_>, report: &mut Report<'_
     }
 }
 
-/// Operators on a set want values, those on presence none.
+/// Set operators need values, presence operators take none.
 fn set_or_presence(operator: &str, values: &[String], path: &Path<'_>, report: &mut Report<'_>) {
     let on_set = matches!(operator, "In" | "NotIn");
     if on_set && values.is_empty() {

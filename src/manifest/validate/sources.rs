@@ -1,4 +1,4 @@
-//! What volumes are made of: items, modes, projections (upstream `validateVolumeSource` and what it calls).
+//! Sources of volumes: items, modes, projections (upstream `validateVolumeSource` and its callees).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, requir
 use super::volumes::steps_back;
 use super::{env, names};
 
-/// Fields of a pod that a file may hold: those that never change by themselves.
+/// Fields of a pod that a file may hold: those that do not change by themselves.
 const FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -74,7 +74,7 @@ fn volume(volume: &Volume, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Of an object: nothing else can be found, and it becomes a part of a path.
+/// Name of an object: no other name can exist, and it becomes a part of a path.
 fn name(name: &str, path: &Path<'_>, report: &mut Report<'_>) {
     if !name.is_empty()
         && let Err(detail) = names::subdomain(name)
@@ -110,7 +110,7 @@ fn items(items: Option<&[KeyToPath]>, path: &Path<'_>, report: &mut Report<'_>) 
     }
 }
 
-/// A path inside the volume that is not one of its own.
+/// A path inside the volume, except the volume's own ones (`..data` and the like).
 fn file(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
     if value.is_empty() {
         return report.error(path, required(""));
@@ -187,7 +187,7 @@ fn projected(volume: &ProjectedVolumeSource, path: &Path<'_>, report: &mut Repor
             fields(it.items.as_deref(), &path.field("downwardAPI"), report);
             wanted.extend(it.items.iter().flatten().map(|item| item.path.as_str()));
         }
-        // Refused by name elsewhere.
+        // These are refused by name elsewhere.
         let others = [
             source.service_account_token.is_some(),
             source.cluster_trust_bundle.is_some(),

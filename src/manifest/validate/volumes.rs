@@ -1,5 +1,5 @@
-//! Volumes and where containers mount them. Judged on what was written: of a volume the API wants one
-//! source, whatever kind it is.
+//! Volumes and their mounts in containers. Checked on the manifest as written: the API requires exactly one
+//! source per volume, of any kind.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) fn check_all(path: &Path<'_>, report: &mut Report<'_>) {
         if !name.is_empty() && !seen.insert(name) {
             report.error(&path.field("name"), duplicate(name));
         }
-        // A key that the API does not have is no source; it is warned of elsewhere.
+        // A key that the API does not have is not a source; it gets a warning elsewhere.
         let known = |key: &str| support::row(&format!("spec.volumes[*].{key}")).is_some();
         let sources =
             volume.entries().iter().filter(|e| e.key != "name" && !e.value.is_null() && known(&e.key));
@@ -43,7 +43,7 @@ fn text<'n>(node: &'n Node, key: &str) -> &'n str {
     node.get(key).and_then(Node::as_str).unwrap_or_default()
 }
 
-/// What the most used kinds cannot do without.
+/// Required fields of the most used kinds.
 fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     let needs: &[&str] = match kind {
         "hostPath" => &["path"],
@@ -66,7 +66,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
             if steps_back(value) {
                 report.error(&at, invalid(value, "must not contain '..'"));
             }
-            // A relative one would be looked for wherever the daemon stands.
+            // A relative path would depend on the daemon's working directory.
             if !value.is_empty() && !value.starts_with('/') {
                 report.error(&at, invalid(value, "must be an absolute path"));
             }

@@ -85,7 +85,8 @@ fn the_wait_ends() {
 }
 
 proptest! {
-    /// Whatever is added one after the other, never with a cycle, has none; and what is refused had one.
+    /// Pods added one after the other without closing a cycle have none, and each refused one would have
+    /// closed one.
     #[test]
     fn no_cycle_is_ever_accepted(edges in proptest::collection::vec((0..8usize, 0..8usize), 0..40)) {
         let mut accepted: BTreeMap<PodKey, Vec<PodKey>> = BTreeMap::new();
@@ -96,7 +97,7 @@ proptest! {
             match cycle(&key(from), next) {
                 None => accepted = now,
                 Some(way) => {
-                    // A real way, from the pod to itself, and no longer than there are pods.
+                    // A real cycle, from the pod to itself, no longer than the number of pods.
                     prop_assert!(way.first() == Some(&key(from)) && way.last() == Some(&key(from)));
                     prop_assert!((2..=9).contains(&way.len()));
                     for two in way.windows(2) {
@@ -105,7 +106,7 @@ proptest! {
                 }
             }
         }
-        // Kahn: everything can be put in an order.
+        // Kahn: all pods can be put in an order.
         let mut left: BTreeSet<PodKey> = (0..8).map(key).collect();
         loop {
             let free: Vec<PodKey> = left.iter().filter(|k| {

@@ -166,7 +166,7 @@ fn images_are_compared_by_their_parts() {
     check("team/", "team.io/app", false);
     check("docker.io/library/", "busybox", true);
     check("docker.io/library/", "team/busybox", false);
-    // A tag vouches for itself alone.
+    // A tag allows only itself.
     check("busybox:1.36", "busybox:1.36", true);
     check("busybox:1.36", "busybox:1.36.1", false);
     check("busybox:1.36", "busybox", false);
@@ -178,7 +178,7 @@ fn images_are_compared_by_their_parts() {
     check("my.image:v1", "my.image:v1", true);
 }
 
-/// Docker takes the beginning of an image's ID for a name where there is no image of this name.
+/// Docker reads a name as a prefix of an image's ID where there is no image of this name.
 #[test]
 fn what_may_be_an_id_is_no_name() {
     let hex = &DIGEST[7..];
@@ -285,7 +285,7 @@ fn each_source_has_its_own_standard() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No text breaks the readers, and nothing comes out of an empty list.
+    /// No text makes the parsers panic, and an empty list allows nothing.
     #[test]
     fn any_text_may_come(text in any::<String>(), image in "[a-zA-Z0-9./:@_-]{0,40}", path in "[a-z./:]{0,20}") {
         let _ = (AllowedImage::parse(&text), AllowedPath::parse(&text), super::super::parse_sources(&text));
@@ -293,7 +293,7 @@ proptest! {
         let spec = json!({"containers": [{"name": "a", "image": image}], "volumes": [{"name": "v", "hostPath": {"path": path}}]});
         let policy = SourcePolicy { allowed_host_paths: Some(vec![]), allowed_images: Some(vec![]), ..SourcePolicy::default() };
         prop_assert_eq!(refusals(&policy, &spec).len(), 2);
-        // Below an allowed path one stays below it.
+        // A path below an allowed path is allowed.
         let under = json!({"containers": [], "volumes": [{"name": "v", "hostPath": {"path": format!("/srv/{path}")}}]});
         prop_assert_eq!(refusals(&paths(&["/srv"]), &under).is_empty(), !path.split('/').any(|p| p == ".."));
     }

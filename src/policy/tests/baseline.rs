@@ -1,10 +1,10 @@
-//! Each check of level baseline alone: what it allows, and its exact words.
+//! Each check of level baseline by itself: what it allows, and its exact words.
 
 use serde_json::{Value, json};
 
 use super::violations;
 
-/// What the check `id` says of a spec; nothing when `expected` is empty.
+/// Compares the verdict of the check `id` on a spec; no violation when `expected` is empty.
 pub(super) fn check(level: &str, id: &str, spec: Value, expected: &str) {
     check_with(level, id, json!({}), spec, expected);
 }
@@ -130,7 +130,7 @@ fn capabilities_beyond_the_default() {
         "SYS_CHROOT",
     ];
     check("baseline", id, containers(&[add(&all), add(&[]), json!({"capabilities": {}})]), "");
-    // Another check has its place from v1.22 on.
+    // Another check replaces it from v1.22 on.
     check(
         "restricted:v1.21",
         id,
@@ -138,7 +138,7 @@ fn capabilities_beyond_the_default() {
         r#"non-default capabilities: container "a" must not include "ALL" in securityContext.capabilities.add"#,
     );
     check("restricted:v1.22", id, containers(&[add(&["ALL"])]), "");
-    // No relaxation for pods in a user namespace of their own.
+    // Pods in their own user namespace are not exempt.
     let mut users = containers(&[add(&["SYS_ADMIN"])]);
     users["hostUsers"] = json!(false);
     check(
@@ -190,7 +190,7 @@ fn seccomp_annotations_up_to_v1_18() {
             r#"container.seccomp.security.alpha.kubernetes.io/a="a\"b\n\u00a0é", seccomp.security.alpha.kubernetes.io/pod="""#
         ),
     );
-    // Of a container that is not there.
+    // Annotation of a container that does not exist.
     check_with(
         "baseline:v1.0",
         id,

@@ -1,5 +1,5 @@
-//! All checks at all versions: a pod that a standard just allows, then one thing done to it at a time, and
-//! exactly the check that speaks of this thing may object.
+//! All checks at all versions: a pod that a standard just allows, with one change at a time, to which exactly
+//! the check for that field may object.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use super::pod;
 use crate::manifest::{Context, Inspected, Rules, inspect};
 use crate::pod::Source;
 
-/// Past the newest revision of any check.
+/// Newer than the newest revision of any check.
 const NEWEST: u64 = 40;
 
-/// One thing done to a pod: values set at paths, with dots between the parts.
+/// One change to a pod: values set at paths, with dots between the parts.
 struct Tweak {
-    /// The check that must object; none when nobody may.
+    /// The check that must object; `None` when no check may.
     id: Option<&'static str>,
     sets: Vec<(&'static str, Value)>,
 }
@@ -79,7 +79,7 @@ fn least(level: Level, minor: u64) -> Value {
     root
 }
 
-/// What the standards say of each field, at this version.
+/// The verdict of the standards on each field, at this version.
 #[rustfmt::skip]
 fn tweaks(level: Level, minor: u64) -> Vec<Tweak> {
     let restricted = level == Level::Restricted;
@@ -151,7 +151,7 @@ fn tweaks(level: Level, minor: u64) -> Vec<Tweak> {
         all.push(Tweak { id: (minor < 19).then_some("seccompProfile_baseline"), sets: vec![(path, json!("unconfined"))] });
         all.push(good(vec![(path, json!("docker/default"))]));
     }
-    // What only the restricted level asks for.
+    // Requirements of the restricted level only.
     let only = |since: u64, id: &'static str, sets: Vec<(&'static str, Value)>| Tweak { id: (restricted && minor >= since).then_some(id), sets };
     for kind in ["nfs", "iscsi", "cephfs", "gitRepo", "flexVolume", "photonPersistentDisk"] {
         all.push(only(0, "restrictedVolumes", vec![("spec.volumes", json!([{"name": "v", kind: {}}]))]));
@@ -170,7 +170,7 @@ fn tweaks(level: Level, minor: u64) -> Vec<Tweak> {
     all.push(only(22, "capabilities_restricted", vec![("spec.containers.0.securityContext.capabilities", json!(null))]));
     all.push(only(22, "capabilities_restricted", vec![("spec.initContainers.0.securityContext.capabilities.drop", json!(["NET_RAW"]))]));
     all.push(only(19, "seccompProfile_restricted", vec![("spec.securityContext.seccompProfile", json!(null))]));
-    // Windows: nothing is asked that cannot be set there.
+    // Windows: fields that cannot be set there are not required.
     let windows = |since: u64, id, path, value| Tweak { id: (restricted && minor >= since && minor < 25).then_some(id), sets: vec![("spec.os.name", json!("windows")), (path, value)] };
     all.push(windows(8, "allowPrivilegeEscalation", "spec.containers.0.securityContext.allowPrivilegeEscalation", json!(null)));
     all.push(windows(22, "capabilities_restricted", "spec.containers.0.securityContext.capabilities", json!(null)));
@@ -183,7 +183,7 @@ fn ids(level: Level, version: Version, root: &Value) -> Vec<&'static str> {
     evaluate(&LevelVersion { level, version }, &metadata, &spec).into_iter().map(|v| v.id).collect()
 }
 
-/// The same of the pod as a manifest: neither defaults nor what this node adds make a difference.
+/// The same for the pod as a manifest: neither defaults nor this node's additions make a difference.
 fn decoded(level: Level, minor: u64, root: &Value) -> Vec<&'static str> {
     let metadata = json!({"name": "web", "annotations": root["annotations"]});
     let manifest = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": root["spec"]});
@@ -223,7 +223,7 @@ fn exactly_the_check_of_a_field_objects() {
             }
         }
     }
-    // No revision of a check went untested.
+    // Every revision of a check is tested.
     let all = BASELINE.iter().chain(RESTRICTED);
     let all = all.flat_map(|c| c.revisions.iter().map(|revision| (c.id, Some(*revision))));
     assert_eq!(seen, all.collect());
@@ -257,7 +257,7 @@ fn any_level() -> impl Strategy<Value = LevelVersion> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a pod does, and however much of it.
+    /// Any combination of changes.
     #[test]
     fn levels_are_steps(
         at in any_level(),
@@ -277,13 +277,14 @@ proptest! {
                 c.overrides == Some(id) && c.revision(at.version.minor()).is_some()
             });
             match instead {
-                // Upstream's restricted checks ask nothing of Windows, whatever the baseline's did.
+                // Upstream's restricted checks require nothing of Windows pods, even where the baseline's
+                // did.
                 Some(check) => prop_assert!(windows || restricted.contains(&check.id), "{} {}", at, root),
                 None => prop_assert!(restricted.contains(id), "{} {}", at, root),
             }
         }
         prop_assert!(restricted.iter().filter(|id| BASELINE.iter().any(|c| c.id == **id)).all(|id| baseline.contains(id)));
-        // Past the newest revision nothing changes any more.
+        // After the newest revision nothing changes any more.
         prop_assert_eq!(ids(at.level, Version::Latest, &root), ids(at.level, Version::Minor(u64::MAX), &root));
         let (metadata, spec) = pod(&root["annotations"], &root["spec"]);
         let violations = evaluate(&at, &metadata, &spec);

@@ -1,4 +1,4 @@
-//! Settings of single sources over those for all, and what is of each source alone.
+//! Settings of single sources override those for all; objects and claims of each source are separate.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn what_is_said_of_a_source_goes_before_what_is_said_of_all() {
     }
     assert!(!of.of(Source::Http).allow_privileged);
     assert!(refused(Source::Http, "a/x") && !refused(Source::Http, "c/x") && !refused(Source::Http, "d/x"));
-    // All of a list, and none of it.
+    // A list of all, and an empty one.
     let of = policies(&all, &["file=allowed-images=*", "api=allowed-images="]);
     assert_eq!(of.of(Source::File).allowed_images, None);
     assert_eq!(of.of(Source::Api).allowed_images, Some(vec![]));

@@ -6,9 +6,9 @@ use crate::runtime::{ContainerSummary, CreateBody, RefusalKind};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-/// Long enough for a busy machine, and never waited for where the test passes.
+/// Long enough for a busy machine; a passing test never waits this long.
 const PATIENT: Duration = Duration::from_secs(20);
-/// Waited for in full.
+/// A deadline that tests wait for in full.
 const SHORT: Duration = Duration::from_millis(60);
 
 fn list() -> Call {
@@ -110,7 +110,7 @@ fn a_list_may_be_longer_than_any_other_answer() {
     assert_eq!(found.len(), count);
 }
 
-/// As long as it comes.
+/// As long as bytes keep coming.
 #[test]
 fn a_list_may_take_longer_than_a_short_call() {
     let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
@@ -153,7 +153,7 @@ fn an_answer_without_an_end_is_read_in_parts() {
     }
 }
 
-/// Twice this is a test's price, a tenth of it a busy machine's hiccup.
+/// Time scale of paced tests: they take about twice this, and a busy machine may be late by a tenth of it.
 const PACED: Duration = Duration::from_secs(1);
 
 /// kubernetes/kubernetes#94829: a call that hangs ends at its deadline, and hangs no other call.
@@ -195,7 +195,7 @@ fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {
     );
 }
 
-/// Nothing was asked of a Docker that does not even tell its version: the call may be made again.
+/// The call was not sent to a Docker that does not even tell its version, so it may be made again.
 #[test]
 fn silence_before_the_call_is_sent_is_no_timeout() {
     let server = Server::start(vec![Box::new(|s: UnixStream| {
@@ -348,7 +348,7 @@ fn many_calls_in_one_thread() {
         }
     }
     assert_eq!(got, [Some("fast".to_owned()), Some("slow".to_owned())]);
-    // Taken is taken.
+    // A result can be taken only once.
     assert!(matches!(calls[0].advance(), Some(Err(DockerError::Lost(_)))));
     assert_eq!(server.requests().len(), 2);
 }

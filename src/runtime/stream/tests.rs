@@ -218,7 +218,8 @@ fn pulls() {
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
 }
 
-/// An engine whose head takes longer than a short call may: as Docker's, when a registry is slow.
+/// An engine whose head takes longer than the deadline of a short call, like Docker's when a registry is
+/// slow.
 fn slow_head(answer: &'static [u8]) -> (Docker, Server) {
     let server = Server::start(vec![Box::new(move |mut s: UnixStream| {
         read_request(&s);
@@ -245,7 +246,7 @@ fn a_pull_waits_for_its_head_as_long_as_for_progress() {
         panic!("no refusal")
     };
     assert_eq!((refusal.status, refusal.message.as_str()), (404, "x"));
-    // And one that breaks off is lost.
+    // A refusal that breaks off is a lost connection.
     let (docker, _server) = slow_head(b"HTTP/1.1 404 N\r\nContent-Length: 9\r\n\r\n{");
     let result = docker.pull("a", None, &Patience::of(patient()), &mut |_| {});
     assert!(matches!(result, Err(DockerError::Lost(_))), "{result:?}");
@@ -260,7 +261,7 @@ fn a_log_that_is_followed_waits_for_its_first_line() {
     let mut output = docker.logs("ab", &LOGS, false).unwrap();
     assert_eq!(output.next(&Wait::at_most(Duration::ZERO)), Ok(Output::Idle));
     assert_eq!(drain(&mut output).unwrap(), [(StreamKind::Stdout, "ab".to_owned())]);
-    // What is not followed is there, or Docker is stuck.
+    // A log that is not followed is available at once, or Docker is stuck.
     let (docker, _server) = slow_head(b"");
     let error = docker.logs("ab", &LogOptions { follow: false, ..LOGS }, false).unwrap_err();
     assert_eq!(error, DockerError::Timeout("GET /containers/ab/logs".into()));
@@ -274,7 +275,7 @@ fn a_load_outlasts_a_slow_head() {
 
 const LOADED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n{\"stream\":\"Loaded image: a:1\"}\r\n";
 
-/// The message says whose silence it is.
+/// The message names the side that is silent.
 #[test]
 fn a_pull_without_progress_ends() {
     const DOWNLOADING: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n{\"status\":\"Downloading\"}\r\n";
@@ -321,7 +322,7 @@ fn a_pull_without_progress_ends() {
     assert_eq!(result, Err(DockerError::Lost("pull of a: given up".into())));
 }
 
-/// Bytes come all the time, and no message does.
+/// Bytes keep coming, but no whole message.
 #[test]
 fn a_line_that_does_not_end_is_no_progress() {
     let server = Server::start(vec![
@@ -344,7 +345,8 @@ fn a_line_that_does_not_end_is_no_progress() {
     assert!(matches!(&result, Err(DockerError::Stalled(why)) if why.contains("no progress")), "{result:?}");
 }
 
-/// Who has a copy of the image waits less for a registry that gives no sign, and no less for its layers.
+/// With a local copy of the image the wait for the registry's first message is shorter, the wait for its
+/// layers is not.
 #[test]
 fn a_first_sign_has_a_deadline_of_its_own() {
     let patience = Patience { answer: Some(SHORT), progress: patient() };
