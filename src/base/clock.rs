@@ -1,8 +1,7 @@
 //! Time: the only room that reads the wall clock. Pure rooms are given a [`Now`]; tests make their own. (Code
 //! that waits for a socket measures its deadline with `Instant`, which cannot jump.)
 //!
-//! Nothing is ordered or judged by wall-clock time (invariant 3): timers use [`Mono`], wall time is
-//! only printed.
+//! Wall-clock time never orders or decides (invariant 3): timers use [`Mono`], wall time is only printed.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -30,7 +29,7 @@ impl Mono {
 pub struct Now {
     /// For every timer, comparison and order.
     pub mono: Mono,
-    /// For printing only: it may stand in 1970 and may jump.
+    /// For printing only: it may be in 1970 and may jump.
     pub wall: Timestamp,
 }
 

@@ -41,7 +41,7 @@ pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     }
 }
 
-/// What is available of the program's standard error, without waiting: a process that it left running
+/// The available part of the program's standard error, without waiting: a process that it left running
 /// (`mount.nfs` starts `rpc.statd`) may hold the other end open for ever.
 fn stderr_so_far(child: &mut Child) -> String {
     let mut bytes = Vec::new();

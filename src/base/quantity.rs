@@ -1,5 +1,5 @@
-//! Kubernetes quantities (`500m`, `1.5Gi`, `1e3`) as whole numbers, exactly. No floating point here, and
-//! nothing that wraps.
+//! Kubernetes quantities (`500m`, `1.5Gi`, `1e3`) as whole numbers, exactly. No floating point here, and no
+//! arithmetic that wraps.
 //!
 //! Upstream: `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`. As there, a remaining fraction
 //! is rounded away from zero (`0.1` of a byte is one byte), a value that does not fit 63 bits becomes the

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 /// Those of the system, and `InvalidInput` for anything that is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     // Checked before opening: opening a device may have side effects.
-    wanted(&fs::metadata(path)?)?;
+    check_regular(&fs::metadata(path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
         Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
@@ -26,11 +26,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     };
     let file = File::from(opened?);
     // Checked again afterwards: the path may lead elsewhere by now.
-    wanted(&file.metadata()?)?;
+    check_regular(&file.metadata()?)?;
     Ok(file)
 }
 
-fn wanted(meta: &fs::Metadata) -> io::Result<()> {
+fn check_regular(meta: &fs::Metadata) -> io::Result<()> {
     if meta.is_file() {
         return Ok(());
     }

@@ -62,11 +62,11 @@ impl<K, V> Table<K, V> {
     /// Keeps the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.0.retain_mut(|(key, value)| keep(key, value));
-        self.give_back();
+        self.free_if_empty();
     }
 
     /// Frees the memory of an empty table: most tables are empty most of the time.
-    fn give_back(&mut self) {
+    fn free_if_empty(&mut self) {
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
@@ -155,7 +155,7 @@ impl<K: Ord, V> Table<K, V> {
     {
         let at = self.place(key).ok()?;
         let (_, value) = self.0.remove(at);
-        self.give_back();
+        self.free_if_empty();
         Some(value)
     }
 }

@@ -33,7 +33,7 @@ pub fn until(set: Vec<PollFd<'_>>, until: Option<Instant>) -> Result<Vec<PollFla
     let left = until.map(|at| at.saturating_duration_since(Instant::now()));
     match (until, left) {
         (Some(at), Some(left)) if left > limits::WAIT_RELATIVE => TIMER.with_borrow_mut(|timer| {
-            match armed(timer, at) {
+            match set_timer(timer, at) {
                 Some(fd) => with_timer(set, fd),
                 // No descriptor is free for a timer: waking up every so often keeps the time as well.
                 None => relative(set, Some(limits::WAIT_RELATIVE)),
@@ -60,7 +60,7 @@ fn relative(mut set: Vec<PollFd<'_>>, time: Option<Duration>) -> Result<Vec<Poll
 }
 
 /// Sets the timer to this moment.
-fn armed(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
+fn set_timer(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>> {
     let fd: &OwnedFd = match timer {
         Some(fd) => fd,
         None => {

@@ -49,7 +49,7 @@ pub(super) fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
 pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
     sys::raise_open_files();
-    if let Err(error) = sys::live_long() {
+    if let Err(error) = sys::protect_from_oom_killer() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
     }
     let (events_in, events) = bounded(limits::EVENT_QUEUE);

@@ -114,14 +114,14 @@ impl Pools {
             };
             let mut next = 0_usize;
             for (container, count) in of(ContainerKind::Sidecar) {
-                give(container, free.get(next..next.saturating_add(count))?, &mut words);
+                add_devices(container, free.get(next..next.saturating_add(count))?, &mut words);
                 next = next.saturating_add(count);
             }
             for (container, count) in of(ContainerKind::Init) {
-                give(container, free.get(next..next.saturating_add(count))?, &mut words);
+                add_devices(container, free.get(next..next.saturating_add(count))?, &mut words);
             }
             for (container, count) in of(ContainerKind::Regular) {
-                give(container, free.get(next..next.saturating_add(count))?, &mut words);
+                add_devices(container, free.get(next..next.saturating_add(count))?, &mut words);
                 next = next.saturating_add(count);
             }
         }
@@ -129,7 +129,7 @@ impl Pools {
     }
 }
 
-fn give(container: &Container, units: &[&Unit], words: &mut Vec<String>) {
+fn add_devices(container: &Container, units: &[&Unit], words: &mut Vec<String>) {
     for device in units.iter().copied().flatten() {
         words.push(format!(
             "{}={}:{}:{}",

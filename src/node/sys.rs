@@ -117,7 +117,7 @@ fn huge_pages(directory: &Path) -> BTreeMap<String, i64> {
 ///
 /// # Errors
 /// This process may not do it (no `CAP_SYS_RESOURCE`).
-pub fn live_long() -> std::io::Result<()> {
+pub fn protect_from_oom_killer() -> std::io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", OOM_OWN.to_string())
 }
 

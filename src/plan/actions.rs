@@ -1,4 +1,4 @@
-//! What should change for one pod, before any order of calls (upstream
+//! The changes for one pod, before any order of calls (upstream
 //! `pkg/kubelet/kuberuntime/kuberuntime_manager.go`, `computePodActions`).
 //!
 //! Never here: delays (the caller that carries the actions out asks the back-off), order by wall-clock time.

@@ -1,4 +1,4 @@
-//! What to do about one pod: desired + observed + back-off + now -> actions and the next deadline.
+//! Decisions for one pod: desired + observed + back-off + now -> actions and the next deadline.
 //!
 //! Pure: no I/O, no clock, no failure. It never orders by wall-clock time, only by attempt numbers.
 

@@ -158,7 +158,7 @@ fn items<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Opti
 }
 
 /// Adds items to a list that may have some already.
-fn more<T>(
+fn extend_list<T>(
     list: &mut Option<Vec<T>>,
     text: &str,
     read: impl Fn(&str) -> Result<T, String>,
@@ -203,10 +203,12 @@ impl SourcePolicy {
                 let all = || vec!["/dev/".to_owned()];
                 self.allowed_devices.extend(items(text, device)?.unwrap_or_else(all));
             }
-            Setting::AllowedHostPaths => more(&mut self.allowed_host_paths, text, AllowedPath::parse)?,
-            Setting::AllowedImages => more(&mut self.allowed_images, text, AllowedImage::parse)?,
+            Setting::AllowedHostPaths => extend_list(&mut self.allowed_host_paths, text, AllowedPath::parse)?,
+            Setting::AllowedImages => extend_list(&mut self.allowed_images, text, AllowedImage::parse)?,
             Setting::RequireImageDigest => self.require_image_digest = boolean(text)?,
-            Setting::AllowedNamespaces => more(&mut self.allowed_namespaces, text, |s| Ok(s.to_owned()))?,
+            Setting::AllowedNamespaces => {
+                extend_list(&mut self.allowed_namespaces, text, |s| Ok(s.to_owned()))?
+            }
             Setting::SharedObjects => {
                 let all = || Err("must name the sources that share: file, http, api".to_owned());
                 self.shared_objects.extend(items(text, SharedObjects::parse)?.map_or_else(all, Ok)?);

@@ -46,7 +46,7 @@ pub enum Docker {
 }
 
 impl Docker {
-    /// The engine of a configuration. Nothing is sent yet.
+    /// The engine of a configuration; no request is sent yet.
     #[must_use]
     pub fn connect(endpoint: &Endpoint, clock: System) -> Docker {
         match endpoint {
@@ -128,7 +128,7 @@ impl Docker {
     }
 
     /// Pulls an image and waits until it is done, within `patience`. `auth` is the ready value of
-    /// `X-Registry-Auth`; `told` is called with Docker's messages as they come.
+    /// `X-Registry-Auth`; `on_message` is called with Docker's messages as they come.
     ///
     /// # Errors
     /// [`DockerError::Refused`] with Docker's text, [`DockerError::Stalled`] without progress (or
@@ -138,10 +138,10 @@ impl Docker {
         image: &str,
         auth: Option<&str>,
         patience: &Patience<'_>,
-        told: &mut dyn FnMut(&Message<'_>),
+        on_message: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), DockerError> {
         match self {
-            Docker::Engine(client) => super::pull::pull(client, image, auth, patience, told),
+            Docker::Engine(client) => super::pull::pull(client, image, auth, patience, on_message),
             Docker::Fake(fake) => fake.pull(image, patience.first().timeout),
         }
     }

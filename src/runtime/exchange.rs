@@ -64,7 +64,7 @@ impl Exchange {
     /// Takes a connection and writes as much as the socket takes. `None` only asks for the version.
     ///
     /// # Errors
-    /// [`DockerError::Unreachable`]: nothing was sent.
+    /// [`DockerError::Unreachable`]: the request was not sent.
     pub fn begin(client: &Client, request: Option<Request>) -> Result<Exchange, DockerError> {
         let connection = client.connection()?;
         let what = request.as_ref().map_or_else(|| Request::ping().what(), Request::what);

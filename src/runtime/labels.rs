@@ -1,5 +1,5 @@
 //! The labels podkeeper writes on every container, and how they are read back. Running containers are judged
-//! by these alone (invariant 4); a label defined outside this room is a mistake.
+//! only by these (invariant 4); a label defined outside this room is a mistake.
 //!
 //! The `io.kubernetes.*` ones are the kubelet's (upstream `pkg/kubelet/kuberuntime/labels.go`) and
 //! cri-dockerd's (`core/docker_service.go`), so that cAdvisor and log shippers recognise the containers. The

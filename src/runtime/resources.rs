@@ -101,7 +101,9 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
     let beyond =
         requests::request(spec, "memory").saturating_sub(requests::containers_request(spec, "memory"));
     let beyond = beyond.max(0) / i64::try_from(lasting.max(1)).unwrap_or(i64::MAX);
-    let of = |container: &Container| share(request(container, "memory").saturating_add(beyond), node_memory);
+    let of = |container: &Container| {
+        burstable_score(request(container, "memory").saturating_add(beyond), node_memory)
+    };
     let mut score = of(container);
     if kind == ContainerKind::Sidecar {
         score = score.min(spec.containers.iter().map(of).max().unwrap_or(OOM_BEST_EFFORT));
@@ -110,7 +112,7 @@ fn oom_score_adj(pod: &DesiredPod, kind: ContainerKind, container: &Container, n
 }
 
 /// `1000 - 1000 x request / node memory`, saturating.
-fn share(request: i64, node_memory: i64) -> i32 {
+fn burstable_score(request: i64, node_memory: i64) -> i32 {
     let part = i128::from(request).saturating_mul(1000) / i128::from(node_memory.max(1));
     let score = i128::from(OOM_BEST_EFFORT).saturating_sub(part);
     i32::try_from(score).unwrap_or(i32::MIN)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
 
 use super::super::path::{Path, Report, forbidden, invalid, invalid_plain, required};
-use super::volumes::steps_back;
+use super::volumes::has_dot_dot;
 use super::{env, names};
 
 /// Fields of a pod that a file may hold: those that do not change by themselves.
@@ -118,7 +118,7 @@ fn file(value: &str, path: &Path<'_>, report: &mut Report<'_>) {
     if value.starts_with('/') {
         report.error(path, invalid(value, "must be a relative path"));
     }
-    if steps_back(value) {
+    if has_dot_dot(value) {
         report.error(path, invalid(value, "must not contain '..'"));
     } else if value.starts_with("..") {
         report.error(path, invalid(value, "must not start with '..'"));

@@ -63,7 +63,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
         "hostPath" => {
             let at = path.field("path");
             let value = text(source, "path");
-            if steps_back(value) {
+            if has_dot_dot(value) {
                 report.error(&at, invalid(value, "must not contain '..'"));
             }
             // A relative path would depend on the daemon's working directory.
@@ -96,7 +96,7 @@ fn source(kind: &str, source: &Node, path: &Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-pub(super) fn steps_back(path: &str) -> bool {
+pub(super) fn has_dot_dot(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
@@ -136,7 +136,7 @@ pub(super) fn check_mounts(
             if value.starts_with('/') {
                 report.error(&path.field(name), invalid(value, "must be a relative path"));
             }
-            if steps_back(value) {
+            if has_dot_dot(value) {
                 report.error(&path.field(name), invalid(value, "must not contain '..'"));
             }
         }

@@ -41,7 +41,7 @@ mod sandbox_change {
     }
 }
 
-/// What starts in a new one.
+/// Containers that start in a new sandbox.
 mod new_sandbox {
     use super::*;
     rows! {

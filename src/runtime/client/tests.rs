@@ -186,7 +186,7 @@ fn k94829_silence_ends_at_the_deadline_and_holds_nothing_up() {
     drop(client);
     // Both connections are closed now: the server's threads come to their end.
     drop(short);
-    // Two connections, two threads: the order between them is not told.
+    // Two connections, two threads: their order is not defined.
     let mut requests = server.requests();
     requests.sort();
     assert_eq!(

@@ -299,7 +299,7 @@ impl State {
         let Some(c) = self.get_mut(key).filter(|c| c.state != DockerState::Running) else { return };
         (c.state, c.dead) = (DockerState::Removing, false);
         let id = c.id.clone();
-        self.gone_at(&id, now.mono.after(takes));
+        self.remove_at(&id, now.mono.after(takes));
     }
 
     // --- what list and inspect tell ----------------------------------------------------------------

@@ -114,7 +114,7 @@ impl State {
             }
             Some(Fault::EventOvertaken) if self.ring.overtaken.is_none() => {
                 self.ring.overtaken = Some(event);
-                self.later(now.mono.after(Duration::from_millis(100)), Timer::Overtaken);
+                self.schedule(now.mono.after(Duration::from_millis(100)), Timer::Overtaken);
             }
             fault => {
                 self.ring.silent |= fault == Some(Fault::EventsSilent);
@@ -132,11 +132,11 @@ impl State {
         }
         self.ring.entries.push_back(Entry { event, lost: lost || self.ring.silent });
         self.ring.next += 1;
-        self.overtaken_arrives();
+        self.deliver_delayed();
     }
 
     /// Delivers the event that was held back.
-    pub(super) fn overtaken_arrives(&mut self) {
+    pub(super) fn deliver_delayed(&mut self) {
         if let Some(earlier) = self.ring.overtaken.take() {
             self.push(earlier, false);
         }

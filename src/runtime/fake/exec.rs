@@ -58,7 +58,7 @@ impl State {
         if after.is_zero() {
             self.exec_ends(id, code, now);
         } else {
-            self.later(now.mono.after(after), Timer::ExecEnds { id: id.into(), code });
+            self.schedule(now.mono.after(after), Timer::ExecEnds { id: id.into(), code });
         }
         Ok(output)
     }

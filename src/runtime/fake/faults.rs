@@ -206,7 +206,7 @@ impl State {
             (Fault::NameForeign, Call::Create { name, .. }) => {
                 if self.get(name).is_none() && !self.hidden_names.contains_key(name) {
                     let id = self.plant(name, &[("com.example", "foreign")], true, now);
-                    self.gone_at(&id, now.mono.after(FOREIGN));
+                    self.remove_at(&id, now.mono.after(FOREIGN));
                 }
                 self.carry_out(call, now)
             }

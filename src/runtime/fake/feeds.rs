@@ -1,5 +1,5 @@
 //! The long answers of the in-memory engine, as bytes over a socket pair: the bytes that a stream of the real
-//! client reads after the HTTP head. Nothing blocks here; a slow reader gets them later, and one that lags by
+//! client reads after the HTTP head. No call blocks here; a slow reader gets them later, and one that lags by
 //! more than the ring of events loses some, as with Docker.
 
 use std::io::{ErrorKind, Write as _};

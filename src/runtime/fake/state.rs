@@ -215,24 +215,24 @@ impl State {
                 Timer::Late(call) => drop(self.carry_out(&call, then)),
                 Timer::Gone { id } => self.remove_behind_our_back(&id, then),
                 Timer::ExecEnds { id, code } => self.exec_ends(&id, code, then),
-                Timer::Overtaken => self.overtaken_arrives(),
+                Timer::Overtaken => self.deliver_delayed(),
             }
         }
     }
 
-    pub(super) fn later(&mut self, at: Mono, timer: Timer) {
+    pub(super) fn schedule(&mut self, at: Mono, timer: Timer) {
         self.timers.insert((at, self.next_timer), timer);
         self.next_timer += 1;
     }
 
     /// Carries out `call` after its caller has given up.
     pub(super) fn carry_out_late(&mut self, call: &Call, at: Mono) {
-        self.later(at, Timer::Late(Box::new(call.clone())));
+        self.schedule(at, Timer::Late(Box::new(call.clone())));
     }
 
     /// Removes a container at `at`.
-    pub(super) fn gone_at(&mut self, id: &str, at: Mono) {
-        self.later(at, Timer::Gone { id: id.into() });
+    pub(super) fn remove_at(&mut self, id: &str, at: Mono) {
+        self.schedule(at, Timer::Gone { id: id.into() });
     }
 
     // --- containers ------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ impl State {
         self.total_starts = self.total_starts.saturating_add(1);
         self.publish(event, now);
         if let Some((after, code, oom)) = end {
-            self.later(now.mono.after(after), Timer::Death { id, starts, code, oom });
+            self.schedule(now.mono.after(after), Timer::Death { id, starts, code, oom });
         }
     }
 
@@ -345,7 +345,7 @@ impl State {
         if after.is_zero() {
             self.die(&id, code, false, now);
         } else {
-            self.later(now.mono.after(after), Timer::Death { id, starts, code, oom: false });
+            self.schedule(now.mono.after(after), Timer::Death { id, starts, code, oom: false });
         }
     }
 

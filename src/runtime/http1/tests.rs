@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What came out: status, keep-alive, body, what was left over, and whether the answer is whole at EOF.
+/// The result: status, keep-alive, body, leftover bytes, and whether the answer is whole at EOF.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     head: Option<Head>,

@@ -87,8 +87,8 @@ fn a_failed_start_keeps_its_exit_code() {
     );
 }
 
-/// balena-os/meta-balena#2062: an engine that drops or alters what inspect tells must not break the
-/// node. Each field in turn is left out, set to null, and set to something of another type.
+/// balena-os/meta-balena#2062: an engine that drops or alters fields of inspect must not break the node. Each
+/// field in turn is left out, set to null, and set to a value of another type.
 #[test]
 fn k2062_inspect_fields_dropped_or_altered() {
     fn leaves(value: &Value, at: &str, out: &mut Vec<String>) {

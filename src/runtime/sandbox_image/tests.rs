@@ -162,7 +162,7 @@ impl Running {
 fn only_term_and_int_end_the_program() {
     for (signal, code) in [(Signal::TERM, Some(0)), (Signal::INT, Some(0)), (Signal::KILL, None)] {
         let mut running = Running::start(&signal.as_raw().to_string());
-        // A signal that means nothing to it, and being stopped in its wait, change nothing.
+        // A signal it does not handle, and being stopped in its wait, have no effect.
         running.send(Signal::HUP);
         running.send(Signal::STOP);
         running.wait_for("status", "State:\tT");
