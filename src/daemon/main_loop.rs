@@ -59,7 +59,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         Ok(earlier) => turn.restore_events(earlier),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
-    actors.writer.found_events(turn.events());
+    actors.writer.set_earlier_events(turn.events());
     let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, failed: Vec::new(), signals, events };
     main.tell(Event::Drain(drain::read(&config.root_dir)));
     main.run();

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 use crate::base::limits;
 use crate::daemon::drain::{self, Drain};
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Debug, PartialEq)]
 pub enum Signal {
     /// Look at the sources again. Holds the marker of a drained node as it is now.

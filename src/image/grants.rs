@@ -97,13 +97,13 @@ impl Grants {
 
     /// Whether a pod without credentials may not use it, so that a pod's secrets must be looked up.
     #[must_use]
-    pub fn asks(&self, image: &str) -> bool {
+    pub fn needs_credentials(&self, image: &str) -> bool {
         !self.allows(image, &[])
     }
 
     /// Whether this image is unknown because the record was lost.
     #[must_use]
-    pub fn doubts(&self, image: &str) -> bool {
+    pub fn is_unknown(&self, image: &str) -> bool {
         let known = self.known();
         known.contains_key(ANY) && meant(&known, image).next().is_none()
     }
@@ -274,7 +274,10 @@ mod tests {
         // By every name that Docker accepts.
         let names = ["r.io/a:1", &format!("r.io/a@{id}"), &id, &id[7..20], &format!("r.io/a:1@{id}")];
         for name in names {
-            assert!(!allows(name, None) && !allows(name, Some(&other)) && grants.asks(name), "{name}");
+            assert!(
+                !allows(name, None) && !allows(name, Some(&other)) && grants.needs_credentials(name),
+                "{name}"
+            );
             assert!(allows(name, Some(&own)), "{name}");
         }
         for name in ["r.io/a:2", "r.io/b:1", "busybox", "cafe", &format!("r.io/b@{id}")] {
@@ -331,20 +334,22 @@ mod tests {
         for damaged in [&bytes[..bytes.len() - 9], b"", b"podkeeper-pulled-2 x\n{}\n"] {
             std::fs::write(root.join(FILE), damaged).unwrap();
             let grants = Grants::open(&root);
-            assert!(!grants.allows("r.io/a:1", &lookup("r.io/a", [&own])) && grants.doubts("r.io/a:1"));
+            assert!(!grants.allows("r.io/a:1", &lookup("r.io/a", [&own])) && grants.is_unknown("r.io/a:1"));
             grants.begin("r.io/a:1");
             grants.failed("r.io/a:1");
-            assert!(grants.asks("r.io/a:1"));
+            assert!(grants.needs_credentials("r.io/a:1"));
             // The file that is written now says that the record is incomplete.
             grants.pulled("r.io/b:1", "sha256:cd", &With::NodeOrNone);
             let again = Grants::open(&root);
-            assert!(again.allows("r.io/b:1", &[]) && !again.doubts("r.io/b:1"));
-            assert!(again.asks("r.io/a:1"));
+            assert!(again.allows("r.io/b:1", &[]) && !again.is_unknown("r.io/b:1"));
+            assert!(again.needs_credentials("r.io/a:1"));
             again.pulled("r.io/a:1", "sha256:ab", &secret(&own));
-            assert!(again.allows("r.io/a:1", &lookup("r.io/a", [&own])) && again.asks("r.io/a:1"));
+            assert!(
+                again.allows("r.io/a:1", &lookup("r.io/a", [&own])) && again.needs_credentials("r.io/a:1")
+            );
         }
         std::fs::remove_file(root.join(FILE)).unwrap();
-        assert!(!Grants::open(&root).asks("r.io/a:1"), "the operator's word");
+        assert!(!Grants::open(&root).needs_credentials("r.io/a:1"), "the operator's word");
         std::fs::remove_dir_all(root).unwrap();
     }
 }

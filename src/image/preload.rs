@@ -155,7 +155,7 @@ impl Body {
                 self.dir.display()
             ),
         }
-        self.tell_brought();
+        self.publish_brought();
         loop {
             let Ok(again) = self.look() else { return };
             let command = match asked.recv_timeout(again) {
@@ -274,7 +274,7 @@ impl Body {
         let path = self.dir.join(name);
         let (mut archive, meta) = match Archive::open(&path) {
             Ok(open) => open,
-            Err(why) => return Ok(self.spoilt(name, stamp, &why)),
+            Err(why) => return Ok(self.mark_bad(name, stamp, &why)),
         };
         let stamp = stamp_of(&meta);
         let begun = Instant::now();
@@ -287,13 +287,13 @@ impl Body {
         }
         let images = match (result, trouble) {
             (Ok(images), _) => images,
-            (Err(_), Some(why)) => return Ok(self.spoilt(name, Some(stamp), &why)),
+            (Err(_), Some(why)) => return Ok(self.mark_bad(name, Some(stamp), &why)),
             (Err(DockerError::Refused(refusal)), None) => {
                 if refusal.message.contains("no space left") {
                     return Ok(Outcome::Later(DockerError::Refused(refusal)));
                 }
                 let why = refusal_words(&refusal.message);
-                return Ok(self.spoilt(name, Some(stamp), &why));
+                return Ok(self.mark_bad(name, Some(stamp), &why));
             }
             (Err(error), None) => return Ok(Outcome::Later(error)),
         };
@@ -313,7 +313,7 @@ impl Body {
         if (self.out)(came) { Ok(Outcome::Fine) } else { Err(Over) }
     }
 
-    fn spoilt(&mut self, name: &str, stamp: Option<Stamp>, why: &str) -> Outcome {
+    fn mark_bad(&mut self, name: &str, stamp: Option<Stamp>, why: &str) -> Outcome {
         log::error!(
             "image archive {}: {why}; it is left alone until it changes",
             self.dir.join(name).display()
@@ -323,7 +323,7 @@ impl Body {
     }
 
     fn remember(&mut self) {
-        self.tell_brought();
+        self.publish_brought();
         if let Err(error) = remembered::write(&self.memory_path, &self.memory) {
             log::warn!(
                 "{}: {error}; after a restart the image archives are loaded again",
@@ -332,7 +332,7 @@ impl Body {
         }
     }
 
-    fn tell_brought(&self) {
+    fn publish_brought(&self) {
         let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
         *self.brought.lock().unwrap_or_else(PoisonError::into_inner) = order::set(all);
     }

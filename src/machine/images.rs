@@ -137,7 +137,7 @@ impl Machine {
     /// Another pod's secret has brought this image, and the registry has not said yet that this pod may have it.
     fn is_anothers(&self, pod: &DesiredPod, image: &str) -> bool {
         let grants = &self.settings.grants;
-        if !grants.asks(image) {
+        if !grants.needs_credentials(image) {
             return false;
         }
         let secrets = pull_secrets::of_pod(pod, &self.objects);

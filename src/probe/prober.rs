@@ -82,9 +82,9 @@ impl News {
 }
 
 /// Receiver of a pod's messages; never blocks.
-pub trait Hear: Send + Sync {
+pub trait ProbeListener: Send + Sync {
     /// Takes a message.
-    fn hear(&self, news: News);
+    fn notify(&self, news: News);
 }
 
 /// Handle of the thread. Clones share one prober.
@@ -110,7 +110,7 @@ struct Shared {
 struct Inner {
     running: bool,
     /// The latest of each pod that the thread has not read.
-    unread: Vec<(PodKey, Arc<dyn Hear>, Watch)>,
+    unread: Vec<(PodKey, Arc<dyn ProbeListener>, Watch)>,
     named: Vec<(String, Result<IpAddr, String>)>,
 }
 
@@ -125,9 +125,11 @@ impl Prober {
     }
 
     /// Replaces all probes and hooks of one pod; `listener` gets the results.
-    pub fn watch(&self, key: &PodKey, listener: Arc<dyn Hear>, watch: Watch) {
+    pub fn watch(&self, key: &PodKey, listener: Arc<dyn ProbeListener>, watch: Watch) {
         let mut inner = self.shared.lock();
-        let other = |(of, who, _): &(PodKey, Arc<dyn Hear>, Watch)| of == key && !Arc::ptr_eq(who, &listener);
+        let other = |(of, who, _): &(PodKey, Arc<dyn ProbeListener>, Watch)| {
+            of == key && !Arc::ptr_eq(who, &listener)
+        };
         if watch.is_empty() && inner.unread.iter().any(other) {
             // A worker that ends has a successor already.
             return;
@@ -181,7 +183,7 @@ struct Asking {
 /// A watched pod.
 struct Pod {
     key: PodKey,
-    listener: Arc<dyn Hear>,
+    listener: Arc<dyn ProbeListener>,
     /// Hooks that were started and are still wanted.
     hooks: Vec<(String, HookKind)>,
 }
@@ -359,11 +361,15 @@ impl Body {
         if let Some(Said { key, id, kind, reason, text }) = said
             && let Some(pod) = self.pods.iter().find(|pod| pod.key == key)
         {
-            pod.listener.hear(News::Said { id, kind, reason, text });
+            pod.listener.notify(News::Said { id, kind, reason, text });
         }
         let Some(changed) = changed else { return };
         if let Some(pod) = self.pods.iter().find(|pod| pod.key == changed.key) {
-            pod.listener.hear(News::Probed { id: changed.id, kind: changed.kind, verdict: changed.verdict });
+            pod.listener.notify(News::Probed {
+                id: changed.id,
+                kind: changed.kind,
+                verdict: changed.verdict,
+            });
         }
     }
 
@@ -373,7 +379,7 @@ impl Body {
             Outcome::Failed(why) | Outcome::Errored { why, .. } => Err(why),
         };
         if let Some(pod) = self.pods.iter().find(|pod| pod.key == *key) {
-            pod.listener.hear(News::Hooked { id, kind, result });
+            pod.listener.notify(News::Hooked { id, kind, result });
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Timing {
     pub failures: u32,
 }
 
-/// What one attempt does.
+/// The action of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Runs this command in the container.
@@ -148,7 +148,7 @@ impl Probing {
     }
 }
 
-/// What a hook does (upstream `pkg/kubelet/lifecycle/handlers.go`).
+/// The action of a hook (upstream `pkg/kubelet/lifecycle/handlers.go`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
     /// Runs a command or sends a GET; the status of the HTTP answer does not matter.

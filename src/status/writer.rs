@@ -92,7 +92,7 @@ impl Writer {
     }
 
     /// All events that an earlier daemon wrote: they are written again when the file is removed.
-    pub fn found_events(&self, events: Vec<Arc<Kept>>) {
+    pub fn set_earlier_events(&self, events: Vec<Arc<Kept>>) {
         let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.has_events = !events.is_empty();
         slot.found = events;
@@ -303,7 +303,7 @@ mod tests {
         // Only the event file, of an earlier daemon and of this one.
         let events = dir.join(object::NAME);
         watch.check();
-        writer.found_events(kept());
+        writer.set_earlier_events(kept());
         watch.check();
         until("they are written again", || events.exists());
         let found = std::fs::read(&events).unwrap();

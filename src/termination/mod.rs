@@ -34,7 +34,7 @@ pub struct LogFile {
 
 impl LogFile {
     /// Parts below the root directory; `None` when a part cannot be one name in a path. Labels may hold
-    /// anything, and a UID is whatever a manifest gives.
+    /// anything, and a manifest may give any UID.
     #[must_use]
     pub fn parts(&self) -> Option<[String; 5]> {
         let name = format!("{:08x}", self.attempt);

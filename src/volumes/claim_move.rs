@@ -37,13 +37,13 @@ enum State {
     /// All claims are in their place, but the marker is missing: the next daemon would look again.
     Unmarked(String),
     /// All moved, and marked.
-    Apart,
+    Separate,
 }
 
 impl State {
     fn trouble(&self) -> Option<&str> {
         match self {
-            State::Due | State::Apart => None,
+            State::Due | State::Separate => None,
             State::Left(why) | State::Unmarked(why) => Some(why),
         }
     }
@@ -83,7 +83,7 @@ impl Claims {
         let named = thread::Builder::new().name("pk-claims".to_owned()).stack_size(limits::WORKER_STACK);
         let body = move || {
             let mut wait = limits::VOLUME_RETRY_MIN;
-            while !claims.are_apart() {
+            while !claims.are_separate() {
                 thread::sleep(wait);
                 wait = wait.saturating_mul(2).min(limits::VOLUME_RETRY_MAX);
             }
@@ -91,20 +91,20 @@ impl Claims {
         named.spawn(body).map(drop)
     }
 
-    fn are_apart(&self) -> bool {
-        *self.tried() == State::Apart
+    fn are_separate(&self) -> bool {
+        *self.try_move() == State::Separate
     }
 
     /// Lets one caller at a time set up claims: of two pods that want a claim exclusively, one must be first.
     /// First tries to move the claims that are left.
-    pub(super) fn turn(&self) -> Turn<'_> {
-        Turn(self.tried())
+    pub(super) fn lock(&self) -> Guard<'_> {
+        Guard(self.try_move())
     }
 
-    fn tried(&self) -> MutexGuard<'_, State> {
+    fn try_move(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state != State::Apart {
-            let now = tell_apart(&self.root, &self.sources);
+        if *state != State::Separate {
+            let now = separate(&self.root, &self.sources);
             if now.trouble() != state.trouble() {
                 (self.tell)(now.trouble().map(str::to_owned));
             }
@@ -115,20 +115,20 @@ impl Claims {
 }
 
 /// While this exists, no other caller sets up a claim.
-pub(super) struct Turn<'a>(MutexGuard<'a, State>);
+pub(super) struct Guard<'a>(MutexGuard<'a, State>);
 
-impl Turn<'_> {
+impl Guard<'_> {
     /// Why claims of an earlier version are in their old place, if some are.
     pub(super) fn left(&self) -> Option<&str> {
         match &*self.0 {
             State::Left(why) => Some(why),
-            State::Due | State::Unmarked(_) | State::Apart => None,
+            State::Due | State::Unmarked(_) | State::Separate => None,
         }
     }
 }
 
 /// Moves the claims that must be moved.
-fn tell_apart(root: &Path, sources: &[Source]) -> State {
+fn separate(root: &Path, sources: &[Source]) -> State {
     let storage = root.join(layout::LOCAL_STORAGE);
     match move_claims(root, sources) {
         Err(error) => State::Left(format!(
@@ -136,10 +136,10 @@ fn tell_apart(root: &Path, sources: &[Source]) -> State {
              are still there wait, and this is tried again",
             storage.display()
         )),
-        Ok(false) => State::Apart,
+        Ok(false) => State::Separate,
         // Without the marker the next start looks again, and finds no claim to move.
         Ok(true) => match durable::write(&storage.join(MARK), b"") {
-            Ok(()) => State::Apart,
+            Ok(()) => State::Separate,
             Err(error) => State::Unmarked(format!(
                 "{}: {error}; whose the claims beside it are has to be written there, and this is tried again",
                 storage.join(MARK).display()
@@ -226,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    fn tell_apart(root: &Path, sources: &[Source]) -> Option<String> {
-        let state = super::tell_apart(root, sources);
+    fn separate(root: &Path, sources: &[Source]) -> Option<String> {
+        let state = super::separate(root, sources);
         state.trouble().map(|why| why.replace(&root.display().to_string(), "ROOT"))
     }
 
@@ -245,16 +245,16 @@ mod tests {
         put("team/drained/data", "drained");
         // A start that was killed after some.
         put(".http/default/moved/data", "moved");
-        assert_eq!(tell_apart(&root, &[]), None);
+        assert_eq!(separate(&root, &[]), None);
         assert_eq!(data("team/drained/data").as_deref(), Some("drained"), "nobody to give it to");
-        assert_eq!(tell_apart(&root, &[Source::Http]), None);
+        assert_eq!(separate(&root, &[Source::Http]), None);
         assert_eq!(data(".http/default/shared/data").as_deref(), Some("shared"));
         assert_eq!(data(".http/team/drained/data").as_deref(), Some("drained"));
         assert_eq!(data(".http/default/moved/data").as_deref(), Some("moved"));
         assert_eq!(data("default/moved/data").as_deref(), Some("left behind"), "nothing is lost");
         // What the file source's pods write from now on is theirs, also when the node has no such source later.
         put("default/later/data", "file");
-        assert_eq!(tell_apart(&root, &[Source::Http]), None);
+        assert_eq!(separate(&root, &[Source::Http]), None);
         assert_eq!(data("default/later/data").as_deref(), Some("file"));
         fs::remove_dir_all(&root).unwrap();
     }
@@ -264,17 +264,17 @@ mod tests {
         for sources in [&[Source::File][..], &[Source::File, Source::Http]] {
             let root = crate::cli::scratch("claims-stay");
             fs::create_dir_all(root.join("local-storage/default/data")).unwrap();
-            assert_eq!(tell_apart(&root, sources), None);
-            assert_eq!(tell_apart(&root, &[Source::Http]), None);
+            assert_eq!(separate(&root, sources), None);
+            assert_eq!(separate(&root, &[Source::Http]), None);
             assert!(root.join("local-storage/default/data").exists());
             fs::remove_dir_all(&root).unwrap();
         }
         let fresh = crate::cli::scratch("claims-fresh");
-        assert_eq!(tell_apart(&fresh, &[Source::File]), None);
+        assert_eq!(separate(&fresh, &[Source::File]), None);
         assert!(!fresh.join("local-storage").exists(), "nothing is written for nothing");
         begin(&fresh).unwrap();
         fs::create_dir_all(fresh.join("local-storage/default/data")).unwrap();
-        assert_eq!(tell_apart(&fresh, &[Source::Http]), None);
+        assert_eq!(separate(&fresh, &[Source::Http]), None);
         assert!(fresh.join("local-storage/default/data").exists(), "the file source's since the first start");
         fs::remove_dir_all(&fresh).unwrap();
     }
@@ -284,7 +284,7 @@ mod tests {
         let storage = root.join("local-storage");
         fs::create_dir_all(storage.join("default/data")).unwrap();
         fs::create_dir_all(storage.join("team/data")).unwrap();
-        // Where this source's claims belong something else is.
+        // A file is in the place of this source's claims.
         fs::write(storage.join(".http"), "").unwrap();
         let (tell, told) = crossbeam_channel::unbounded();
         let tell = Box::new(move |trouble| tell.send(trouble).unwrap());
@@ -312,11 +312,11 @@ mod tests {
         }
         let busy = fs::File::open(storage.join("busy")).unwrap();
         mount_on_itself(&busy);
-        let told = tell_apart(&root, &[Source::Http]).unwrap();
+        let told = separate(&root, &[Source::Http]).unwrap();
         assert!(told.contains("Device or resource busy"), "{told}");
         assert!(storage.join(".http/a/x").exists() && storage.join(".http/z/x").exists());
         rustix::mount::unmount(storage.join("busy"), rustix::mount::UnmountFlags::DETACH).unwrap();
-        assert_eq!(tell_apart(&root, &[Source::Http]), None);
+        assert_eq!(separate(&root, &[Source::Http]), None);
         assert!(storage.join(".http/busy/x").exists());
         fs::remove_dir_all(&root).unwrap();
     }
@@ -335,13 +335,13 @@ mod tests {
         let (tell, told) = crossbeam_channel::unbounded();
         let tell = Box::new(move |trouble| tell.send(trouble).unwrap());
         let claims = Claims::new(root.clone(), vec![Source::Http], tell);
-        assert_eq!(claims.turn().left(), None);
+        assert_eq!(claims.lock().left(), None);
         assert!(storage.join(".http/default/data").exists());
         let why = told.recv().unwrap().unwrap();
         assert!(why.contains(".by-source: Is a directory"), "{why}");
-        assert!(!claims.are_apart());
+        assert!(!claims.are_separate());
         fs::remove_dir(storage.join(".by-source.tmp")).unwrap();
-        assert!(claims.are_apart());
+        assert!(claims.are_separate());
         assert_eq!(told.recv(), Ok(None));
         assert!(storage.join(MARK).exists());
         fs::remove_dir_all(&root).unwrap();

@@ -188,17 +188,17 @@ pub(super) fn bind(node: &Node, found: &OwnedFd, parts: &[&str]) -> Result<(), S
         let there = stat(&place).map_err(io::Error::from).map_err(words)?;
         if (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino) {
             // A daemon that died may have left this out.
-            mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+            mounts::make_slave(&place).map_err(words).map_err(failed)?;
             return node.docker_sees(&place);
         }
         // Running containers keep their mount.
-        mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+        mounts::make_slave(&place).map_err(words).map_err(failed)?;
         mounts::end_all(&place).map_err(words).map_err(failed)?;
     }
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, parts, is_directory).map_err(words).map_err(failed)?;
     mounts::bind_with_all(found, &target).map_err(words).map_err(failed)?;
-    mounts::keep_to_itself(&place).map_err(words).map_err(failed)?;
+    mounts::make_slave(&place).map_err(words).map_err(failed)?;
     node.docker_sees(&place)
 }
 

@@ -153,7 +153,7 @@ pub fn bind_with_all(what: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
 ///
 /// # Errors
 /// An error of the system.
-pub fn keep_to_itself(at: &Path) -> io::Result<()> {
+pub fn make_slave(at: &Path) -> io::Result<()> {
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(mount_change(at.as_os_str().as_bytes(), flags)?)
 }

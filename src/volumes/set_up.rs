@@ -315,10 +315,10 @@ impl One<'_> {
         let at = rustix::fs::open(&root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let at = at.map_err(io::Error::from).map_err(cannot("cannot open", &root))?;
         {
-            let turn = self.node.claims.turn();
+            let guard = self.node.claims.lock();
             claim_move::begin(&root).map_err(cannot("cannot make", &path))?;
             let taken = Use { root: &root, uid: &self.pod.uid, source, namespace, name };
-            if let Some(why) = turn.left().filter(|_| taken.is_left(&at)) {
+            if let Some(why) = guard.left().filter(|_| taken.is_left(&at)) {
                 return Err(why.to_owned().into());
             }
             if alone && let Some(other) = taken.other_user(false)? {

@@ -140,7 +140,7 @@ fn bind(node: &Node, wanted: &SubPath, found: &OwnedFd) -> Result<(), String> {
     let is_directory = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
     let target = target(&root, wanted, is_directory).map_err(words)?;
     mounts::bind(found, &target).map_err(words)?;
-    mounts::keep_to_itself(&place).map_err(words)?;
+    mounts::make_slave(&place).map_err(words)?;
     node.docker_sees(&place)
 }
 

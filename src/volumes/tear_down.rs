@@ -68,7 +68,7 @@ fn unmount_all(path: &Path) -> Result<(), String> {
     let bound = path.join(layout::VOLUMES).join(layout::HOST_PATH);
     for mounted in mounts::below(&all, &bound) {
         // A daemon that died just after binding has left this out.
-        if let Err(error) = mounts::keep_to_itself(&mounted.at) {
+        if let Err(error) = mounts::make_slave(&mounted.at) {
             return Err(format!("{} cannot be set apart: {error}", mounted.at.display()));
         }
     }

@@ -27,7 +27,7 @@ pub(super) const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFl
 /// Opens a directory in a directory, unless it is a link or the root of another mount (`EXDEV`).
 ///
 /// # Errors
-/// That, or another error of the system.
+/// It is one of these, or another error of the system.
 pub(super) fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(at, name, DIRECTORY, Mode::empty(), same) {

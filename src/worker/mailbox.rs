@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::machine::{Inbox, Slot};
-use crate::probe::prober::{Hear, News};
+use crate::probe::prober::{News, ProbeListener};
 
 /// A mailbox: putting never blocks on the worker.
 #[derive(Debug)]
@@ -67,8 +67,8 @@ impl AsFd for Mailbox {
     }
 }
 
-impl Hear for Mailbox {
-    fn hear(&self, news: News) {
+impl ProbeListener for Mailbox {
+    fn notify(&self, news: News) {
         self.put(|slot| slot.news(news));
     }
 }

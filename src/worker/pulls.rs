@@ -267,7 +267,7 @@ impl Shared {
             }
             return Ok(With::NodeOrNone);
         }
-        if self.grants.doubts(&request.image) && self.was_loaded(&request.image) {
+        if self.grants.is_unknown(&request.image) && self.was_loaded(&request.image) {
             return Ok(With::NodeOrNone);
         }
         if !self.may_ask(here) {

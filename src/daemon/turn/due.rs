@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use crate::base::clock::Mono;
 use crate::pod::PodKey;
 
-/// What is due.
+/// Kind of deadline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     /// A worker's thread could not be started: try again.

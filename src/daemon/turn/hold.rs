@@ -54,7 +54,7 @@ impl Turn {
             let way = format!("{} of {} closes a cycle: {}", after::AFTER, pod.key, after::way(&way));
             return self.hold(pod, Why::Cycle, CYCLE, &way, now);
         }
-        self.make_way(&pod, now);
+        self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod) {
             // A pod that runs when the daemon starts is not stopped for lack of room: it has its room.
             if self.postpone(&pod, &rejection, now) {
@@ -176,7 +176,7 @@ impl Turn {
     }
 
     /// The pod is no longer held.
-    pub(super) fn let_go(&mut self, key: &PodKey) {
+    pub(super) fn unhold(&mut self, key: &PodKey) {
         let held = self.entries.get_mut(key).and_then(|entry| entry.held.take());
         if let Some(held) = held {
             self.waiting.remove(&held.pod, &self.config.node_name);

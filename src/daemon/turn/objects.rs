@@ -74,7 +74,7 @@ impl Turn {
     }
 
     /// Sends objects to a worker when they differ from the last ones.
-    pub(super) fn give_objects(&mut self, key: &PodKey, objects: Objects) {
+    pub(super) fn send_objects(&mut self, key: &PodKey, objects: Objects) {
         let Some(worker) = self.entries.get_mut(key).and_then(|e| e.worker.as_mut()) else { return };
         // The file that an object comes from does not matter to a container.
         let same = worker.objects.len() == objects.len()
@@ -86,7 +86,7 @@ impl Turn {
     }
 
     /// Sends objects to every worker whose pod refers to one that has changed since `before`.
-    pub(super) fn hand_out_objects(&mut self, before: &Arc<Scopes>) {
+    pub(super) fn send_changed_objects(&mut self, before: &Arc<Scopes>) {
         let now = self.merge.objects();
         if Arc::ptr_eq(before, now) {
             return;
@@ -108,7 +108,7 @@ impl Turn {
         });
         let concerned: Vec<(PodKey, Objects)> = concerned.collect();
         for (key, objects) in concerned {
-            self.give_objects(&key, objects);
+            self.send_objects(&key, objects);
         }
     }
 }

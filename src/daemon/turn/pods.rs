@@ -97,7 +97,7 @@ impl Turn {
             // Another version takes the name over in this merge, and replaces this one.
             return;
         }
-        self.let_go(&pod.key);
+        self.unhold(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
         entry.rejected = None;
         entry.postponed = None;
@@ -113,7 +113,7 @@ impl Turn {
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         let pod = self.with_devices(pod);
-        self.let_go(&pod.key);
+        self.unhold(&pod.key);
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.rejected = None;
         entry.postponed = None;
@@ -140,7 +140,7 @@ impl Turn {
         }
         // Before the wish: a pod never waits for objects that came together with it.
         if let Some(objects) = objects {
-            self.give_objects(key, objects);
+            self.send_objects(key, objects);
         }
         self.out.push(Effect::Wish(key.clone(), wish));
     }
@@ -148,7 +148,7 @@ impl Turn {
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message } = rejection;
-        self.let_go(&pod.key);
+        self.unhold(&pod.key);
         let entry = self.entries.entry(pod.key.clone()).or_default();
         entry.postponed = None;
         let known = entry.rejected.as_ref().is_some_and(|old| {

@@ -100,7 +100,7 @@ impl Turn {
                 self.tell(&new, |turn, path| turn.merge.has_of(source, path));
                 if self.listed {
                     self.apply(changes, now);
-                    self.hand_out_objects(&objects);
+                    self.send_changed_objects(&objects);
                 }
             }
             SourceUpdate::Full(set) if !self.all_heard() && self.merge.gives_up(source, &set) => {
@@ -122,7 +122,7 @@ impl Turn {
                 }
                 if self.listed {
                     self.apply(changes, now);
-                    self.hand_out_objects(&objects);
+                    self.send_changed_objects(&objects);
                     self.housekeeping(now);
                 }
             }

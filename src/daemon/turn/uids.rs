@@ -70,7 +70,7 @@ fn moved(pod: &DesiredPod) -> Rejection {
 
 impl Turn {
     /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
-    pub(super) fn make_way(&mut self, pod: &DesiredPod, now: &Now) {
+    pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
         let wanted = |entry: &Entry| {
             let held = entry.held.as_ref().map(|held| &held.pod);
             entry.desired.as_ref().or(held).cloned()

@@ -13,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Listener(mpsc::Sender<News>);
 
-impl Hear for Listener {
-    fn hear(&self, news: News) {
+impl ProbeListener for Listener {
+    fn notify(&self, news: News) {
         _ = self.0.send(news);
     }
 }
 
-fn listener() -> (Arc<dyn Hear>, mpsc::Receiver<News>) {
+fn listener() -> (Arc<dyn ProbeListener>, mpsc::Receiver<News>) {
     let (out, heard) = mpsc::channel();
     (Arc::new(Listener(out)), heard)
 }
