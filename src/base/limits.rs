@@ -254,6 +254,8 @@ pub const MAILBOX_NEWS: usize = 1024;
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Most containers of all pods that are being started at once: Docker gets no faster by more.
 pub const STARTS_AT_ONCE: usize = 8;
+/// Most containers that are looked up by their cgroup in a pod's cgroup; a pod has far fewer.
+pub const CGROUP_CONTAINERS: usize = 64;
 /// How long the main thread may take to end after SIGTERM before the process ends without waiting for it.
 pub const END_PATIENCE: Duration = Duration::from_secs(1);
 /// Most Docker calls one pod may have in flight.

@@ -142,6 +142,14 @@ impl Kubepods {
         }
     }
 
+    /// Whether the pod's cgroup exists with a higher memory limit than this. The kernel then reclaims memory
+    /// before it accepts the new limit.
+    pub(super) fn lowers_memory(&self, pod: &PodCgroup) -> bool {
+        let Some(wanted) = pod.values.memory else { return false };
+        let now = self.tree.memory(&self.naming.pod(pod.qos, &pod.uid));
+        now.is_some_and(|now| wanted < now)
+    }
+
     /// Sets the weight of all burstable pods together, in shares.
     pub(super) fn weigh(&self, shares: i64) {
         let (version, class) = (self.tree.version, self.naming.class(Qos::Burstable));

@@ -191,12 +191,25 @@ impl Cgroups {
         self.shared.lock().kubepods.clone()
     }
 
-    /// Whether making or changing this UID's cgroup needs no `systemctl` and no wait for other work on it.
+    /// Whether making or changing this pod's cgroup needs no `systemctl`, no wait for other work on it, and no
+    /// memory reclaimed from it.
     #[must_use]
-    pub fn makes_at_once(&self, uid: &str) -> bool {
+    pub fn makes_at_once(&self, pod: &PodCgroup) -> bool {
         let known = self.shared.lock();
-        let files = known.kubepods.as_ref().is_none_or(|kubepods| matches!(kubepods.manager, Manager::Files));
-        files && !known.busy.contains(&key(uid))
+        let free = !known.busy.contains(&key(&pod.uid));
+        let kubepods = known.kubepods.clone();
+        drop(known);
+        free && kubepods
+            .is_none_or(|kubepods| matches!(kubepods.manager, Manager::Files) && !kubepods.lowers_memory(pod))
+    }
+
+    /// Ids of the containers that have a cgroup in this pod's cgroup.
+    #[must_use]
+    pub fn inside(&self, pod: &PodCgroup) -> Vec<String> {
+        let Some(kubepods) = self.kubepods() else { return Vec::new() };
+        let names = kubepods.tree.below(&kubepods.naming.pod(pod.qos, &pod.uid));
+        let ids = names.iter().filter_map(|name| container_id(name).map(str::to_owned));
+        ids.take(limits::CGROUP_CONTAINERS).collect()
     }
 
     /// Makes or changes a pod's cgroup. When another program has taken `kubepods` over, all further cgroups
@@ -382,6 +395,13 @@ impl Cgroups {
         }
         known.weighing = false;
     }
+}
+
+/// The id in a container's cgroup name: `<id>`, with systemd `docker-<id>.scope`.
+fn container_id(name: &str) -> Option<&str> {
+    let scope = name.strip_suffix(".scope").and_then(|name| name.strip_prefix("docker-"));
+    let id = scope.unwrap_or(name);
+    (id.len() == 64 && id.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
 fn moved_words(from: &Kubepods, to: &Kubepods) -> String {

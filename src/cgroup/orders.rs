@@ -1,7 +1,7 @@
 //! One worker's orders for its pod's cgroups, carried out one after the other. Slow orders have a thread that
-//! runs only while there are any: a `systemctl` that hangs delays one pod, and not even that pod's worker.
-//! Directories of the kernel are made at once, in the worker's thread: a thread for each pod that starts
-//! would cost more than the directories do, and its stack stays allocated.
+//! runs only while there are any: a `systemctl` that hangs, or a kernel that reclaims memory for a lower limit,
+//! delays one pod, and not even that pod's worker. Directories of the kernel are made at once, in the worker's
+//! thread: a thread for each pod that starts would cost more than the directories do, and its stack stays allocated.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,6 +29,8 @@ pub enum Report {
         pod: Box<PodCgroup>,
         /// New place of the pods' cgroups and the reason, if the place has changed.
         moved: Option<String>,
+        /// Ids of the containers that have a cgroup in the pod's: they run, whether Docker lists them or not.
+        inside: Vec<String>,
         /// The error of the kernel or of systemd.
         result: Result<(), String>,
     },
@@ -75,7 +77,7 @@ impl PodCgroups {
         let mut queue = lock(&self.queue);
         if !queue.runs
             && let Order::Ensure(pod) = &order
-            && self.cgroups.makes_at_once(&pod.uid)
+            && self.cgroups.makes_at_once(pod)
         {
             drop(queue);
             return (self.tell)(carry_out(&self.cgroups, order));
@@ -97,11 +99,20 @@ impl PodCgroups {
             let why = format!("no thread could be started: {error}");
             while let Some(order) = next(&self.queue) {
                 (self.tell)(match order {
-                    Order::Ensure(pod) => Report::Ensured { pod, moved: None, result: Err(why.clone()) },
+                    Order::Ensure(pod) => {
+                        Report::Ensured { pod, moved: None, inside: Vec::new(), result: Err(why.clone()) }
+                    }
                     Order::Remove(uid) => Report::Removed { uid, result: Err(why.clone()) },
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl PodCgroups {
+    pub(super) fn is_at_work(&self) -> bool {
+        lock(&self.queue).runs
     }
 }
 
@@ -121,7 +132,8 @@ fn carry_out(cgroups: &Cgroups, order: Order) -> Report {
     match order {
         Order::Ensure(pod) => {
             let (moved, result) = cgroups.ensure(&pod);
-            Report::Ensured { pod, moved, result: result.map_err(|error| error.to_string()) }
+            let (inside, result) = (cgroups.inside(&pod), result.map_err(|error| error.to_string()));
+            Report::Ensured { pod, moved, inside, result }
         }
         Order::Remove(uid) => {
             let result = cgroups.remove(&uid).map_err(|error| error.to_string());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::XattrFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::values::{Entry, Version};
+use super::values::{Entry, Version, memory_file};
 use crate::base::limits;
 use crate::base::order;
 
@@ -190,6 +190,18 @@ impl Tree {
             }
         }
         first
+    }
+
+    /// A cgroup's limit of memory, bytes; none is [`i64::MAX`], and a cgroup that is not there has no answer.
+    #[must_use]
+    pub fn memory(&self, cgroup: &Path) -> Option<i64> {
+        let (controller, file, _) = memory_file(self.version, 0);
+        let at = match self.version {
+            Version::V1 => self.root.join(controller),
+            Version::V2 => self.root.clone(),
+        };
+        let text = fs::read_to_string(at.join(cgroup).join(file)).ok()?;
+        Some(text.trim().parse().unwrap_or(i64::MAX))
     }
 
     /// Sizes of huge pages that can be limited here.

@@ -2,17 +2,22 @@
 //! other limits, and when no container of it is left. The machine orders and goes on when it hears what became
 //! of it; without its cgroup a pod runs all the same, with the limits of its containers alone, and says so.
 
+use log::Level;
+
 use super::Machine;
 use super::job::{Job, Retry};
+use super::look::short;
 use super::output::Output;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::base::limits;
 use crate::cgroup::{Driver, PodCgroup, Report};
+use crate::mapping::observe;
+use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::pod::qos;
 use crate::recorder::words;
-use crate::runtime::CreateBody;
+use crate::runtime::{Call, CreateBody, DockerError, RefusalKind, Reply};
 
 /// What is known of the cgroup of one UID.
 #[derive(Debug, PartialEq)]
@@ -72,9 +77,85 @@ impl Machine {
         self.out.push(Output::Cgroup(Box::new(wanted)));
     }
 
-    /// Containers of the pod may be made, as far as its cgroup is concerned: it is there, or cannot be had.
+    /// Containers of the pod may be made, as far as its cgroup is concerned: it is there, or cannot be had, and
+    /// nothing is in it that nobody knows.
     pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
-        !matches!(self.cgroups.get(&pod.uid), Some(Known::As(asked)) if asked.answer == Answer::Awaited)
+        self.unlisted.is_empty()
+            && !matches!(self.cgroups.get(&pod.uid), Some(Known::As(asked)) if asked.answer == Answer::Awaited)
+    }
+
+    /// What Docker found running when it began with a full disk it leaves out of its list, and what it lists is all
+    /// that a new daemon has. The kernel knows better: what has a cgroup in the pod's is looked at by its id, and
+    /// nothing is made before, or it would run twice.
+    fn found_inside(&mut self, inside: Vec<String>) {
+        self.unlisted.retain(|id, _| inside.contains(id));
+        for id in inside {
+            if !self.all_seen().any(|c| c.id == id) && !self.unlisted.contains_key(&id) {
+                self.unlisted.insert(id, Retry::default());
+            }
+        }
+    }
+
+    /// Asks for them. False: nothing is decided before the first answer.
+    pub(super) fn look_inside(&mut self, now: &Now) -> bool {
+        let all: Vec<(String, Retry)> =
+            self.unlisted.iter().map(|(id, retry)| (id.clone(), *retry)).collect();
+        for (id, retry) in &all {
+            let asked = |j: &Job| matches!(j, Job::Unlisted { id: it } if it == id);
+            if now.mono < retry.until {
+                self.wake_at(retry.until);
+            } else if !self.any_in_flight(asked) && !self.is_full() {
+                self.call(Job::Unlisted { id: id.clone() }, Call::Inspect { id: id.clone() });
+            }
+        }
+        all.iter().all(|(_, retry)| retry.tries > 0)
+    }
+
+    /// What Docker tells of a container that has a cgroup in the pod's and is in no list.
+    pub(super) fn unlisted_told(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
+        let error = match answer {
+            Ok(Reply::Container(detail)) => {
+                self.unlisted.remove(id);
+                let owned = observe::from_detail(&detail, &self.settings.map.root_dir);
+                return owned
+                    .filter(|c| c.key == self.key)
+                    .into_iter()
+                    .for_each(|c| self.take_unlisted(c, now));
+            }
+            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
+                _ = self.unlisted.remove(id);
+                return;
+            }
+            Ok(_) => DockerError::BadAnswer("inspect".into()),
+            Err(error) => error,
+        };
+        let Some(retry) = self.unlisted.get_mut(id) else { return };
+        let first = retry.tries == 0;
+        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        let retry = *retry;
+        // By then it may have ended, and be there no more.
+        for known in self.cgroups.values_mut() {
+            if let Known::As(asked) = known {
+                asked.answer = Answer::Bad(retry);
+            }
+        }
+        if first {
+            self.tell(None, words::unlisted(short(id), &error.to_string()));
+        }
+    }
+
+    /// It was there before this daemon looked, as what the first list shows.
+    fn take_unlisted(&mut self, owned: Owned, now: &Now) {
+        let line =
+            format!("pod {}: container {} runs, and Docker's list lacks it", self.key, short(&owned.id));
+        self.log(Level::Warn, line);
+        let (id, runs) = (owned.id.clone(), owned.state.is_running());
+        let watching = std::mem::take(&mut self.watching);
+        self.merge(owned, now);
+        self.watching = watching;
+        if runs {
+            self.adopt(&id);
+        }
     }
 
     /// The cgroup of some UID is being removed.
@@ -85,7 +166,8 @@ impl Machine {
     /// Takes what became of an order. Follow with [`Machine::step`].
     pub fn cgroup_told(&mut self, report: Report, now: &Now) {
         match report {
-            Report::Ensured { pod, moved, result } => {
+            Report::Ensured { pod, moved, inside, result } => {
+                self.found_inside(inside);
                 if let Some(why) = moved {
                     self.tell(None, words::cgroup_failed(&why));
                 }

@@ -17,6 +17,10 @@ pub(super) enum Job {
         id: String,
         blind: bool,
     },
+    /// An inspect of what has a cgroup in the pod's and is in no list.
+    Unlisted {
+        id: String,
+    },
     Conflict {
         name: String,
         place: Place,

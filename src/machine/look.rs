@@ -51,8 +51,9 @@ impl Machine {
             self.stale.remove(&id);
             self.call(Job::Inspect { id: id.clone(), blind }, Call::Inspect { id });
         }
+        let inside = self.look_inside(now);
         let asked = self.any_in_flight(|j| matches!(j, Job::Inspect { id, blind: true } if self.counts(id)));
-        !asked && !self.blind.iter().any(|id| self.counts(id))
+        inside && !asked && !self.blind.iter().any(|id| self.counts(id))
     }
 
     /// Something is being looked at, or must be, whose answer is worth waiting for.

@@ -114,6 +114,8 @@ pub struct Machine {
     sizes: Sizes,
     /// By UID.
     cgroups: Table<String, Known>,
+    /// Containers in the pod's cgroup that no list has told of, until Docker has said what they are.
+    unlisted: Table<String, Retry>,
     /// By container: the user of its image, for this attempt.
     image_users: Table<String, identity::Looked>,
     /// The sandbox of which it was told that another one takes its place.
@@ -188,6 +190,7 @@ impl Machine {
             missing: BTreeSet::new(),
             sizes: Sizes::default(),
             cgroups: Table::new(),
+            unlisted: Table::new(),
             image_users: Table::new(),
             sandbox_told: None,
             sandbox_counted: None,
@@ -466,6 +469,7 @@ impl Machine {
             self.missing.len(),
             self.image_users.len(),
             self.cgroups.len(),
+            self.unlisted.len(),
             self.sizes.size(),
             self.create_retry.len(),
             self.start_retry.len(),

@@ -45,6 +45,7 @@ impl Machine {
                 };
                 self.inspected(&id, blind, answer, now);
             }
+            Job::Unlisted { id } => self.unlisted_told(&id, answer, now),
             Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
             Job::CreateSandbox { name, attempt, role } => {
                 self.sandbox_made(name, attempt, role, answer, now);
@@ -101,6 +102,7 @@ impl Machine {
             // One inspect, image look-up, log or removal that gets no answer is that container's trouble alone.
             (
                 Job::Inspect { .. }
+                | Job::Unlisted { .. }
                 | Job::ImageInspect { .. }
                 | Job::ImageUser { .. }
                 | Job::Log { .. }

@@ -162,6 +162,16 @@ pub fn inspect_failed(container: &str, why: &str) -> Words {
     warning("FailedSync", message)
 }
 
+/// Docker does not tell what a container in the pod's cgroup is.
+#[must_use]
+pub fn unlisted(container: &str, why: &str) -> Words {
+    let message = format!(
+        "error determining status: container {container} is in the pod's cgroup and not in Docker's list: {why}; \
+         nothing is started beside it, and it is asked again"
+    );
+    warning("FailedSync", message)
+}
+
 /// An operation that the pod does not depend on failed.
 #[must_use]
 pub fn sync_failed(why: &str) -> Words {

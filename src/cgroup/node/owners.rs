@@ -78,6 +78,50 @@ fn directories_are_made_before_the_worker_goes_on() {
     }
 }
 
+/// The kernel takes back what is used above a lower limit before it answers: seconds, where that has to be written
+/// somewhere.
+#[test]
+fn a_lower_limit_of_memory_is_not_set_on_the_workers_thread() {
+    let dir = scratch("lower", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+    all.decide("cgroupfs");
+    let (out, told) = channel();
+    let out = Mutex::new(out);
+    let tell = move |_| out.lock().unwrap().send(std::thread::current().name().map(str::to_owned)).unwrap();
+    let hand = PodCgroups::new(&all, Arc::new(tell));
+    let own = std::thread::current().name().map(str::to_owned);
+    for (memory, on_own) in [(None, true), (Some(2 << 20), false), (Some(2 << 20), true), (None, true)] {
+        let mut pod = pod("a", Qos::Burstable, 100);
+        pod.values.memory = memory;
+        hand.order(Order::Ensure(Box::new(pod)));
+        let by = told.recv_timeout(SOON).unwrap();
+        assert_eq!(by == own, on_own, "{memory:?}: {by:?}");
+        while hand.is_at_work() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn containers_are_found_by_their_cgroups() {
+    let dir = scratch("inside", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let all = Cgroups::new(settings(None), dir.0.clone(), "/root".to_owned());
+    all.decide("cgroupfs");
+    let (hand, told) = hand(&all);
+    let inside = || {
+        hand.order(Order::Ensure(Box::new(pod("a", Qos::Burstable, 100))));
+        let Ok(Report::Ensured { mut inside, .. }) = told.try_recv() else { panic!("not at once") };
+        inside.sort();
+        inside
+    };
+    assert_eq!(inside(), [""; 0]);
+    let (one, other) = ("1".repeat(64), "f".repeat(64));
+    for name in [&one, &format!("docker-{other}.scope"), "init", &"g".repeat(64), &one[1..]] {
+        std::fs::create_dir(dir.0.join("kubepods/burstable/poda").join(name)).unwrap();
+    }
+    assert_eq!(inside(), [one, other]);
+}
+
 #[test]
 fn a_sweep_that_hangs_holds_up_the_pod_that_it_sweeps() {
     let all = Cgroups::new(settings(None), PathBuf::from("/none"), "/root".to_owned());

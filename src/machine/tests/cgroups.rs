@@ -20,7 +20,7 @@ fn containers_wait_for_the_cgroup_and_nothing_else_does() {
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), [""; 0]);
     rig.cgroup_hangs = false;
-    rig.slot.cgroup(Report::Ensured { pod, moved: None, result: Ok(()) });
+    rig.slot.cgroup(Report::Ensured { pod, moved: None, inside: Vec::new(), result: Ok(()) });
     rig.step();
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");

@@ -344,3 +344,49 @@ fn a_stop_ends_though_no_inspect_of_what_is_gone_from_the_list_answers() {
         assert_eq!(rig.running(), [].into(), "{removed}");
     }
 }
+
+/// The same, and the daemon is a new one, which knows nothing but the list.
+#[test]
+fn what_runs_and_is_left_out_of_a_new_daemons_list_is_not_doubled() {
+    for inspects in [true, false] {
+        let mut rig = Rig::up(&app());
+        let (id, now) = (rig.id("POD#0"), rig.now());
+        rig.engine.crash(&id, 1, now);
+        rig.pass(s(60));
+        let running = rig.running();
+        assert_eq!(
+            running,
+            ["POD#1".to_owned(), "app#1".to_owned()].into(),
+            "their names tell a new daemon nothing"
+        );
+        let left_out: Vec<String> = running.iter().map(|name| rig.id(name)).collect();
+        let mut rig = rig.reborn();
+        rig.hurt("list", u32::MAX, Hurt::LeavesOut(left_out));
+        if !inspects {
+            rig.hurt("inspect", u32::MAX, Hurt::Says(no_space()));
+        }
+        rig.run(&app());
+        rig.pass(s(100));
+        rig.hint(Hint::All);
+        rig.pass(s(100));
+        assert_eq!(rig.running(), running, "{inspects}: {:?}", rig.take_acts());
+        let creates = |rig: &Rig| rig.calls.iter().filter(|(_, words)| words.starts_with("create")).count();
+        if inspects {
+            assert_eq!(rig.status(), "Running, app: running");
+        } else {
+            let told =
+                rig.logged(Level::Warn).iter().filter(|line| line.contains("not in Docker's list")).count();
+            assert_eq!((told, creates(&rig)), (2, 0), "{:?}", rig.logged(Level::Warn));
+            // What ends leaves the cgroup, and then the pod starts.
+            for name in running {
+                let (id, now) = (rig.id(&name), rig.now());
+                rig.engine.crash(&id, 1, now);
+            }
+            rig.pass(s(100));
+            assert!(creates(&rig) > 0, "{:?}", rig.take_acts());
+            rig.heal();
+            rig.pass(s(100));
+            assert_eq!(rig.running().len(), 2, "{:?}", rig.take_acts());
+        }
+    }
+}

@@ -534,7 +534,13 @@ impl Rig {
                 Output::Cgroup(pod) => {
                     self.cgroups.push(Ok((*pod).clone()));
                     let result = self.cgroup_answer.clone();
-                    self.cgroup_told(cgroup::Report::Ensured { pod, moved: None, result });
+                    let parent = settings().cgroups.get().map(|naming| naming.parent(pod.qos, &pod.uid));
+                    let is_inside = |c: &&crate::runtime::fake::Container| {
+                        c.state == DockerState::Running
+                            && Some(&c.body.host_config.cgroup_parent) == parent.as_ref()
+                    };
+                    let inside = self.engine.containers().filter(is_inside).map(|c| c.id.clone()).collect();
+                    self.cgroup_told(cgroup::Report::Ensured { pod, moved: None, inside, result });
                 }
                 Output::DropCgroup(uid) => {
                     self.cgroups.push(Err(uid.clone()));

@@ -251,7 +251,8 @@ fn a_failed_probe_restarts_its_container_and_nothing_else() {
         let had_to: BTreeSet<&String> = w.answers.may_go.iter().collect();
         assert!(killed.is_subset(&had_to), "killed without need: {:?}", w.kills);
         assert!(deaths > 0 || killed == had_to, "{} of {} are killed", killed.len(), had_to.len());
-        assert!(!killed.is_empty(), "nothing happened");
+        // Once in some ten thousand seeds no probe fails often enough.
+        assert!(!killed.is_empty() || had_to.is_empty(), "nothing happened");
         // Each restart is of one that was killed, and no sandbox was made twice.
         let attempts: u64 = w.ours().iter().map(|c| c.attempt).sum();
         assert_eq!(attempts, killed.len() as u64);

@@ -505,7 +505,13 @@ impl World {
                     self.note(|| format!("cgroup {}", pod.uid));
                     self.used_cgroups.insert(pod.uid.clone());
                     self.cgroups.insert(pod.uid.clone());
-                    self.cgroup_told(key, cgroup::Report::Ensured { pod, moved: None, result: Ok(()) });
+                    let runs = self.engine.containers().filter(|c| c.state == DockerState::Running);
+                    let of_it = runs.filter(|c| c.body.labels.get(labels::POD_UID) == Some(&pod.uid));
+                    let inside = of_it.map(|c| c.id.clone()).collect();
+                    self.cgroup_told(
+                        key,
+                        cgroup::Report::Ensured { pod, moved: None, inside, result: Ok(()) },
+                    );
                 }
                 Output::DropCgroup(uid) => {
                     self.note(|| format!("cgroup {uid} is removed"));
