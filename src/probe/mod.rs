@@ -24,10 +24,10 @@ pub mod http;
 pub mod net;
 pub mod outcome;
 pub mod prober;
+#[cfg(test)]
+mod rule_tests;
 pub mod schedule;
 pub mod spec;
-#[cfg(test)]
-mod spec_05;
 pub mod state;
 pub mod tls;
 

@@ -5,7 +5,7 @@ mod containers;
 mod kubelet;
 mod phase;
 mod properties;
-mod spec_04;
+mod rules;
 
 use crate::plan::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::testing::{at, observed, pod, probes};

@@ -85,7 +85,7 @@ impl Bench {
 }
 
 #[test]
-fn time_line_of_spec_05_section_8() {
+fn the_time_line_of_a_liveness_probe_that_fails() {
     let mut bench = Bench::new();
     bench.answers.insert(Kind::Liveness, Outcome::Failed("no".into()));
     bench.set(&[target("a", [None, None, probing(0, 10, 3)])]);
