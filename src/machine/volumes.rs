@@ -15,7 +15,7 @@ use crate::base::table::Table;
 use crate::layout;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
-use crate::volumes::{self, Order, Report, SetUp};
+use crate::volumes::{self, Note, Order, Report, SetUp};
 
 /// Waiting reason of containers whose volumes are not there yet.
 const CREATING: &str = "ContainerCreating";
@@ -123,9 +123,15 @@ impl Machine {
     pub fn volumes_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::SetUp { uid, failed } => self.volumes_set_up(&uid, failed, now),
-            Report::Slow { uid, volume, files } => {
+            Report::Note { uid, volume, note } => {
                 if self.state.pod().is_some_and(|pod| pod.uid == uid) {
-                    self.tell(None, words::ownership_slow(&volume, files));
+                    self.tell(
+                        None,
+                        match note {
+                            Note::Slow(files) => words::ownership_slow(&volume, files),
+                            Note::BeginsEmpty(why) => words::volume_begins_empty(&volume, &why),
+                        },
+                    );
                 }
             }
             Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),

@@ -220,6 +220,12 @@ pub fn ownership_slow(volume: &str, files: u64) -> Words {
     warning("VolumePermissionChangeInProgress", message)
 }
 
+/// A volume is empty, though there are data that may be its own.
+#[must_use]
+pub fn volume_begins_empty(volume: &str, why: &str) -> Words {
+    warning("VolumeBeginsEmpty", format!("volume {volume:?}: {why}"))
+}
+
 /// A container was made.
 #[must_use]
 pub fn created() -> Words {

@@ -67,13 +67,14 @@ impl Use<'_> {
     }
 
     /// Moves the data of this pod's claim from the former place, if its own link of an earlier version shows
-    /// that no other pod uses them. A claim whose pod is not on this node stays where it is.
+    /// that no other pod uses them. A claim whose pod is not on this node stays where it is. Answers with
+    /// what the operator has to know of a claim that begins empty beside data that may be its own.
     ///
     /// # Errors
     /// The data cannot be moved.
-    pub(super) fn adopt(&self, root: &OwnedFd, users: &OwnedFd) -> Result<(), String> {
+    pub(super) fn adopt(&self, root: &OwnedFd, users: &OwnedFd) -> Result<Option<String>, String> {
         if self.source == Source::File {
-            return Ok(());
+            return Ok(None);
         }
         let former = self.former_place()?;
         let parts = layout::claim(self.source, self.namespace, self.name);
@@ -82,12 +83,12 @@ impl Use<'_> {
         };
         let from = layout::claim(Source::File, self.namespace, self.name).join("/");
         if !self.is_left(root) {
-            return Ok(());
+            return Ok(None);
         }
         let had = readlinkat(users, self.name, Vec::new());
         let had = had.is_ok_and(|link| link.to_bytes() == former.as_os_str().as_encoded_bytes());
         if !had || self.other_user(true)?.is_some() {
-            log::warn!(
+            return Ok(Some(format!(
                 "PersistentVolumeClaim {}/{} of source {} begins empty: what is in {} is the file source's, or of \
                  an earlier version and perhaps another pod's; if it is this claim's, stop the pod and move it to {}",
                 self.namespace,
@@ -95,13 +96,12 @@ impl Use<'_> {
                 self.source,
                 former.display(),
                 self.root.join(parts.join("/")).display()
-            );
-            return Ok(());
+            )));
         }
         let above = parts.split_last().map(|(_, above)| above).unwrap_or_default();
         walk::make_below(root.as_fd(), above, PRIVATE).map_err(failed)?;
         match renameat(root, from, root, parts.join("/")) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(failed(error.into())),
         }
     }

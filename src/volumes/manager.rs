@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, fs, thread};
 
 use super::claim_move::Claims;
-use super::{Failure, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
+use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::layout;
@@ -284,10 +284,10 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell) {
     match job {
         Job::Order(Order::SetUp(order)) => {
             let uid = order.pod.uid.clone();
-            let mut slow = |volume: &str, files: u64| {
-                tell(Report::Slow { uid: uid.clone(), volume: volume.to_owned(), files });
+            let mut note = |volume: &str, note: Note| {
+                tell(Report::Note { uid: uid.clone(), volume: volume.to_owned(), note });
             };
-            let failed = set_up::all(node, &order, &mut slow);
+            let failed = set_up::all(node, &order, &mut note);
             tell(Report::SetUp { uid: order.pod.uid.clone(), failed });
         }
         Job::Order(Order::TearDown { uid }) => {

@@ -77,14 +77,14 @@ pub enum Report {
         /// Volumes that could not be set up.
         failed: Vec<Failure>,
     },
-    /// A change of ownership takes long.
-    Slow {
+    /// Something to know of a volume that fails nothing.
+    Note {
         /// Pod UID.
         uid: String,
         /// The volume.
         volume: String,
-        /// Files so far.
-        files: u64,
+        /// What.
+        note: Note,
     },
     /// A tear-down has ended.
     TornDown {
@@ -93,6 +93,15 @@ pub enum Report {
         /// Why some of it is left.
         result: Result<(), String>,
     },
+}
+
+/// What is to be known of a volume that is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// A change of its ownership takes long; files so far.
+    Slow(u64),
+    /// It is empty, though there are data that may be its own; what and where, for the operator.
+    BeginsEmpty(String),
 }
 
 /// A volume that could not be set up.

@@ -18,7 +18,7 @@ use super::claim_move;
 use super::claim_use::Use;
 use super::manager::Node;
 use super::walk::{self, DIRECTORY, Ownership};
-use super::{Failure, SetUp, atomic, helper, host_path, mounts, payload};
+use super::{Failure, Note, SetUp, atomic, helper, host_path, mounts, payload};
 use crate::base::clock::Clock as _;
 use crate::base::order;
 use crate::base::quantity;
@@ -33,14 +33,14 @@ pub(super) const PRIVATE: u32 = 0o750;
 /// Policy by which a volume whose root has the right group is not changed.
 const ON_MISMATCH: &str = "OnRootMismatch";
 
-/// Sets up every volume of a pod; a volume that fails does not stop the others. `slow` is told of changes of
-/// ownership that take long.
-pub(super) fn all(node: &Node, order: &SetUp, slow: &mut dyn FnMut(&str, u64)) -> Vec<Failure> {
+/// Sets up every volume of a pod; a volume that fails does not stop the others. `note` takes, with the volume's
+/// name, what is to be known besides.
+pub(super) fn all(node: &Node, order: &SetUp, note: &mut dyn FnMut(&str, Note)) -> Vec<Failure> {
     let mut failed = Vec::new();
     for volume in layout::volumes(&order.pod) {
         let one = One { node, pod: &order.pod, objects: &order.objects, volume };
-        let mut slow = |count: u64| slow(&volume.name, count);
-        if let Err(Trouble { why, usable }) = one.set_up(&mut slow) {
+        let mut note = |what: Note| note(&volume.name, what);
+        if let Err(Trouble { why, usable }) = one.set_up(&mut note) {
             failed.push(Failure { volume: volume.name.clone(), why, usable });
         }
     }
@@ -72,15 +72,15 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    fn set_up(&self, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+    fn set_up(&self, note: &mut dyn FnMut(Note)) -> Result<(), Trouble> {
         let kind = Kind::of(self.volume);
         match kind {
-            Kind::EmptyDir(spec) => self.empty_dir(spec, slow),
+            Kind::EmptyDir(spec) => self.empty_dir(spec, note),
             Kind::HostPath(spec) if layout::is_guarded(self.pod, &self.volume.name, &self.node.policies) => {
                 Ok(self.guarded(spec)?)
             }
             Kind::HostPath(spec) => Ok(unguarded(&spec.path, spec.type_.as_deref().unwrap_or_default())?),
-            Kind::Claim(spec) => self.claim(&spec.claim_name, spec.read_only.unwrap_or(false), slow),
+            Kind::Claim(spec) => self.claim(&spec.claim_name, spec.read_only.unwrap_or(false), note),
             Kind::Nfs(spec) => self.nfs(spec),
             Kind::Other => Err("no volume plugin matched".to_owned().into()),
             _ => self.written(kind),
@@ -125,22 +125,24 @@ impl One<'_> {
         path: &Path,
         policy: bool,
         read_only: bool,
-        slow: &mut dyn FnMut(u64),
+        note: &mut dyn FnMut(Note),
     ) -> Result<(), Trouble> {
         let Some(group) = self.group() else { return Ok(()) };
         let context = self.pod.spec.security_context.as_ref();
         let only_on_mismatch =
             policy && context.is_some_and(|c| c.fs_group_change_policy.as_deref() == Some(ON_MISMATCH));
         let open = rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(io::Error::from);
-        let done =
-            open.and_then(|top| walk::own(top, Ownership { group, read_only, only_on_mismatch, slow }));
+        let mut slow = |files: u64| note(Note::Slow(files));
+        let done = open.and_then(|top| {
+            walk::own(top, Ownership { group, read_only, only_on_mismatch, slow: &mut slow })
+        });
         done.map_err(cannot("applyFSGroup failed for", path))
     }
 
     fn empty_dir(
         &self,
         spec: Option<&EmptyDirVolumeSource>,
-        slow: &mut dyn FnMut(u64),
+        note: &mut dyn FnMut(Note),
     ) -> Result<(), Trouble> {
         let medium = spec.and_then(|spec| spec.medium.as_deref()).unwrap_or_default();
         let given = spec.and_then(|spec| spec.mode).map(|mode| mode.cast_unsigned() & 0o7777);
@@ -185,7 +187,7 @@ impl One<'_> {
         if !medium.is_empty() {
             self.node.docker_sees(&path)?;
         }
-        self.own(&path, false, false, slow)?;
+        self.own(&path, false, false, note)?;
         ready.set()
     }
 
@@ -290,7 +292,7 @@ impl One<'_> {
 
     /// A claim is on this node's own disk. A link in the pod's directory, which is never followed, marks its
     /// use.
-    fn claim(&self, name: &str, read_only: bool, slow: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+    fn claim(&self, name: &str, read_only: bool, note: &mut dyn FnMut(Note)) -> Result<(), Trouble> {
         let (namespace, source) = (&self.pod.key.namespace, self.pod.source);
         let key = ObjectKey {
             kind: ObjectKind::PersistentVolumeClaim,
@@ -327,7 +329,9 @@ impl One<'_> {
                 )
                 .into());
             }
-            taken.adopt(&at, &users)?;
+            if let Some(why) = taken.adopt(&at, &users)? {
+                note(Note::BeginsEmpty(why));
+            }
             taken.mark(&users).map_err(cannot("cannot mark the use of", &path))?;
         }
         let made = (|| {
@@ -339,7 +343,7 @@ impl One<'_> {
         made.map_err(cannot("cannot make", &path))?;
         let ready = self.ready(layout::LOCAL, name)?;
         if !ready.is_set() {
-            self.own(&path, true, read_only, slow)?;
+            self.own(&path, true, read_only, note)?;
             ready.set()?;
         }
         Ok(())

@@ -66,6 +66,17 @@ impl Rig {
 
     /// The same for a pod of this source.
     fn set_up_of(&self, source: Source, uid: &str, volumes: &str, objects: &str) -> String {
+        self.set_up_with_notes(source, uid, volumes, objects).0
+    }
+
+    /// What failed, and what is to be known besides.
+    fn set_up_with_notes(
+        &self,
+        source: Source,
+        uid: &str,
+        volumes: &str,
+        objects: &str,
+    ) -> (String, Vec<Note>) {
         let spec =
             format!("{{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}], volumes: {volumes}}}");
         let mut pod = testing::pod(&spec);
@@ -73,9 +84,18 @@ impl Rig {
         pod.source = source;
         let objects = if objects.is_empty() { Arc::default() } else { snapshot(objects) };
         self.hand.order(Order::SetUp(SetUp { pod: Arc::new(pod), objects }));
-        let Report::SetUp { failed, .. } = self.told.recv().unwrap() else { panic!("another report") };
-        let words = failed.iter().map(|f| f.why.replace(&self.base.display().to_string(), "ROOT"));
-        words.collect::<Vec<_>>().join("; ")
+        let mut notes = Vec::new();
+        loop {
+            match self.told.recv().unwrap() {
+                Report::SetUp { failed, .. } => {
+                    let words =
+                        failed.iter().map(|f| f.why.replace(&self.base.display().to_string(), "ROOT"));
+                    return (words.collect::<Vec<_>>().join("; "), notes);
+                }
+                Report::Note { note, .. } => notes.push(note),
+                other @ Report::TornDown { .. } => panic!("{other:?}"),
+            }
+        }
     }
 
     fn tear_down(&self, uid: &str) -> Result<(), String> {
@@ -224,7 +244,12 @@ fn a_pod_takes_what_its_claim_held_before_sources_were_told_apart() {
         symlink(&former, users.join("p")).unwrap();
     }
     let (once, moved) = (claim("ReadWriteOnce"), rig.base.join("local-storage/.http/default/p/data"));
-    assert_eq!(rig.set_up_of(Source::Http, "c", CLAIM, &once), "");
+    let (failed, notes) = rig.set_up_with_notes(Source::Http, "c", CLAIM, &once);
+    assert_eq!(failed, "");
+    let [Note::BeginsEmpty(why)] = &*notes else { panic!("{notes:?}") };
+    let says = "PersistentVolumeClaim default/p of source http begins empty: what is in ";
+    assert!(why.starts_with(says) && why.contains("stop the pod and move it to"), "{why}");
+    assert_eq!(rig.set_up_with_notes(Source::Http, "c", CLAIM, &once), (String::new(), Vec::new()), "once");
     assert!(!moved.exists(), "it never had it");
     fs::remove_dir(moved.parent().unwrap()).unwrap();
     assert_eq!(rig.set_up_of(Source::Http, "a", CLAIM, &once), "");
