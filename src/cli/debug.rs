@@ -57,7 +57,7 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     };
     let docker = Docker::Engine(Client::new(socket));
     let (key, uid) = identity(pod);
-    let sandbox = sandbox(&docker, &key, &uid)?;
+    let sandbox = sandbox(&docker, &key, &uid, &status.file.root_dir)?;
     let tty = options.command.tty && terminal::is_there();
     if options.command.tty && !tty {
         say("Unable to use a TTY - input is not a terminal or the right kind of file");
@@ -150,15 +150,18 @@ fn identity(pod: &Pod) -> (PodKey, String) {
     (PodKey { namespace, name: text(&pod.metadata.name) }, text(&pod.metadata.uid))
 }
 
-/// The pod's newest sandbox that runs.
-fn sandbox(docker: &Docker, key: &PodKey, uid: &str) -> Result<ContainerSummary, String> {
+/// The pod's newest sandbox that runs. Of the daemon with this root directory: another one on the same Docker may
+/// have a pod of that name and UID.
+fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Result<ContainerSummary, String> {
+    let root_dir = (!root_dir.is_empty()).then_some((labels::ROOT_DIR, root_dir));
     let labels = [
         (labels::TYPE, labels::TYPE_SANDBOX),
         (labels::POD_NAME, key.name.as_str()),
         (labels::POD_NAMESPACE, key.namespace.as_str()),
         (labels::POD_UID, uid),
     ];
-    let labels = labels.map(|(label, value)| format!("{label}={value}")).to_vec();
+    let labels =
+        labels.into_iter().chain(root_dir).map(|(label, value)| format!("{label}={value}")).collect();
     let list = match docker.call(&Call::List { labels }).map_err(|error| error.to_string())? {
         Reply::Containers(list) => list,
         _ => Vec::new(),
@@ -298,7 +301,10 @@ fn made_up(mut random: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::{Clock as _, System};
     use crate::cli::profile::Profile;
+    use crate::runtime::fake::Fake;
+    use std::sync::Arc;
 
     #[test]
     fn names() {
@@ -316,6 +322,28 @@ mod tests {
         let taken = "container app is in pod web-node1 already; ephemeral containers are not changed";
         assert_eq!(name(Some("app")), Err(taken.to_owned()));
         assert!(name(Some("a.b")).is_err() && name(Some("A")).is_err());
+    }
+
+    #[test]
+    fn the_sandbox_is_that_of_the_daemon_that_is_asked() {
+        let fake = Fake::new(Arc::new(System::start()), 1);
+        let key = PodKey { namespace: "default".into(), name: "web".into() };
+        let plant = |name: &str, root: &str, attempt: &str| {
+            let labels = [
+                (labels::TYPE, labels::TYPE_SANDBOX),
+                (labels::POD_NAME, "web"),
+                (labels::POD_NAMESPACE, "default"),
+                (labels::POD_UID, "u"),
+                (labels::SANDBOX_ATTEMPT, attempt),
+                (labels::ROOT_DIR, root),
+            ];
+            fake.with(|state| state.plant(name, &labels, true, System::start().now()))
+        };
+        let (ours, theirs) = (plant("a", "/one", "0"), plant("b", "/other", "7"));
+        let docker = Docker::Fake(fake.clone());
+        let found = |root: &str| sandbox(&docker, &key, "u", root).map(|sandbox| sandbox.id);
+        assert_eq!((found("/one"), found("/other")), (Ok(ours), Ok(theirs)));
+        assert!(found("/third").is_err());
     }
 
     #[test]

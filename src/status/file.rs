@@ -49,6 +49,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         version,
         pid,
         node: &snapshot.node,
+        root_dir: &snapshot.root_dir,
         addresses,
         docker: &snapshot.docker,
         drain: snapshot.drain.as_ref(),
@@ -70,6 +71,8 @@ struct FileOut<'a> {
     version: &'a str,
     pid: u32,
     node: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    root_dir: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     addresses: &'a [String],
     docker: &'a DockerView,
@@ -286,6 +289,7 @@ pub(in crate::status) mod tests {
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
         let view = PodView { pod: Arc::new(pod), status, leaving: None, stale: false };
         Snapshot {
+            root_dir: String::new(),
             node: "node1".into(),
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
             drain: None,

@@ -16,6 +16,8 @@ use crate::policy;
 pub struct Snapshot {
     /// Node name.
     pub node: String,
+    /// Root directory of the daemon.
+    pub root_dir: String,
     /// Docker's state.
     pub docker: DockerView,
     /// Set while the node is drained or being drained.
@@ -121,6 +123,9 @@ pub struct StatusFile {
     pub pid: u32,
     /// Node name.
     pub node: String,
+    /// Root directory of the daemon; empty when it does not say (an earlier version).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub root_dir: String,
     /// Addresses of the node, IPv4 first, when they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,

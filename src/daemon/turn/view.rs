@@ -54,6 +54,7 @@ impl Turn {
         }));
         Snapshot {
             node: self.config.node_name.clone(),
+            root_dir: self.config.root_dir.to_string_lossy().into_owned(),
             docker: self.docker.clone(),
             drain: self.drain_view(),
             sources: self.source_views(&problems),
