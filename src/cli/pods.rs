@@ -1,5 +1,6 @@
 //! Which pods the user means: the status file, filtered by namespace and name.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
@@ -14,6 +15,7 @@ use super::{fail, run, say};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::order;
+use crate::daemon::drain;
 use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::StatusFile;
@@ -24,7 +26,8 @@ use crate::status::snapshot::StatusFile;
 /// Already told to the user.
 pub fn load(run_dir: &Path) -> Result<Status, Exit> {
     let status = file::read(run_dir).map_err(|error| fail(&error.to_string()))?;
-    if !run::is_alive(run_dir) {
+    let alive = run::is_alive(run_dir);
+    if !alive {
         say(&format!(
             "warning: podkeeper is not running (it was process {}): this is the last state it knew",
             status.file.pid
@@ -40,17 +43,33 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
             docker_is_away(status.file.docker.problem.as_deref())
         ));
     }
-    if let Some(drain) = &status.file.drain {
-        let left = match drain.left.len() {
-            0 => String::new(),
-            n => format!(" ({n} still to be stopped)"),
-        };
-        say(&format!(
-            "note: this node is drained since {}{left}: podkeeper resume starts its pods",
-            drain.since
-        ));
+    if let Some(note) = drained(&status.file, alive) {
+        say(&format!("note: {note}"));
     }
     Ok(status)
+}
+
+/// That the node is drained. Without a daemon its last word may be old: `drain` and `resume` work on the marker, and
+/// that is what the next one reads.
+fn drained(file: &StatusFile, alive: bool) -> Option<String> {
+    let root_dir = Path::new(&file.root_dir);
+    let is_known = !file.root_dir.is_empty()
+        && match std::fs::symlink_metadata(drain::path(root_dir)) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+    if !alive && is_known {
+        let since = drain::read(root_dir)?.since;
+        return Some(format!(
+            "this node is drained since {since}: the next podkeeper starts nothing until podkeeper resume"
+        ));
+    }
+    let drain = file.drain.as_ref()?;
+    let left = match drain.left.len() {
+        0 => String::new(),
+        n => format!(" ({n} still to be stopped)"),
+    };
+    Some(format!("this node is drained since {}{left}: podkeeper resume starts its pods", drain.since))
 }
 
 /// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
@@ -184,6 +203,7 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
 pub(crate) mod tests {
     use super::*;
     use crate::cli::parse::{Command, parse};
+    use crate::status::snapshot::DrainView;
 
     /// A node in many states: see `tests/golden/cli/node.json`.
     pub(crate) fn node() -> Status {
@@ -207,6 +227,29 @@ pub(crate) mod tests {
             (found.as_slice(), not.iter().map(String::as_str).collect::<Vec<_>>().as_slice()),
             (expected, missing)
         );
+    }
+
+    #[test]
+    fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
+        let root = crate::cli::scratch("drained-note");
+        let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let marker = drain::Drain { since, grace: None, boot: None };
+        let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };
+        let file = |drain| StatusFile { root_dir: root.to_string_lossy().into_owned(), drain, ..node().file };
+        let (is, was) = (file(Some(view)), file(None));
+        let says = "this node is drained since 2026-01-02T03:04:05Z";
+        let lives = format!("{says} (1 still to be stopped): podkeeper resume starts its pods");
+        assert_eq!(drained(&is, true).as_ref(), Some(&lives));
+        assert_eq!((drained(&was, true), drained(&was, false)), (None, None));
+        assert_eq!(drained(&is, false), None, "resumed since");
+        drain::write(&root, &marker).unwrap();
+        let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
+        assert_eq!(drained(&is, false).as_ref(), Some(&next));
+        assert_eq!(drained(&was, false).as_ref(), Some(&next), "drained since");
+        // An earlier version does not say where.
+        let mute = StatusFile { root_dir: String::new(), ..is };
+        assert_eq!(drained(&mute, false), Some(lives));
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
