@@ -64,6 +64,15 @@ pub fn run(options: &Options, paths: &[PathBuf]) -> Exit {
     }
 }
 
+/// Which file it is, however it is called; a link is another file than what it leads to, as for the daemon.
+fn place(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (fs::canonicalize(parent), path.file_name()) {
+        (Ok(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// `web.yaml:3:5: error: pod default/web: spec…`, on one line whatever the manifest holds.
 fn line(problem: &Problem) -> String {
     let mut place = problem.path.clone();
@@ -102,6 +111,8 @@ struct Report {
     problems: Vec<Problem>,
     /// Of the file that is read now.
     signature: Option<Vec<u8>>,
+    /// Files that were read, of each source: one that is given twice, or in a directory that is, is one.
+    read: BTreeSet<(Source, PathBuf)>,
 }
 
 /// What a pod refers to.
@@ -132,6 +143,7 @@ impl Report {
             places: Places::default(),
             problems: Vec::new(),
             signature: None,
+            read: BTreeSet::new(),
         })
     }
 
@@ -180,6 +192,9 @@ impl Report {
     }
 
     fn file(&mut self, path: &Path) {
+        if !self.read.insert((self.source, place(path))) {
+            return;
+        }
         // What cannot be read is no signature.
         let beside = self.config.verifier.as_ref().map(|_| signature::beside(path));
         let most = limits::SIGNATURE_BYTES.saturating_add(1);

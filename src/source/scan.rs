@@ -208,7 +208,9 @@ impl Scanner {
                     let presence = self.examine(&candidate, now, hints, &mut notes);
                     if let Presence::Unknown(why) = presence {
                         let entry = self.entries.entry(candidate.text.clone()).or_default();
-                        entry.fail(&candidate.text, format!("{why}; what was made from it is kept"));
+                        let kept =
+                            if entry.in_force().is_empty() { "" } else { "; what was made from it is kept" };
+                        entry.fail(&candidate.text, format!("{why}{kept}"));
                         entry.round = self.round;
                     }
                 }

@@ -444,3 +444,20 @@ fn annotations_that_would_be_podkeepers_are_told() {
         ]
     );
 }
+
+#[test]
+fn a_file_that_is_given_twice_is_checked_once() {
+    let dir = scratch("check-twice");
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: x}]}}";
+    let file = dir.join("a.yaml");
+    fs::write(&file, pod).unwrap();
+    let other = dir.join("../").join(dir.file_name().unwrap()).join("a.yaml");
+    let said = report(&[&file, &file, &dir, &other]);
+    assert_eq!((lines(&said), said.files), (Vec::new(), 1));
+    // As for the daemon, what a link leads to is there twice.
+    std::os::unix::fs::symlink("a.yaml", dir.join("b.yaml")).unwrap();
+    let said = report(&[&dir]);
+    assert_eq!(said.files, 2);
+    assert!(lines(&said)[0].contains("b.yaml:1:52: error: pod default/web: the name is held"), "{:?}", lines(&said));
+    fs::remove_dir_all(&dir).unwrap();
+}
