@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 use crate::base::clock::Clock;
 use crate::base::limits;
 use crate::daemon::config::Config;
-use crate::daemon::drain;
+use crate::daemon::drain::Drain;
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, InUse, Turn};
 use crate::daemon::wiring::{self, Actors};
@@ -61,9 +61,37 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     }
     actors.writer.set_earlier_events(turn.events());
     let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, failed: Vec::new(), signals, events };
-    main.tell(Event::Drain(drain::read(&config.root_dir)));
-    main.run();
+    if let Next::Go = main.begin() {
+        main.run();
+    }
     Ok(())
+}
+
+/// What comes while the marker of a drained node is not read yet.
+enum Before {
+    /// This is how it is.
+    Read(Option<Drain>),
+    /// Somebody asks whether the main thread works.
+    Ask,
+    /// The disk has not answered for so long.
+    Late(Duration),
+    /// SIGTERM or SIGINT.
+    End(i32),
+}
+
+/// Waits for the marker, for signals, or for `patience`, whichever comes first.
+fn before(signals: &Receiver<Signal>, patience: Option<Duration>) -> Before {
+    let late = patience.map_or(never(), after);
+    select_biased! {
+        recv(signals) -> signal => match signal {
+            Ok(Signal::Rescan(drain)) => Before::Read(drain),
+            Ok(Signal::Ask) => Before::Ask,
+            Ok(Signal::End(number)) => Before::End(number),
+            // Nobody catches signals any more: that cannot be lived with.
+            Err(_) => Before::End(0),
+        },
+        recv(late) -> _ => Before::Late(patience.unwrap_or_default()),
+    }
 }
 
 /// A message to the main thread.
@@ -93,7 +121,37 @@ enum Next {
     End,
 }
 
+fn end(signal: i32) -> Next {
+    log::info!("signal {signal}: podkeeper ends now; the pods go on running");
+    Next::End
+}
+
 impl MainLoop {
+    /// Waits for the marker of a drained node: until it is known, no pod is started or stopped. A disk that is dead
+    /// keeps neither SIGTERM nor the command line from being answered.
+    fn begin(&mut self) -> Next {
+        let mut patience = Some(limits::MARKER_PATIENCE);
+        loop {
+            match before(&self.signals, patience) {
+                Before::Read(drain) => {
+                    self.tell(Event::Drain(drain));
+                    return Next::Go;
+                }
+                Before::Ask => self.actors.writer.answer(),
+                Before::Late(waited) => {
+                    patience = None;
+                    log::error!(
+                        "the root directory has not answered for {} s: whether the node is drained is not known, and \
+                         no pod is started or stopped until it is",
+                        waited.as_secs()
+                    );
+                    self.publish();
+                }
+                Before::End(number) => return end(number),
+            }
+        }
+    }
+
     fn run(&mut self) {
         loop {
             // Many events in a row become one published state.
@@ -132,10 +190,7 @@ impl MainLoop {
                 self.tell(Event::Rescan);
             }
             Message::Signal(Signal::Ask) => self.actors.writer.answer(),
-            Message::Signal(Signal::End(number)) => {
-                log::info!("signal {number}: podkeeper ends now; the pods go on running");
-                return Next::End;
-            }
+            Message::Signal(Signal::End(number)) => return end(number),
             Message::End => return Next::End,
         }
         Next::Go
@@ -204,5 +259,34 @@ impl MainLoop {
             let now = self.actors.tools.clock.now();
             self.actors.writer.publish(self.turn.snapshot(&now));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+
+    #[test]
+    fn until_the_marker_is_read_signals_are_heard() {
+        let (out, signals) = unbounded();
+        assert!(matches!(before(&signals, Some(Duration::ZERO)), Before::Late(_)), "a disk that hangs");
+        out.send(Signal::Ask).unwrap();
+        assert!(matches!(before(&signals, None), Before::Ask));
+        let read = |drain| {
+            out.send(Signal::Rescan(drain)).unwrap();
+            match before(&signals, None) {
+                Before::Read(drain) => drain,
+                _ => panic!("another one"),
+            }
+        };
+        assert_eq!(read(None), None);
+        let marker = Drain { since: crate::base::clock::Timestamp::UNIX_EPOCH, grace: None, boot: None };
+        assert_eq!(read(Some(marker.clone())), Some(marker));
+        out.send(Signal::End(15)).unwrap();
+        assert!(matches!(before(&signals, None), Before::End(15)));
+        drop(out);
+        assert!(matches!(before(&signals, None), Before::End(_)));
     }
 }

@@ -24,7 +24,7 @@ pub enum Signal {
     End(i32),
 }
 
-/// Catches signals from now on.
+/// Catches signals from now on. The first [`Signal::Rescan`] comes by itself: how the marker is at the beginning.
 ///
 /// # Errors
 /// A thread could not be started, or a handler could not be set.
@@ -33,6 +33,8 @@ pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     let (out, signals) = unbounded();
     let root_dir = root_dir.to_owned();
     let rescan = rescans(move || drain::read(&root_dir), out.clone())?;
+    // The channel is new.
+    let _room = rescan.try_send(());
     thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
             for signal in caught.forever() {

@@ -458,6 +458,10 @@ fn a_file_that_is_given_twice_is_checked_once() {
     std::os::unix::fs::symlink("a.yaml", dir.join("b.yaml")).unwrap();
     let said = report(&[&dir]);
     assert_eq!(said.files, 2);
-    assert!(lines(&said)[0].contains("b.yaml:1:52: error: pod default/web: the name is held"), "{:?}", lines(&said));
+    assert!(
+        lines(&said)[0].contains("b.yaml:1:52: error: pod default/web: the name is held"),
+        "{:?}",
+        lines(&said)
+    );
     fs::remove_dir_all(&dir).unwrap();
 }
