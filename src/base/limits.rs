@@ -256,6 +256,8 @@ pub const WARNINGS_PER_CREATE: usize = 8;
 pub const STARTS_AT_ONCE: usize = 8;
 /// Most containers that are looked up by their cgroup in a pod's cgroup; a pod has far fewer.
 pub const CGROUP_CONTAINERS: usize = 64;
+/// A command that Docker lets wait for so long says so.
+pub const DOCKER_SLOW: Duration = Duration::from_secs(3);
 /// How long the root directory may take to say at the start whether the node is drained, before that is told.
 pub const MARKER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the main thread may take to end after SIGTERM before the process ends without waiting for it.

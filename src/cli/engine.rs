@@ -1,7 +1,10 @@
 //! What `logs` and `exec` need of Docker, so that they can be tested without one.
 
 use std::io::{self, Read, Write};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::flags::endpoint;
 use crate::base::clock::{Clock, System, Timestamp};
@@ -91,6 +94,39 @@ pub fn connect(text: &str) -> Result<Box<dyn Engine>, String> {
     }
 }
 
+/// Whether the Docker of this endpoint takes a connection and says nothing for so long. One that cannot be asked
+/// from here (not ours to ask, or refusing) is not silent.
+pub(super) fn is_silent(text: &str, patience: Duration) -> bool {
+    let Ok(Endpoint::Unix(socket)) = endpoint(text) else { return false };
+    let (answer, answered) = bounded(1);
+    let ask = move || _ = answer.send(Client::new(&socket).ping().is_ok());
+    // Left to itself when it hangs: this process ends soon.
+    let asks = thread::Builder::new().name("pk-ping".into()).spawn(ask);
+    asks.is_ok() && answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout)
+}
+
+/// Tells somebody who waits that nothing comes, until it is dropped: after `first`, and then ever more rarely.
+pub(super) struct Waiting {
+    _end: Sender<()>,
+}
+
+impl Waiting {
+    /// `tell` is given how long it has been. Without a thread nobody is told.
+    pub(super) fn begin(first: Duration, tell: impl Fn(Duration) + Send + 'static) -> Waiting {
+        let (end, ended) = bounded::<()>(0);
+        let watch = move || {
+            let (mut waited, mut next) = (Duration::ZERO, first);
+            while ended.recv_timeout(next) == Err(RecvTimeoutError::Timeout) {
+                waited = waited.saturating_add(next);
+                next = waited;
+                tell(waited);
+            }
+        };
+        _ = thread::Builder::new().name("pk-wait".into()).spawn(watch);
+        Waiting { _end: end }
+    }
+}
+
 impl Engine for Docker {
     fn logs(
         &self,
@@ -132,7 +168,7 @@ impl Engine for Docker {
         if body.attach_stdin {
             // It ends with the process: nothing can interrupt a read of standard input.
             let pump = move || pump(&mut io::stdin().lock(), input);
-            std::thread::Builder::new().name("pk-stdin".into()).spawn(pump).map_err(Broken::Output)?;
+            thread::Builder::new().name("pk-stdin".into()).spawn(pump).map_err(Broken::Output)?;
         }
         copy(&mut output, out, err)?;
         Ok(exit_code(self, &exec)?)
@@ -198,7 +234,7 @@ fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
                         "Docker does not tell the command's exit code".into(),
                     ));
                 }
-                _ => std::thread::sleep(limits::EXEC_EXIT_LOOK),
+                _ => thread::sleep(limits::EXEC_EXIT_LOOK),
             },
             other => return Err(surprise("exec inspect", &other)),
         }
@@ -211,9 +247,33 @@ fn surprise(call: &str, reply: &Reply) -> DockerError {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::os::unix::net::UnixListener;
     use std::sync::Mutex;
 
     use super::*;
+
+    #[test]
+    fn a_docker_that_takes_a_connection_and_says_nothing_is_silent() {
+        let dir = crate::cli::scratch("silent-docker");
+        let socket = dir.join("docker.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let endpoint = format!("unix://{}", socket.display());
+        assert!(is_silent(&endpoint, Duration::from_millis(50)));
+        drop(listener);
+        assert!(!is_silent(&endpoint, Duration::from_secs(60)), "nobody listens: that is another warning");
+        assert!(!is_silent("fake://", Duration::from_millis(1)));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn who_waits_is_told_until_it_is_over() {
+        let (out, told) = bounded(1);
+        let waiting = Waiting::begin(Duration::from_millis(1), move |waited| _ = out.send(waited));
+        let two: Vec<Duration> = told.iter().take(2).collect();
+        assert_eq!(two, [Duration::from_millis(1), Duration::from_millis(2)]);
+        drop(waiting);
+        assert!(told.iter().count() < 64, "it ends");
+    }
 
     /// Writes a line to each stream, then answers as told.
     pub(crate) struct Scripted {

@@ -2,12 +2,13 @@
 //! code becomes ours.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::engine::{self, Broken, Engine};
+use super::engine::{self, Broken, Engine, Waiting};
 use super::exit::Exit;
 use super::flags::Options;
 use super::{fail, pods, say, target, terminal};
+use crate::base::limits;
 use crate::runtime::{DockerError, ExecBody, RefusalKind};
 
 /// Exit codes of a command that could not be started: not executable, not there (POSIX shells').
@@ -44,43 +45,37 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
         tty,
         cmd: command,
     };
-    let result = match terminal_for(&engine, tty) {
-        Ok((_raw, exec)) => {
-            let mut started = |id: &str| announce(&*engine, &exec, id);
-            let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
-            stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
-        }
-        Err(error) => Err(format!("cannot use the terminal: {error}")),
+    let mut waiting = Some(Waiting::begin(limits::DOCKER_SLOW, |waited| {
+        say(&format!("Docker has not started the command for {} s; Ctrl-C ends the wait", waited.as_secs()));
+    }));
+    let mut raw = None;
+    let result = {
+        let mut started = |id: &str| {
+            waiting = None;
+            if tty {
+                raw = terminal_for(&engine, id);
+            }
+        };
+        // Not locked before the command runs: who waits may have to be told so.
+        let (mut out, mut err) = (io::stdout(), io::stderr());
+        stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
     };
+    drop((waiting, raw));
     finish(result)
 }
 
-/// Id of the exec whose terminal is resized, once it runs.
-type Running = Arc<Mutex<Option<String>>>;
-
-/// Raw mode for a command with a terminal, whose size is passed on from now on.
-fn terminal_for(engine: &Arc<dyn Engine>, tty: bool) -> io::Result<(Option<terminal::Raw>, Running)> {
-    let running = Running::default();
-    if !tty {
-        return Ok((None, running));
-    }
-    let (engine, shared) = (Arc::clone(engine), Arc::clone(&running));
-    let resized = move |rows, columns| {
-        let exec = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(exec) = exec {
-            // A size that does not arrive spoils a picture, not a command.
-            let _ = engine.resize(&exec, rows, columns);
-        }
-    };
-    Ok((Some(terminal::Raw::enter(resized)?), running))
-}
-
-/// The exec runs: its terminal gets the first size, and later ones know where to go.
-fn announce(engine: &dyn Engine, running: &Running, id: &str) {
-    *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+/// Raw mode for a command that runs with a terminal, whose size is passed on from now on. Not before: until then
+/// Ctrl-C is for us.
+fn terminal_for(engine: &Arc<dyn Engine>, exec: &str) -> Option<terminal::Raw> {
+    let (of_resized, id) = (Arc::clone(engine), exec.to_owned());
+    // A size that does not arrive spoils a picture, not a command.
+    let resized = move |rows, columns| _ = of_resized.resize(&id, rows, columns);
+    let raw =
+        terminal::Raw::enter(resized).map_err(|error| say(&format!("cannot use the terminal: {error}"))).ok();
     if let Some((rows, columns)) = terminal::size() {
-        let _ = engine.resize(id, rows, columns);
+        _ = engine.resize(exec, rows, columns);
     }
+    raw
 }
 
 /// The command's exit code, or a message for the user.

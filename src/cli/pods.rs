@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, run, say};
+use super::{engine, fail, run, say};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::order;
@@ -41,6 +41,12 @@ pub fn load(run_dir: &Path) -> Result<Status, Exit> {
         say(&format!(
             "warning: {}: what runs stays, and podkeeper waits for Docker; this is the last state that was seen",
             docker_is_away(status.file.docker.problem.as_deref())
+        ));
+    } else if engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW) {
+        // The daemon finds out with its next call; nobody waits for that here.
+        say(&format!(
+            "warning: Docker has not answered for {} s: this is the last state that was seen",
+            limits::DOCKER_SLOW.as_secs()
         ));
     }
     if let Some(note) = drained(&status.file, alive) {
