@@ -15,6 +15,7 @@ use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::image::credentials::{DockerConfig, lookup};
+use crate::image::grants;
 use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
 use crate::plan::backoff::{self, Backoff, Verdict as Wait};
@@ -47,6 +48,10 @@ impl Machine {
         let anothers = self.is_anothers(pod, image);
         if container.image_pull_policy.as_deref() == Some("Never") {
             if anothers {
+                if self.settings.grants.is_unknown(image) {
+                    // Whether it was loaded only Docker knows.
+                    self.out.push(Output::Missing(image.to_owned()));
+                }
                 self.never_there(container, now);
             }
             // Somebody may bring the image: ask again, ever more rarely.
@@ -128,7 +133,14 @@ impl Machine {
     /// The image is not here for this pod, and nobody may pull it.
     fn never_there(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
-        let message = format!("Container image {image:?} is not present with pull policy of Never");
+        let message = match self.settings.grants.is_unknown(image) {
+            false => format!("Container image {image:?} is not present with pull policy of Never"),
+            true => format!(
+                "Container image {image:?} is not present with pull policy of Never, or may be another pod's: which \
+                 images came with secrets is not known, for {} in the root directory is damaged",
+                grants::FILE
+            ),
+        };
         let told = [words::never_pulled(&message), words::error(NEVER_PULL)];
         self.failed(&container.name, NEVER_PULL, &message, told);
         self.retry_later(&container.name, now);

@@ -132,6 +132,24 @@ impl Pulls {
     /// A pod wants this image, Docker does not have it, and nobody may pull it.
     pub fn missing(&self, image: &str) {
         (self.shared.missing)(image);
+        if self.shared.grants.is_unknown(image) {
+            self.clear_up(image);
+        }
+    }
+
+    /// An image that is here and of which nobody knows whether a secret brought it: one that was loaded is
+    /// everybody's. Who waits for it asks again.
+    fn clear_up(&self, image: &str) {
+        let (shared, image) = (Arc::clone(&self.shared), image.to_owned());
+        let look = move || {
+            if let Some(id) = shared.id_of_loaded(&image) {
+                shared.grants.pulled(&image, &id, &With::NodeOrNone);
+            }
+        };
+        let builder = thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = builder.spawn(look) {
+            log::warn!("no thread could be started to look at an image: {error}");
+        }
     }
 
     /// Has the built-in sandbox image loaded ahead of the first pod.
@@ -267,7 +285,7 @@ impl Shared {
             }
             return Ok(With::NodeOrNone);
         }
-        if self.grants.is_unknown(&request.image) && self.was_loaded(&request.image) {
+        if self.grants.is_unknown(&request.image) && self.id_of_loaded(&request.image).is_some() {
             return Ok(With::NodeOrNone);
         }
         if !self.may_ask(here) {
@@ -341,10 +359,12 @@ impl Shared {
         self.grants.allows(&request.image, &shown(request))
     }
 
-    /// The image is here and came from no registry, so with nobody's secret.
-    fn was_loaded(&self, image: &str) -> bool {
-        let answer = self.docker.call(&Call::ImageInspect { image: image.to_owned() });
-        matches!(answer, Ok(Reply::Image(detail)) if detail.digests.is_empty())
+    /// The id of an image that is here and came from no registry, so with nobody's secret.
+    fn id_of_loaded(&self, image: &str) -> Option<String> {
+        match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
+            Ok(Reply::Image(detail)) if detail.digests.is_empty() => Some(detail.id),
+            _ => None,
+        }
     }
 
     fn is_present(&self, image: &str) -> bool {

@@ -197,6 +197,21 @@ fn an_image_that_anothers_secret_brought_is_asked_for() {
     }
 }
 
+/// Which images came with secrets is lost: what nobody may pull waits until it is known that it was loaded.
+#[test]
+fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
+    let mut rig = Rig::fresh();
+    let id = rig.engine.add_image("web:1", true);
+    rig.machine.settings.grants.lose();
+    rig.run(&with_image("web:1", "Never"));
+    rig.pass(s(3));
+    assert_eq!(rig.status(), "Pending, app: ErrImageNeverPull");
+    // As the worker does when it is told that the image is missing.
+    rig.machine.settings.grants.pulled("web:1", &id, &crate::image::grants::With::NodeOrNone);
+    rig.pass(s(60));
+    assert_eq!((rig.pulls.len(), rig.status().as_str()), (0, "Running, app: running"));
+}
+
 /// SIGHUP: somebody has mended the registry, or loaded the image.
 #[test]
 fn asked_to_try_again_no_back_off_is_waited_for() {

@@ -357,3 +357,20 @@ fn no_pod_whose_image_is_here_fails_for_the_rate() {
         }
     }
 }
+
+/// Nobody is given what may be another's, and what came from no registry came with nobody's secret.
+#[test]
+fn what_was_loaded_is_everybodys_though_the_record_is_damaged_and_nobody_may_pull() {
+    let rig = Rig::new();
+    let grants = &rig.pulls.shared.grants;
+    rig.fake.with(|state| _ = state.add_image("loaded:1", true));
+    let pulled = format!("r.io/web@sha256:{}", "ab".repeat(32));
+    rig.fake.with(|state| _ = state.add_image(&pulled, true));
+    grants.lose();
+    for image in ["loaded:1", &pulled, "not-here:1"] {
+        assert!(grants.needs_credentials(image));
+        rig.pulls.missing(image);
+    }
+    until("the loaded one is cleared up", || !grants.needs_credentials("loaded:1"));
+    assert!(grants.needs_credentials(&pulled) && grants.needs_credentials("not-here:1"));
+}
