@@ -2,6 +2,7 @@
 //!
 //! Each method does the same with every kind of engine; nothing is decided here.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,6 +28,15 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// `fake://`: the in-memory Docker, for load tests without containers.
     Fake,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
+            Endpoint::Fake => f.write_str("fake://"),
+        }
+    }
 }
 
 impl Default for Endpoint {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::orphans::Sweep;
 use super::{Effect, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
@@ -47,7 +48,9 @@ impl Turn {
         self.docker.problem = None;
         self.docker.version = version.or(self.docker.version.take());
         let root = self.config.root_dir.to_string_lossy().into_owned();
-        self.swept &= !self.sweep_again;
+        if self.sweep == Sweep::AtNextList {
+            self.sweep = Sweep::Due;
+        }
         self.found.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.entry(owned.key.clone()).or_default().push(owned);
@@ -60,7 +63,7 @@ impl Turn {
             self.listed = true;
             self.first_list(now);
         }
-        self.housekeeping(now);
+        self.housekeeping();
     }
 
     /// Before any decision: learns which pod holds which name, so that a restart of the daemon restarts no
@@ -108,8 +111,7 @@ impl Turn {
         let told = order::map(running.filter_map(|c| Some((c.id.as_str(), c.ips.as_ref()?))));
         let mut hints = Vec::new();
         for (key, entry) in &self.entries {
-            let known = entry.worker.as_ref().and_then(|worker| worker.status.as_ref());
-            let Some(known) = known.filter(|known| !known.pod.host_network()) else { continue };
+            let Some(known) = entry.status().filter(|known| !known.pod.host_network()) else { continue };
             let Some(ip) = &known.status.pod_ip else { continue };
             let sandboxes = self.found.get(key).into_iter().flatten();
             let sandboxes = sandboxes.filter(|c| c.is_sandbox() && c.uid == known.pod.uid);

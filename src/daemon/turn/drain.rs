@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Entry, Turn};
+use super::Turn;
+use super::entry::Entry;
 use crate::base::clock::Now;
 use crate::base::duration;
 use crate::base::limits;
@@ -58,7 +59,7 @@ impl Turn {
                 self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false });
                 if self.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
-                    let refused = |e: &Entry| e.rejected.is_some() || e.is_over();
+                    let refused = |e: &Entry| e.rejected().is_some() || e.is_over();
                     let held = all.into_iter().filter(|p| !self.entries.get(&p.key).is_some_and(refused));
                     let held: Vec<Arc<DesiredPod>> = held.collect();
                     held.into_iter().for_each(|pod| self.consider(pod, now));
@@ -69,7 +70,7 @@ impl Turn {
                 self.draining = None;
                 if self.listed {
                     self.additions(all, now);
-                    self.housekeeping(now);
+                    self.housekeeping();
                 }
             }
         }
@@ -127,8 +128,8 @@ impl Turn {
     /// The version that is wanted, else the one that runs, else the one that is held.
     fn version(&self, key: &PodKey) -> Option<&DesiredPod> {
         let entry = self.entries.get(key)?;
-        let status = entry.worker.as_ref().and_then(|w| w.status.as_ref()).map(|s| &s.pod);
-        let held = entry.held.as_ref().map(|h| &h.pod);
+        let status = entry.status().map(|status| &status.pod);
+        let held = entry.held().map(|held| &held.pod);
         entry.desired.as_ref().or(status).or(held).map(Arc::as_ref)
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
+use super::Turn;
 use super::due::Due;
-use super::{Entry, Turn};
+use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now};
 use crate::base::order;
 use crate::pod::after::{self, After, Dependency, Standing, Verdict};
@@ -29,6 +30,9 @@ pub(super) struct Held {
     pub(super) pod: Arc<DesiredPod>,
     pub(super) status: Arc<PodStatus>,
     pub(super) why: Why,
+    reason: &'static str,
+    /// Without what the status puts before it.
+    message: String,
 }
 
 /// Why a pod is held.
@@ -93,8 +97,7 @@ impl Turn {
 
     /// When the wait began: now, unless this version waits already.
     fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
-        let held = self.entries.get(&pod.key).and_then(|e| e.held.as_ref());
-        match held {
+        match self.entries.get(&pod.key).and_then(Entry::held) {
             Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
             _ => now.mono,
         }
@@ -107,22 +110,15 @@ impl Turn {
         self.hold(pod, Why::After(since), WAITS, &message, now);
     }
 
-    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, reason: &str, message: &str, now: &Now) {
-        let entry = self.entries.entry(pod.key.clone()).or_default();
-        entry.rejected = None;
-        let same = entry.held.as_ref().is_some_and(|old| {
-            let status = &old.status;
-            (Arc::ptr_eq(&old.pod, &pod) || old.pod == pod)
-                && old.why == why
-                && status.message.as_deref().is_some_and(|m| m.ends_with(message))
+    fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, reason: &'static str, message: &str, now: &Now) {
+        let old = self.entries.get(&pod.key).and_then(Entry::held);
+        let same = old.is_some_and(|old| {
+            (Arc::ptr_eq(&old.pod, &pod) || old.pod == pod) && old.why == why && old.message == message
         });
         if same {
             return;
         }
-        let known = entry
-            .held
-            .as_ref()
-            .is_some_and(|old| old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason));
+        let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.reason == reason);
         let status = match why {
             Why::Cycle => status::rejected(&pod, reason, message, now.wall),
             Why::Drained | Why::After(_) => status::held(&pod, reason, message, now.wall),
@@ -133,19 +129,28 @@ impl Turn {
             // Logged once, for the node.
             Why::Drained => None,
         };
-        let new = Held { pod: Arc::clone(&pod), status: Arc::new(status), why };
-        let old = entry.held.replace(new);
-        if let Some(old) = old {
-            self.waiting.remove(&old.pod, &self.config.node_name);
-        }
-        if matches!(why, Why::After(_)) {
-            self.waiting.add(&pod, &self.config.node_name);
-        }
-        self.cycles_due = true;
+        let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
+        self.block(&key, Some(Blocked::Held(Held { pod, status, why, reason, message })));
         self.changed = true;
         if let Some((level, line)) = line.filter(|_| !known) {
             self.log(level, line);
         }
+    }
+
+    /// Sets why the wanted version of a pod does not run; `None`: it runs, or there is none.
+    pub(super) fn block(&mut self, key: &PodKey, blocked: Option<Blocked>) {
+        let old = match blocked {
+            Some(blocked) => self.entries.entry(key.clone()).or_default().blocked.replace(blocked),
+            None => self.entries.get_mut(key).and_then(|entry| entry.blocked.take()),
+        };
+        let node = &self.config.node_name;
+        if let Some(old) = old {
+            self.waiting.remove(old.pod(), node);
+        }
+        if let Some(Held { pod, why: Why::After(_), .. }) = self.entries.get(key).and_then(Entry::held) {
+            self.waiting.add(pod, node);
+        }
+        self.cycles_due = true;
     }
 
     /// Judges again the pods that wait for the changed ones, and those that would have closed a cycle: the
@@ -157,7 +162,7 @@ impl Turn {
         let waiters = order::set(changed.iter().flat_map(|key| self.waiting.on(key)).cloned());
         let mut ready = Vec::new();
         for key in waiters {
-            let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+            let held = self.entries.get(&key).and_then(Entry::held);
             let Some(pod) = held.map(|held| Arc::clone(&held.pod)) else { continue };
             let Some(after) = after::of(&pod) else { continue };
             match self.judge(&pod, &after, now) {
@@ -166,7 +171,7 @@ impl Turn {
             }
         }
         if std::mem::take(&mut self.cycles_due) {
-            let held = self.entries.values().filter_map(|e| e.held.as_ref());
+            let held = self.entries.values().filter_map(Entry::held);
             let closed = held.filter(|h| h.why == Why::Cycle).map(|h| Arc::clone(&h.pod));
             ready.extend(closed.collect::<Vec<_>>());
         }
@@ -175,20 +180,10 @@ impl Turn {
         }
     }
 
-    /// The pod is no longer held.
-    pub(super) fn unhold(&mut self, key: &PodKey) {
-        let held = self.entries.get_mut(key).and_then(|entry| entry.held.take());
-        if let Some(held) = held {
-            self.waiting.remove(&held.pod, &self.config.node_name);
-        }
-        self.cycles_due = true;
-    }
-
     fn standing(&self, dependency: &Dependency) -> Standing<'_> {
         let keys = dependency.keys(&self.config.node_name);
         let Some(pod) = keys.iter().find_map(|key| self.merge.get(key)) else { return Standing::Absent };
-        let worker = self.entries.get(&pod.key).and_then(|e| e.worker.as_ref());
-        let status = worker.and_then(|w| w.status.as_ref());
+        let status = self.entries.get(&pod.key).and_then(Entry::status);
         match status.filter(|s| s.leaving.is_none() && s.pod.uid == pod.uid) {
             Some(known) => Standing::Status(&known.status),
             None => Standing::Unknown,
@@ -221,7 +216,7 @@ impl Turn {
 
     /// Cycles, as problems for the operator to repair.
     pub(super) fn held_problems(&self) -> impl Iterator<Item = Problem> {
-        let held = self.entries.values().filter_map(|e| e.held.as_ref());
+        let held = self.entries.values().filter_map(Entry::held);
         held.filter(|h| h.why == Why::Cycle).map(|h| Problem {
             severity: Severity::Error,
             path: h.pod.origin.path.clone(),
@@ -230,22 +225,5 @@ impl Turn {
             field: Some(format!("metadata.annotations[{}]", after::AFTER)),
             message: h.status.message.clone().unwrap_or_default(),
         })
-    }
-}
-
-impl Entry {
-    /// The version that was accepted last, started or waiting.
-    fn accepted(&self) -> Option<&Arc<DesiredPod>> {
-        let waits = self.held.as_ref().filter(|h| matches!(h.why, Why::After(_)));
-        waits.map(|h| &h.pod).or(self.desired.as_ref())
-    }
-
-    /// The worker reports that the pod has ended for good.
-    pub(super) fn is_over(&self) -> bool {
-        let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
-        self.desired.is_some()
-            && status.is_some_and(|s| {
-                s.leaving.is_none() && matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed"))
-            })
     }
 }

@@ -8,6 +8,7 @@ pub mod admission;
 mod docker;
 mod drain;
 mod due;
+mod entry;
 mod hold;
 mod objects;
 mod orphans;
@@ -24,9 +25,7 @@ mod waiting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodStatus;
-
-use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
@@ -35,20 +34,18 @@ use crate::machine::{FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
 use crate::plan::Owned;
 use crate::pod::object::Objects;
-use crate::pod::problem::Problem;
-use crate::pod::problem::Refused;
-use crate::pod::{DesiredPod, PodKey, Source};
+use crate::pod::{PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{PodEvent, Ring};
-use crate::runtime::{ContainerSummary, DockerState};
+use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
 use crate::status::snapshot::DockerView;
 
 use drain::Draining;
 use due::{Due, DueHeap};
-use hold::Held;
-use sizes::Postponed;
-use uids::Told;
+use entry::Entry;
+use orphans::Sweep;
+use sources::{Early, SourceState};
 use waiting::Waiting;
 
 /// Every event of the main loop. Closed: a new kind of event is a new variant.
@@ -152,105 +149,6 @@ pub struct InUse {
     pub containers: BTreeSet<String>,
 }
 
-/// State of one pod identity.
-#[derive(Debug, Default)]
-struct Entry {
-    /// Admitted, and sent to the worker.
-    desired: Option<Arc<DesiredPod>>,
-    /// Wanted, and refused by admission.
-    rejected: Option<Rejected>,
-    /// Wanted, and not started yet.
-    held: Option<Held>,
-    /// Wanted with other sizes than it runs with, for which there is no room.
-    postponed: Option<Postponed>,
-    worker: Option<WorkerInfo>,
-    /// How often in a row the worker's thread could not be started.
-    spawn_failures: u32,
-}
-
-#[derive(Debug)]
-struct Rejected {
-    pod: Arc<DesiredPod>,
-    status: Arc<PodStatus>,
-}
-
-#[derive(Debug, Default)]
-struct WorkerInfo {
-    /// Number of wishes sent since the worker was spawned.
-    wishes: u64,
-    /// UIDs that the worker was told to run, as long as containers of them may exist.
-    uids: Table<String, Told>,
-    /// The worker reported, after the last wish, that no container of the pod runs.
-    terminated: bool,
-    seen: Table<String, DockerState>,
-    status: Option<WorkerStatus>,
-    /// Local objects that were sent last.
-    objects: Arc<Objects>,
-}
-
-impl WorkerInfo {
-    /// Whether a container of the pod runs; a sandbox counts.
-    fn runs(&self) -> bool {
-        self.seen.values().any(|state| *state == DockerState::Running)
-    }
-}
-
-#[derive(Debug)]
-struct WorkerStatus {
-    pod: Arc<DesiredPod>,
-    status: Arc<PodStatus>,
-    /// When its stop began, wall time.
-    leaving: Option<Timestamp>,
-}
-
-/// State of one declared source, beside what the merge holds.
-#[derive(Debug, Default)]
-struct SourceState {
-    reading: Reading,
-    /// The source has reported since the daemon started; what was remembered of it counts.
-    heard: bool,
-    /// Problems of the content in force.
-    problems: Vec<Problem>,
-    /// When it was last read well, wall time: only shown.
-    last_success: Option<Timestamp>,
-    /// When the content in force was accepted, wall time: only shown.
-    accepted: Option<Timestamp>,
-    /// The content in force came from the store, and no content was accepted since.
-    restored: bool,
-    /// Pods that the policy refuses.
-    refused: Vec<Refused>,
-    /// Why its content could not be stored completely.
-    store: Option<String>,
-}
-
-/// Result of the last reading of a source.
-#[derive(Debug, Default)]
-enum Reading {
-    /// The content was accepted, or the source was not read yet.
-    #[default]
-    Fine,
-    /// The source could not be read.
-    Failed(String),
-    /// The content was read and is not accepted: the content in force is older.
-    Refused(String, Vec<Problem>),
-}
-
-impl Reading {
-    fn trouble(&self) -> Option<&str> {
-        match self {
-            Reading::Fine => None,
-            Reading::Failed(why) | Reading::Refused(why, _) => Some(why),
-        }
-    }
-
-    fn problems(&self) -> &[Problem] {
-        match self {
-            Reading::Refused(_, problems) => problems,
-            Reading::Fine | Reading::Failed(_) => &[],
-        }
-    }
-}
-
 /// The loop's state. See the module.
 #[derive(Debug)]
 pub struct Turn {
@@ -277,15 +175,8 @@ pub struct Turn {
     claims: Option<String>,
     /// Pods left alone because their manifest cannot be read, and its path; already logged.
     told_kept: BTreeMap<PodKey, String>,
-    /// The files of pods that vanished while the daemon was down have been removed.
-    swept: bool,
-    /// The sweep spared files that may belong to no pod.
-    sweep_again: bool,
-    /// Contents that give pods up and came before every source was heard.
-    early: Table<Source, crate::source::PodSet>,
-    /// Reports that came before those of preceding sources, in order; and until when they wait.
-    parked: Vec<FromSource>,
-    parked_until: Option<Mono>,
+    sweep: Sweep,
+    early: Early,
     changed: bool,
     ring: Ring,
     out: Vec<Effect>,
@@ -296,10 +187,6 @@ impl Turn {
     #[must_use]
     pub fn new(config: Arc<Config>) -> Turn {
         let declared = config.sources();
-        let endpoint = match &config.docker {
-            crate::runtime::docker::Endpoint::Unix(path) => format!("unix://{}", path.display()),
-            crate::runtime::docker::Endpoint::Fake => "fake://".to_owned(),
-        };
         Turn {
             merge: Merge::new(&declared),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
@@ -307,7 +194,7 @@ impl Turn {
             found: BTreeMap::new(),
             listed: false,
             docker: DockerView {
-                endpoint,
+                endpoint: config.docker.to_string(),
                 reachable: false,
                 version: None,
                 problem: Some("not asked yet".to_owned()),
@@ -320,11 +207,8 @@ impl Turn {
             draining: None,
             claims: None,
             told_kept: BTreeMap::new(),
-            swept: false,
-            sweep_again: false,
-            early: Table::new(),
-            parked: Vec::new(),
-            parked_until: None,
+            sweep: Sweep::default(),
+            early: Early::default(),
             changed: true,
             ring: Ring::default(),
             out: Vec::new(),
@@ -339,22 +223,13 @@ impl Turn {
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
-            Event::SpawnFailed { key, why } => {
-                self.spawn_failed(key, &why, now);
-            }
-            Event::ImagesCame(names) => {
-                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
-                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Images(names.clone())));
-                self.out.extend(hints);
-            }
+            Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
+            Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Claims(trouble) => self.claims_told(trouble),
             Event::Tick => self.tick(now),
             Event::Rescan => {
                 self.out.push(Effect::Rescan);
-                let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
-                let hints = workers.map(|(key, _)| Effect::Hint(key.clone(), Hint::Retry));
-                let hints: Vec<Effect> = hints.collect();
-                self.out.extend(hints);
+                self.hint_workers(&Hint::Retry);
             }
             Event::Drain(drain) => self.set_drain(drain, now),
         }
@@ -389,6 +264,12 @@ impl Turn {
         self.ring.all()
     }
 
+    /// Tells every worker to look at something.
+    fn hint_workers(&mut self, hint: &Hint) {
+        let workers = self.entries.iter().filter(|(_, entry)| entry.worker.is_some());
+        self.out.extend(workers.map(|(key, _)| Effect::Hint(key.clone(), hint.clone())));
+    }
+
     /// Keeps an event, and writes its only log line.
     fn record(&mut self, event: PodEvent, now: &Now) {
         let level = event.weight.level();
@@ -400,9 +281,9 @@ impl Turn {
     fn tick(&mut self, now: &Now) {
         while let Some(due) = self.due.pop(now.mono) {
             match due {
-                Due::Spawn(key) => self.spawn_again(&key, now),
+                Due::Spawn(key) => self.spawn_again(&key),
                 Due::After(key) => {
-                    let held = self.entries.get(&key).and_then(|e| e.held.as_ref());
+                    let held = self.entries.get(&key).and_then(Entry::held);
                     if let Some(pod) = held.map(|h| Arc::clone(&h.pod)) {
                         self.additions(vec![pod], now);
                     }
@@ -416,9 +297,6 @@ impl Turn {
     fn spawn_failed(&mut self, key: PodKey, why: &str, now: &Now) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.worker = None;
-        if let Some(draining) = &mut self.draining {
-            draining.forget(&key);
-        }
         let failures = entry.spawn_failures;
         entry.spawn_failures = failures.saturating_add(1);
         if failures == 0 {
@@ -430,17 +308,20 @@ impl Turn {
         self.due.push(now.mono.after(wait), Due::Spawn(key));
     }
 
-    fn spawn_again(&mut self, key: &PodKey, now: &Now) {
+    fn spawn_again(&mut self, key: &PodKey) {
+        if let Some(draining) = &mut self.draining {
+            draining.forget(key);
+        }
         let Some(entry) = self.entries.get(key).filter(|e| e.worker.is_none()) else { return };
         if let Some(pod) = entry.desired.clone() {
             self.wish(key, Wish::Run(pod));
-        } else if entry.rejected.is_some() {
+        } else if entry.rejected().is_some() {
             if self.found.contains_key(key) {
                 self.wish(key, Wish::Stop(pods::REJECTED));
             }
         } else {
-            self.housekeeping(now);
-            if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.held.is_none()) {
+            self.housekeeping();
+            if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.blocked.is_none()) {
                 self.entries.remove(key);
             }
         }

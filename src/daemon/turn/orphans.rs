@@ -3,24 +3,36 @@
 //! was heard. While their source cannot be read they are left alone.
 
 use super::{Effect, InUse, Turn};
-use crate::base::clock::Now;
 use crate::base::order;
 use crate::machine::{StopOrder, Wish};
 use crate::plan::Owned;
-use crate::pod::PodKey;
 use crate::pod::problem::Severity;
+use crate::pod::{PodKey, Source};
+
+/// When the files of pods that vanished while the daemon was down are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Sweep {
+    /// Once every source has reported.
+    #[default]
+    Due,
+    /// Once more, with the next list: files were spared that may belong to no pod.
+    AtNextList,
+    /// They are removed. From now on each worker removes the files of its own pod.
+    Done,
+}
 
 /// What to do about the containers of an orphan.
 pub(super) enum Verdict {
     Stop,
-    /// A source has not reported since the daemon started; which one.
-    Wait(String),
+    /// This source has not reported since the daemon started.
+    Wait(Source),
     /// Their manifest exists and cannot be read; its path.
     Keep(String),
 }
 
 impl Turn {
-    pub(super) fn housekeeping(&mut self, _now: &Now) {
+    /// Sweeps, and stops the orphans whose time has come.
+    pub(super) fn housekeeping(&mut self) {
         if !self.listed {
             return;
         }
@@ -58,21 +70,19 @@ impl Turn {
         }
     }
 
-    /// Runs once, when every source has reported: from then on each worker removes the files of its own pod.
     /// A pod that was found and is not wanted may vanish without its worker seeing it, so the sweep runs once
     /// more with the next list.
     fn sweep(&mut self) {
-        if self.swept || !self.merge.all_ready() {
+        if self.sweep != Sweep::Due || !self.merge.all_ready() {
             return;
         }
-        self.swept = true;
         let wanted = self.merge.pods().map(|pod| pod.uid.clone());
         let known =
             self.entries.values().filter_map(|entry| entry.desired.as_ref()).map(|pod| pod.uid.clone());
         let mut pods = order::set(wanted.chain(known));
         let sure = pods.len();
         pods.extend(self.found.values().flatten().map(|c| c.uid.clone()));
-        self.sweep_again = pods.len() > sure;
+        self.sweep = if pods.len() > sure { Sweep::AtNextList } else { Sweep::Done };
         let containers = order::set(self.found.values().flatten().map(|c| c.id.clone()));
         self.out.push(Effect::Sweep(InUse { pods, containers }));
     }
@@ -90,16 +100,14 @@ impl Turn {
             // Its source is not configured, so that no source speaks for it.
             return match self.sources.keys().find(|s| !self.merge.ready(**s)) {
                 None => Verdict::Stop,
-                Some(other) => {
-                    Verdict::Wait(format!("source {other} has not been read since podkeeper began"))
-                }
+                Some(other) => Verdict::Wait(*other),
             };
         };
         // The pod may have moved to another source: that source must be heard first, remembered content
         // counts.
         let silent = self.sources.iter().find(|(_, state)| !state.heard).map(|(source, _)| source);
         if let Some(waited) = Some(&source).filter(|s| !self.merge.ready(**s)).or(silent) {
-            return Verdict::Wait(format!("source {waited} has not been read since podkeeper began"));
+            return Verdict::Wait(*waited);
         }
         match owner.and_then(|owner| owner.origin.as_deref()) {
             Some(path) if self.merge.is_broken(source, path) => Verdict::Keep(path.to_owned()),

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodStatus;
-
 use super::admission::{self, Rejection};
-use super::hold::Why;
+use super::entry::{Blocked, Rejected, WorkerInfo, WorkerStatus};
 use super::uids::Told;
-use super::{Effect, Entry, Rejected, Turn, WorkerInfo, WorkerStatus};
+use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
 use crate::machine::{Report, StopOrder, Wish};
@@ -19,31 +17,6 @@ use crate::status;
 
 /// Order for the containers of a refused pod.
 pub(super) const REJECTED: StopOrder = StopOrder { grace: None, why: "it was rejected" };
-
-impl Entry {
-    /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
-    /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds nothing once none of
-    /// its containers runs.
-    pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
-        let waits = self.held.iter().filter(|h| matches!(h.why, Why::After(_))).map(|h| &h.pod);
-        let status = self.worker.as_ref().and_then(|w| w.status.as_ref());
-        let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
-        let is_over = |s: &&WorkerStatus| {
-            !runs && matches!(s.status.phase.as_deref(), Some("Succeeded" | "Failed")) && s.leaving.is_none()
-        };
-        let over = status.filter(is_over).map(|s| &s.pod.uid);
-        let old = status.map(|s| &s.pod).filter(|pod| {
-            over.is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
-        });
-        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old).chain(waits)
-    }
-}
-
-/// The part of a status that other pods may wait for.
-fn gist(status: &PodStatus) -> (Option<String>, bool) {
-    let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
-    (status.phase.clone(), ready)
-}
 
 impl Turn {
     /// HandlePod*: applies changes in the order of the merge, removals first.
@@ -77,10 +50,10 @@ impl Turn {
     /// Only the status, the source or the path changed: containers made from now on carry the new ones.
     fn reconcile(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let Some(entry) = self.entries.get(&pod.key) else { return };
-        if entry.held.as_ref().is_some_and(|held| held.pod.uid == pod.uid) {
+        // A version that does not run is judged anew: another source may have other rights.
+        if entry.blocked.as_ref().is_some_and(|blocked| blocked.pod().uid == pod.uid) {
             self.consider(pod, now);
         } else if let Some(old) = entry.desired.as_ref().filter(|old| old.uid == pod.uid) {
-            // Another source may have other rights.
             if old.source == pod.source { self.run(pod) } else { self.consider(pod, now) }
         }
     }
@@ -97,10 +70,8 @@ impl Turn {
             // Another version takes the name over in this merge, and replaces this one.
             return;
         }
-        self.unhold(&pod.key);
+        self.block(&pod.key, None);
         let Some(entry) = self.entries.get_mut(&pod.key) else { return };
-        entry.rejected = None;
-        entry.postponed = None;
         entry.desired = None;
         if entry.worker.is_none() && !self.found.contains_key(&pod.key) {
             self.entries.remove(&pod.key);
@@ -113,10 +84,8 @@ impl Turn {
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         let pod = self.with_devices(pod);
-        self.unhold(&pod.key);
+        self.block(&pod.key, None);
         let entry = self.entries.entry(pod.key.clone()).or_default();
-        entry.rejected = None;
-        entry.postponed = None;
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -148,18 +117,19 @@ impl Turn {
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message } = rejection;
-        self.unhold(&pod.key);
         let entry = self.entries.entry(pod.key.clone()).or_default();
-        entry.postponed = None;
-        let known = entry.rejected.as_ref().is_some_and(|old| {
-            old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str())
-        });
-        if known {
+        let running = entry.desired.take().is_some() || entry.worker.is_some();
+        let known = entry
+            .rejected()
+            .filter(|old| old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str()));
+        let told = known.map(|old| Arc::clone(&old.status));
+        let is_known = told.is_some();
+        let status = told.unwrap_or_else(|| Arc::new(status::rejected(&pod, reason, message, now.wall)));
+        let rejected = Rejected { pod: Arc::clone(&pod), status };
+        self.block(&pod.key, Some(Blocked::Rejected(rejected)));
+        if is_known {
             return;
         }
-        let status = Arc::new(status::rejected(&pod, reason, message, now.wall));
-        entry.rejected = Some(Rejected { pod: Arc::clone(&pod), status });
-        let running = entry.desired.take().is_some() || entry.worker.is_some();
         let words = words::rejected(reason, message);
         self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.found.contains_key(&pod.key) {
@@ -175,10 +145,13 @@ impl Turn {
         if !self.listed || self.draining.is_some() {
             return;
         }
-        let rejected = self.entries.values().filter_map(|e| e.rejected.as_ref().map(|r| Arc::clone(&r.pod)));
-        let rejected: Vec<Arc<DesiredPod>> = rejected.chain(self.postponed()).collect();
-        if !rejected.is_empty() {
-            self.additions(rejected, now);
+        let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
+            Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
+            Some(Blocked::Held(_)) | None => None,
+        });
+        let blocked: Vec<Arc<DesiredPod>> = blocked.collect();
+        if !blocked.is_empty() {
+            self.additions(blocked, now);
         }
         self.release(changed, now);
     }
@@ -198,28 +171,15 @@ impl Turn {
     }
 
     pub(super) fn report(&mut self, key: &PodKey, report: Report, now: &Now) {
+        // A worker that has ended may have reported before.
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(worker) = entry.worker.as_mut() else { return };
         match report {
             Report::Status { status, pod, terminating } => {
-                self.changed = true;
                 entry.spawn_failures = 0;
-                let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-                let old = worker.status.as_ref();
-                let since = old.and_then(|old| old.leaving).unwrap_or(now.wall);
-                let replaced = old.is_some_and(|old| old.pod.uid != pod.uid);
-                let gist = (gist(&status), terminating, pod.uid.clone());
-                let same = old.is_some_and(|old| {
-                    (self::gist(&old.status), old.leaving.is_some(), old.pod.uid.clone()) == gist
-                });
-                worker.status = Some(WorkerStatus { pod, status, leaving: terminating.then_some(since) });
-                // The pod's resources may be free now.
-                let changed = if same { &[][..] } else { std::slice::from_ref(key) };
-                if (over && !same) || replaced {
-                    self.readmit(changed, now);
-                } else {
-                    self.release(changed, now);
-                }
+                let began = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
+                let leaving = terminating.then_some(began);
+                self.status_reported(key, WorkerStatus { pod, status, leaving }, now);
             }
             Report::Seen(seen) => {
                 let ran = worker.runs();
@@ -235,21 +195,44 @@ impl Turn {
                 self.readmit(std::slice::from_ref(key), now);
             }
             Report::Gone(wishes) => {
+                // With a newer wish the worker has work again.
                 if entry.desired.is_none() && worker.wishes == wishes {
-                    entry.worker = None;
-                    self.changed = true;
-                    self.found.remove(key);
-                    if let Some(draining) = &mut self.draining {
-                        draining.forget(key);
-                    }
-                    if self.entries.get(key).is_some_and(|e| e.rejected.is_none() && e.held.is_none()) {
-                        self.entries.remove(key);
-                    }
-                    self.out.push(Effect::Retire(key.clone()));
-                    // A pod may have waited for this UID.
-                    self.readmit(std::slice::from_ref(key), now);
+                    self.retire(key, now);
                 }
             }
         }
+    }
+
+    fn status_reported(&mut self, key: &PodKey, new: WorkerStatus, now: &Now) {
+        let worker = self.entries.get_mut(key).and_then(|entry| entry.worker.as_mut());
+        let Some(worker) = worker else { return };
+        self.changed = true;
+        let (ended, uid) = (new.has_ended(), new.pod.uid.clone());
+        let same = worker.status.as_ref().is_some_and(|old| old.is_like(&new));
+        let replaced = worker.status.replace(new).is_some_and(|old| old.pod.uid != uid);
+        let changed = if same { &[][..] } else { std::slice::from_ref(key) };
+        if (ended && !same) || replaced {
+            // The pod's resources may be free now.
+            self.readmit(changed, now);
+        } else {
+            self.release(changed, now);
+        }
+    }
+
+    /// The worker has no work left: its thread ends.
+    fn retire(&mut self, key: &PodKey, now: &Now) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.worker = None;
+        if entry.blocked.is_none() {
+            self.entries.remove(key);
+        }
+        self.changed = true;
+        self.found.remove(key);
+        if let Some(draining) = &mut self.draining {
+            draining.forget(key);
+        }
+        self.out.push(Effect::Retire(key.clone()));
+        // A pod may have waited for this UID.
+        self.readmit(std::slice::from_ref(key), now);
     }
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
+use super::Turn;
 use super::admission::{Rejection, fits};
-use super::{Entry, Turn};
+use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
 use crate::node::devices::ASSIGNED;
 use crate::pod::DesiredPod;
@@ -62,7 +63,7 @@ impl Turn {
     /// and the resize waits.
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
         let node = &self.config.node;
-        let Some(entry) = self.entries.get_mut(&pod.key) else { return false };
+        let Some(entry) = self.entries.get(&pod.key) else { return false };
         let resized =
             |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape.is_some() && old.shape == pod.shape;
         if !rejection.is_out_of_resources() || !entry.desired.as_ref().is_some_and(resized) {
@@ -72,29 +73,24 @@ impl Turn {
             Some(message) => ("Infeasible", message),
             None => ("Deferred", rejection.message.clone()),
         };
-        let old = entry.postponed.as_ref().filter(|old| old.reason == reason);
+        let old = entry.postponed().filter(|old| old.reason == reason);
         let told = old.is_some_and(|old| old.message == message);
         let since = old.map_or(now.wall, |old| old.since);
         let event = words::resize_pending(reason, &message);
-        entry.postponed = Some(Postponed { pod: Arc::clone(pod), reason, message, since });
+        let postponed = Postponed { pod: Arc::clone(pod), reason, message, since };
+        self.block(&pod.key, Some(Blocked::Postponed(postponed)));
         if !told {
             self.changed = true;
             self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
         }
         true
     }
-
-    /// Pods whose new sizes wait for room.
-    pub(super) fn postponed(&self) -> Vec<Arc<DesiredPod>> {
-        let all = self.entries.values().filter_map(|entry| entry.postponed.as_ref());
-        all.map(|postponed| Arc::clone(&postponed.pod)).collect()
-    }
 }
 
 impl Entry {
     /// The status with the kubelet's condition of a resize that waits.
     pub(super) fn with_resize(&self, status: &Arc<PodStatus>) -> Arc<PodStatus> {
-        let Some(postponed) = &self.postponed else { return Arc::clone(status) };
+        let Some(postponed) = self.postponed() else { return Arc::clone(status) };
         let mut status = PodStatus::clone(status);
         status.conditions.get_or_insert_default().push(PodCondition {
             type_: "PodResizePending".to_owned(),

@@ -3,16 +3,76 @@
 
 use std::sync::Arc;
 
+use super::Turn;
 use super::due::Due;
-use super::{Reading, Turn};
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
-use crate::pod::problem::Problem;
-use crate::pod::problem::Refused;
-use crate::pod::problem::Severity;
+use crate::base::table::Table;
+use crate::merge::Change;
+use crate::pod::object::Scopes;
+use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::{PodEvent, words};
 use crate::source::{FromSource, PodSet, SourceUpdate};
+
+/// State of one declared source, beside what the merge holds.
+#[derive(Debug, Default)]
+pub(super) struct SourceState {
+    pub(super) reading: Reading,
+    /// The source has reported since the daemon started; what was remembered of it counts.
+    pub(super) heard: bool,
+    /// Problems of the content in force.
+    pub(super) problems: Vec<Problem>,
+    /// When it was last read well, wall time: only shown.
+    pub(super) last_success: Option<Timestamp>,
+    /// When the content in force was accepted, wall time: only shown.
+    pub(super) accepted: Option<Timestamp>,
+    /// The content in force came from the store, and no content was accepted since.
+    pub(super) restored: bool,
+    /// Pods that the policy refuses.
+    pub(super) refused: Vec<Refused>,
+    /// Why its content could not be stored completely.
+    pub(super) store: Option<String>,
+}
+
+/// Result of the last reading of a source.
+#[derive(Debug, Default)]
+pub(super) enum Reading {
+    /// The content was accepted, or the source was not read yet.
+    #[default]
+    Fine,
+    /// The source could not be read.
+    Failed(String),
+    /// The content was read and is not accepted: the content in force is older.
+    Refused(String, Vec<Problem>),
+}
+
+impl Reading {
+    pub(super) fn trouble(&self) -> Option<&str> {
+        match self {
+            Reading::Fine => None,
+            Reading::Failed(why) | Reading::Refused(why, _) => Some(why),
+        }
+    }
+
+    pub(super) fn problems(&self) -> &[Problem] {
+        match self {
+            Reading::Refused(_, problems) => problems,
+            Reading::Fine | Reading::Failed(_) => &[],
+        }
+    }
+}
+
+/// What came too early, at the daemon's start, to be handled at once.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// Contents that give pods up, until every source was heard.
+    contents: Table<Source, PodSet>,
+    /// Reports, in order, until preceding sources were heard.
+    parked: Vec<FromSource>,
+    /// How long they wait at most; since the first report of any source.
+    until: Option<Mono>,
+}
 
 impl Turn {
     /// Every source has reported, if only remembered content. Before that a pod that one source gives up may
@@ -25,13 +85,13 @@ impl Turn {
     /// holds it in the end, so the first report of preceding sources is waited for, up to
     /// `limits::SOURCE_HEAD_START`.
     pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
-        let until = *self.parked_until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
+        let until = *self.early.until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
         if now.mono < until && !self.precede(from.source) {
             self.due.push(until, Due::Sources);
-            self.parked.push(from);
+            self.early.parked.push(from);
             return;
         }
-        self.source(from.source, from.update, now);
+        self.update(from.source, from.update, now);
         self.unpark(now);
     }
 
@@ -42,99 +102,121 @@ impl Turn {
 
     /// Handles the parked reports whose turn has come.
     pub(super) fn unpark(&mut self, now: &Now) {
-        let over = self.parked_until.is_some_and(|until| until <= now.mono);
-        let parked = std::mem::take(&mut self.parked);
+        let over = self.early.until.is_some_and(|until| until <= now.mono);
+        let parked = std::mem::take(&mut self.early.parked);
         for from in parked {
             if over || self.precede(from.source) {
-                self.source(from.source, from.update, now);
+                self.update(from.source, from.update, now);
             } else {
-                self.parked.push(from);
+                self.early.parked.push(from);
             }
         }
     }
 
-    pub(super) fn source(&mut self, source: Source, update: SourceUpdate, now: &Now) {
+    /// Handles one report.
+    fn update(&mut self, source: Source, update: SourceUpdate, now: &Now) {
         // A source that is not declared is ignored (kubernetes/kubernetes#59275).
         let Some(state) = self.sources.get_mut(&source) else { return };
-        if let SourceUpdate::Store(trouble) = update {
-            // The store itself writes the log line.
-            self.changed |= state.store != trouble;
-            state.store = trouble;
-            return;
-        }
-        let first = !std::mem::replace(&mut state.heard, true);
-        // The same content after a good reading changes nothing in the status, which is not written then.
-        self.changed |= !matches!(update, SourceUpdate::Same) || state.reading.trouble().is_some();
+        let first = match &update {
+            // It says nothing about pods.
+            SourceUpdate::Store(_) => false,
+            _ => !std::mem::replace(&mut state.heard, true),
+        };
+        // What changes nothing in the status does not make it written again.
+        self.changed |= match &update {
+            SourceUpdate::Store(trouble) => state.store != *trouble,
+            SourceUpdate::Same => state.reading.trouble().is_some(),
+            _ => true,
+        };
         match update {
-            SourceUpdate::Store(_) => {}
+            // The store itself writes the log line.
+            SourceUpdate::Store(trouble) => state.store = trouble,
             SourceUpdate::Same => self.read_well(source, now),
-            SourceUpdate::Failed(why) => {
-                if state.reading.trouble() != Some(&why) {
-                    let line = format!("source {source}: {why}; what runs from it stays");
-                    state.reading = Reading::Failed(why);
-                    self.log(log::Level::Error, line);
-                }
-            }
-            SourceUpdate::Refused { why, problems } => {
-                let told = state.reading.trouble() == Some(&why);
-                let old =
-                    std::mem::replace(&mut state.reading, Reading::Refused(why.clone(), problems.clone()));
-                if !told {
-                    let then = what_stays(self.merge.claims(source) > 0);
-                    self.log(log::Level::Error, format!("source {source}: {why}{then}"));
-                }
-                let new = new_of(&problems, old.problems());
-                self.tell(&new, |turn, _| turn.merge.claims(source) > 0);
-            }
-            SourceUpdate::Restored(set) => {
-                if self.merge.ready(source) {
-                    return;
-                }
-                state.restored = true;
-                let line =
-                    format!("source {source}: its last good version is restored: {} pods", set.pods.len());
-                self.log(log::Level::Info, line);
-                let new = self.take(source, &set, now);
-                let objects = Arc::clone(self.merge.objects());
-                let changes = self.merge.restore(source, &set, now.wall);
-                self.tell(&new, |turn, path| turn.merge.has_of(source, path));
-                if self.listed {
-                    self.apply(changes, now);
-                    self.send_changed_objects(&objects);
-                }
-            }
+            SourceUpdate::Failed(why) => self.failed(source, why),
+            SourceUpdate::Refused { why, problems } => self.content_refused(source, why, problems),
+            SourceUpdate::Restored(set) => self.restored(source, &set, now),
             SourceUpdate::Full(set) if !self.all_heard() && self.merge.gives_up(source, &set) => {
-                _ = self.early.insert(source, set);
+                _ = self.early.contents.insert(source, set);
             }
-            SourceUpdate::Full(set) => {
-                let Some(state) = self.sources.get_mut(&source) else { return };
-                self.early.remove(&source);
-                state.restored = false;
-                state.accepted = Some(now.wall);
-                self.read_well(source, now);
-                let new = self.take(source, &set, now);
-                let objects = Arc::clone(self.merge.objects());
-                let crowded = self.merge.crowded(source);
-                let changes = self.merge.full(source, &set, now.wall);
-                self.tell(&new, |turn, path| turn.merge.has_of(source, path));
-                for problem in new_of(&self.merge.crowded(source), &crowded) {
-                    self.log(log::Level::Error, problem.to_string());
-                }
-                if self.listed {
-                    self.apply(changes, now);
-                    self.send_changed_objects(&objects);
-                    self.housekeeping(now);
-                }
-            }
+            SourceUpdate::Full(set) => self.full(source, &set, now),
         }
         if first && self.listed {
             // Orphans may have waited for this source's first report.
-            self.housekeeping(now);
+            self.housekeeping();
         }
         if first && self.all_heard() {
-            for (source, set) in std::mem::take(&mut self.early) {
-                self.source(source, SourceUpdate::Full(set), now);
+            for (source, set) in std::mem::take(&mut self.early.contents) {
+                self.update(source, SourceUpdate::Full(set), now);
             }
+        }
+    }
+
+    fn failed(&mut self, source: Source, why: String) {
+        let Some(state) = self.sources.get_mut(&source) else { return };
+        if state.reading.trouble() == Some(why.as_str()) {
+            return;
+        }
+        let line = format!("source {source}: {why}; what runs from it stays");
+        state.reading = Reading::Failed(why);
+        self.log(log::Level::Error, line);
+    }
+
+    fn content_refused(&mut self, source: Source, why: String, problems: Vec<Problem>) {
+        let Some(state) = self.sources.get_mut(&source) else { return };
+        let told = state.reading.trouble() == Some(why.as_str());
+        let new = new_of(&problems, state.reading.problems());
+        let line = format!("source {source}: {why}");
+        state.reading = Reading::Refused(why, problems);
+        if !told {
+            let then = what_stays(self.merge.claims(source) > 0);
+            self.log(log::Level::Error, line + then);
+        }
+        self.log_problems(&new, |turn, _| turn.merge.claims(source) > 0);
+    }
+
+    /// What is remembered of a source counts until the source itself is read.
+    fn restored(&mut self, source: Source, set: &PodSet, now: &Now) {
+        if self.merge.ready(source) {
+            return;
+        }
+        if let Some(state) = self.sources.get_mut(&source) {
+            state.restored = true;
+        }
+        let line = format!("source {source}: its last good version is restored: {} pods", set.pods.len());
+        self.log(log::Level::Info, line);
+        let new = self.take_over(source, set, now);
+        let objects = Arc::clone(self.merge.objects());
+        let changes = self.merge.restore(source, set, now.wall);
+        self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
+        self.put_in_force(changes, &objects, now);
+    }
+
+    fn full(&mut self, source: Source, set: &PodSet, now: &Now) {
+        self.early.contents.remove(&source);
+        if let Some(state) = self.sources.get_mut(&source) {
+            state.restored = false;
+            state.accepted = Some(now.wall);
+        }
+        self.read_well(source, now);
+        let new = self.take_over(source, set, now);
+        let objects = Arc::clone(self.merge.objects());
+        let crowded = self.merge.crowded(source);
+        let changes = self.merge.full(source, set, now.wall);
+        self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
+        for problem in new_of(&self.merge.crowded(source), &crowded) {
+            self.log(log::Level::Error, problem.to_string());
+        }
+        self.put_in_force(changes, &objects, now);
+        if self.listed {
+            self.housekeeping();
+        }
+    }
+
+    /// Before Docker's first list it is not known which pods run: that list starts what is wanted then.
+    fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
+        if self.listed {
+            self.apply(changes, now);
+            self.send_changed_objects(objects_before);
         }
     }
 
@@ -158,7 +240,7 @@ impl Turn {
 
     /// Takes over the problems and refused pods of a set, and records newly refused pods. Returns the new
     /// problems.
-    fn take(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
+    fn take_over(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
         let refused = std::mem::replace(&mut state.refused, set.refused.clone());
@@ -174,7 +256,7 @@ impl Turn {
 
     /// Logs problems of a source's content and their consequence: `stays` says whether a good version of a
     /// path is in force.
-    fn tell(&mut self, problems: &[Problem], stays: impl Fn(&Turn, &str) -> bool) {
+    fn log_problems(&mut self, problems: &[Problem], stays: impl Fn(&Turn, &str) -> bool) {
         for problem in problems {
             let (level, then) = match problem.severity {
                 Severity::Error => (log::Level::Error, what_stays(stays(self, &problem.path))),

@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
+use super::Turn;
 use super::admission::Rejection;
-use super::{Entry, Turn};
+use super::entry::Entry;
 use crate::base::clock::Now;
 use crate::plan::Owned;
 use crate::pod::object::refs::references;
@@ -72,7 +73,7 @@ impl Turn {
     /// Refuses the pods of later sources that have this pod's UID; this pod waits until they are gone.
     pub(super) fn reject_later_duplicates(&mut self, pod: &DesiredPod, now: &Now) {
         let wanted = |entry: &Entry| {
-            let held = entry.held.as_ref().map(|held| &held.pod);
+            let held = entry.held().map(|held| &held.pod);
             entry.desired.as_ref().or(held).cloned()
         };
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
@@ -100,7 +101,7 @@ impl Turn {
             other.filter(|_| !self.runs(&pod.key, &pod.uid))
         });
         // A refused pod counts too: a preceding source comes first at the next try.
-        let refused = self.entries.values().filter_map(|entry| entry.rejected.as_ref());
+        let refused = self.entries.values().filter_map(Entry::rejected);
         let mut before = refused.map(|rejected| &rejected.pod).filter(|other| {
             other.key != pod.key && other.source < pod.source && same_uid(&other.uid, &pod.uid)
         });

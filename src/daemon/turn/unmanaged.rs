@@ -36,7 +36,10 @@ impl Turn {
         let newest = all.iter().max_by_key(|c| (c.state.is_running(), c.attempt))?;
         let message = match self.verdict(all) {
             Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
-            Verdict::Wait(why) => format!("no manifest names it, and {why}: until then it is left alone"),
+            Verdict::Wait(source) => format!(
+                "no manifest names it, and source {source} has not been read since podkeeper began: until then \
+                 it is left alone"
+            ),
             Verdict::Keep(path) => {
                 let why = self.why_not(&path).map_or(String::new(), |why| format!(" ({why})"));
                 format!("its manifest {path} is not accepted{why}: it is left alone, and not restarted")

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{SourceState, Turn};
+use super::Turn;
+use super::entry::{Blocked, Entry};
+use super::sources::SourceState;
 use crate::base::clock::Now;
 use crate::base::order;
 use crate::plan::{Observed, Probes};
@@ -22,7 +24,7 @@ impl Turn {
         let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.wanted_view(pod, now)).collect();
         let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
         pods.extend(leaving.filter_map(|(_, entry)| {
-            let status = entry.worker.as_ref()?.status.as_ref()?;
+            let status = entry.status()?;
             Some(PodView {
                 pod: Arc::clone(&status.pod),
                 status: Arc::clone(&status.status),
@@ -67,14 +69,12 @@ impl Turn {
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
         let entry = self.entries.get(&pod.key);
         let stale = self.is_stale(pod);
-        if let Some(status) = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.status.as_ref()) {
+        if let Some(status) = entry.and_then(Entry::status) {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
             return PodView { pod, status: shown, leaving, stale };
         }
-        let rejected = entry.and_then(|e| e.rejected.as_ref()).map(|r| &r.status);
-        let held = entry.and_then(|e| e.held.as_ref()).map(|h| &h.status);
-        if let Some(status) = rejected.or(held) {
+        if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
             return PodView { pod: Arc::clone(pod), status: Arc::clone(status), leaving: None, stale };
         }
         let status = status::compute(&status::Input {

@@ -118,3 +118,17 @@ fn resumed_while_it_stops() {
     // One pod is wanted again after its stop, the other one was never touched.
     assert_eq!(acts(rig.handle(Event::Drain(None))), ["run a/a-1", "run b/b-1"]);
 }
+
+#[test]
+fn a_drain_whose_thread_cannot_be_started_is_tried_again_after_a_pause() {
+    let mut rig = Rig::new();
+    rig.want(&[pod("a")]);
+    rig.handle(marker(1, None));
+    assert_eq!(acts(rig.list(&["a/a-1/app running"])), ["spawn a", "stop a: the node is drained"]);
+    let fails = || Event::SpawnFailed { key: super::rig::key("a"), why: "no threads left".into() };
+    assert_eq!(acts(rig.handle(fails())), [""; 0], "not at once");
+    assert_eq!(acts(rig.list(&["a/a-1/app running"])), [""; 0], "nor with any other event");
+    rig.now = rig.turn.next_due().unwrap();
+    assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a", "stop a: the node is drained"]);
+    assert_eq!(left(&rig), "default/a");
+}

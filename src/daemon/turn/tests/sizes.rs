@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config, container, pod_of};
+use super::rig::{Rig, acts, config, container, pod, pod_of};
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::admit;
 use crate::daemon::turn::{Effect, Event, RuntimeEvent};
@@ -160,15 +160,66 @@ fn units_of_devices_are_given_once_and_kept() {
     assert_eq!(all, ["b app=/dev/ttyUSB0:/dev/ttyUSB0:rwm", "a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]);
 }
 
+/// The same, of a shape that all its sizes share.
+fn shaped(words: &str, requests: &str) -> Arc<DesiredPod> {
+    let mut pod = DesiredPod::clone(&asks(words, requests));
+    pod.shape = Some("s".to_owned());
+    Arc::new(pod)
+}
+
+/// Pod `a` runs beside pod `b`, and its new sizes wait for room.
+fn with_a_resize_that_waits() -> (Rig, Arc<DesiredPod>, Arc<DesiredPod>) {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    let (a, b, larger) = (shaped("a", "cpu: 1"), asks("b", "cpu: 500m"), shaped("a", "cpu: 1800m"));
+    rig.want(&[a.clone(), b.clone()]);
+    rig.status(&a, "Running", false);
+    assert_eq!(acts(rig.want(&[larger.clone(), b.clone()])), [""; 0]);
+    (rig, larger, b)
+}
+
+/// Whether the snapshot shows a resize that waits.
+fn shows_resize(rig: &Rig) -> bool {
+    let snapshot = rig.snapshot();
+    snapshot.pods.iter().any(|p| p.status.conditions.iter().flatten().any(|c| c.type_ == "PodResizePending"))
+}
+
+#[test]
+fn an_edit_that_waits_for_a_pod_takes_the_place_of_a_resize_that_waits() {
+    let (mut rig, _, b) = with_a_resize_that_waits();
+    let edit = annotated(&pod("a/a-2"), crate::pod::after::AFTER, "c");
+    assert_eq!(acts(rig.want(&[edit.clone(), b])), [""; 0]);
+    assert!(!shows_resize(&rig), "no source wants it any more");
+    // There is room for the resize now.
+    rig.want(std::slice::from_ref(&edit));
+    assert_eq!(acts(rig.gone("b")), ["retire b"]);
+    rig.want(&[edit, pod("c")]);
+    assert_eq!(acts(rig.status(&pod("c"), "Running", false)), ["run a/a-2"]);
+}
+
+#[test]
+fn a_resize_that_waits_takes_the_place_of_an_edit_that_waits_for_a_pod() {
+    let (mut rig, larger, b) = with_a_resize_that_waits();
+    let edit = annotated(&pod("a/a-2"), crate::pod::after::AFTER, "c");
+    rig.want(&[edit, b.clone()]);
+    assert_eq!(acts(rig.want(&[larger, b, pod("c")])), ["spawn c, empty", "run c/c-1"]);
+    assert!(shows_resize(&rig));
+    assert_eq!(acts(rig.status(&pod("c"), "Running", false)), [""; 0], "the edit was undone");
+}
+
+#[test]
+fn a_resize_that_waits_still_waits_when_its_file_is_renamed() {
+    let (mut rig, larger, b) = with_a_resize_that_waits();
+    let mut renamed = DesiredPod::clone(&larger);
+    renamed.origin.path = "/m/other.yaml".to_owned();
+    assert_eq!(acts(rig.want(&[Arc::new(renamed), b])), [""; 0]);
+    assert!(shows_resize(&rig));
+}
+
 #[test]
 fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
     let mut rig = Rig::with(small());
     rig.list(&[]);
-    let shaped = |words: &str, requests: &str| {
-        let mut pod = DesiredPod::clone(&asks(words, requests));
-        pod.shape = Some("s".to_owned());
-        Arc::new(pod)
-    };
     let (a, b) = (shaped("a", "cpu: 1"), asks("b", "cpu: 500m"));
     rig.want(&[a.clone(), b.clone()]);
     rig.status(&a, "Running", false);

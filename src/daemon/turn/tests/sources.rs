@@ -1,6 +1,6 @@
 //! Reports of sources beside their sets: restored, refused, the same again.
 
-use super::rig::{Rig, acts, pod};
+use super::rig::{Rig, acts, pod, pod_of, with_port};
 use crate::daemon::turn::Event;
 use crate::pod::Source;
 use crate::pod::problem::Problem;
@@ -175,6 +175,27 @@ fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spo
     let mut rig = two(&[running]);
     http(&mut rig, full(&[of_url("a/from-url")]));
     assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
+}
+
+/// The pod was refused for want of its port. When the port is free, another source wants it, which may do less.
+#[test]
+fn a_refused_pod_that_moved_is_started_with_the_rights_of_its_new_source() {
+    let mut rig = two(&[]);
+    let network =
+        "{hostNetwork: true, containers: [{name: app, ports: [{containerPort: 80, hostPort: 80}]}]}";
+    let (first, of_file) = (with_port("first", 80), pod_of("web", network));
+    let mut of_url = (*of_file).clone();
+    of_url.source = Source::Http;
+    of_url.origin.path = "https://x/pods".into();
+    let of_url = std::sync::Arc::new(of_url);
+    rig.source(full(&[first.clone(), of_file]));
+    http(&mut rig, full(&[of_url]));
+    assert_eq!(rig.shown(), "first Pending, web Failed NodePorts");
+    // The file source gives both up, one after the other: the URL's pod has the name.
+    rig.source(full(&[first]));
+    rig.source(full(&[]));
+    rig.gone("first");
+    assert_eq!(rig.shown(), "web Failed Forbidden");
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! What the loop knows of one pod identity: the version that runs, the version that does not run yet and why, and
+//! the worker.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+
+use super::hold::{Held, Why};
+use super::sizes::Postponed;
+use super::uids::Told;
+use crate::base::clock::Timestamp;
+use crate::base::table::Table;
+use crate::pod::DesiredPod;
+use crate::pod::object::Objects;
+use crate::runtime::DockerState;
+
+/// State of one pod identity.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// Admitted, and sent to the worker.
+    pub(super) desired: Option<Arc<DesiredPod>>,
+    /// The version that a source wants, while it does not run; `desired` is an older one then.
+    pub(super) blocked: Option<Blocked>,
+    pub(super) worker: Option<WorkerInfo>,
+    /// How often in a row the worker's thread could not be started.
+    pub(super) spawn_failures: u32,
+}
+
+/// A version that a source wants and that does not run. There is at most one for each identity, so that no other
+/// event can start a version that no source wants any more.
+#[derive(Debug)]
+pub(super) enum Blocked {
+    /// Refused by admission.
+    Rejected(Rejected),
+    /// Not started yet.
+    Held(Held),
+    /// There is no room for its sizes; the pod runs with other ones.
+    Postponed(Postponed),
+}
+
+#[derive(Debug)]
+pub(super) struct Rejected {
+    pub(super) pod: Arc<DesiredPod>,
+    pub(super) status: Arc<PodStatus>,
+}
+
+impl Blocked {
+    pub(super) fn pod(&self) -> &Arc<DesiredPod> {
+        match self {
+            Blocked::Rejected(rejected) => &rejected.pod,
+            Blocked::Held(held) => &held.pod,
+            Blocked::Postponed(postponed) => &postponed.pod,
+        }
+    }
+
+    /// The status of a pod that does not run in any version.
+    pub(super) fn status(&self) -> Option<&Arc<PodStatus>> {
+        match self {
+            Blocked::Rejected(rejected) => Some(&rejected.status),
+            Blocked::Held(held) => Some(&held.status),
+            Blocked::Postponed(_) => None,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn rejected(&self) -> Option<&Rejected> {
+        match &self.blocked {
+            Some(Blocked::Rejected(rejected)) => Some(rejected),
+            _ => None,
+        }
+    }
+
+    pub(super) fn held(&self) -> Option<&Held> {
+        match &self.blocked {
+            Some(Blocked::Held(held)) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub(super) fn postponed(&self) -> Option<&Postponed> {
+        match &self.blocked {
+            Some(Blocked::Postponed(postponed)) => Some(postponed),
+            _ => None,
+        }
+    }
+
+    /// The version that waits for other pods.
+    fn waits(&self) -> Option<&Arc<DesiredPod>> {
+        self.held().filter(|held| matches!(held.why, Why::After(_))).map(|held| &held.pod)
+    }
+
+    /// The worker's last status.
+    pub(super) fn status(&self) -> Option<&WorkerStatus> {
+        self.worker.as_ref()?.status.as_ref()
+    }
+
+    /// The version that was accepted last, started or waiting.
+    pub(super) fn accepted(&self) -> Option<&Arc<DesiredPod>> {
+        self.waits().or(self.desired.as_ref())
+    }
+
+    /// The worker reports that the pod has ended for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.desired.is_some() && self.status().is_some_and(WorkerStatus::is_over)
+    }
+
+    /// The pods that hold ports and resources: the admitted one, started or not, and the one that its worker
+    /// still stops (kubernetes/kubernetes#97722). A pod that has ended for good holds nothing once none of
+    /// its containers runs.
+    pub(super) fn active(&self) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        let runs = self.worker.as_ref().is_some_and(WorkerInfo::runs);
+        let over = self.status().filter(|status| !runs && status.is_over()).map(|status| &status.pod.uid);
+        let old = self.status().map(|status| &status.pod).filter(|pod| {
+            over.is_none() && self.desired.as_ref().is_none_or(|desired| desired.uid != pod.uid)
+        });
+        self.desired.iter().filter(move |pod| over != Some(&pod.uid)).chain(old).chain(self.waits())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct WorkerInfo {
+    /// Number of wishes sent since the worker was spawned.
+    pub(super) wishes: u64,
+    /// UIDs that the worker was told to run, as long as containers of them may exist.
+    pub(super) uids: Table<String, Told>,
+    /// The worker reported, after the last wish, that no container of the pod runs.
+    pub(super) terminated: bool,
+    pub(super) seen: Table<String, DockerState>,
+    pub(super) status: Option<WorkerStatus>,
+    /// Local objects that were sent last.
+    pub(super) objects: Arc<Objects>,
+}
+
+impl WorkerInfo {
+    /// Whether a container of the pod runs; a sandbox counts.
+    pub(super) fn runs(&self) -> bool {
+        self.seen.values().any(|state| *state == DockerState::Running)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct WorkerStatus {
+    pub(super) pod: Arc<DesiredPod>,
+    pub(super) status: Arc<PodStatus>,
+    /// When its stop began, wall time.
+    pub(super) leaving: Option<Timestamp>,
+}
+
+impl WorkerStatus {
+    /// The pod has ended for good, and is not being stopped.
+    fn is_over(&self) -> bool {
+        self.has_ended() && self.leaving.is_none()
+    }
+
+    /// The pod's phase is a last one.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Whether pods that wait for this one see no difference.
+    pub(super) fn is_like(&self, other: &WorkerStatus) -> bool {
+        let ready = |status: &PodStatus| {
+            status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
+        };
+        self.status.phase == other.status.phase
+            && ready(&self.status) == ready(&other.status)
+            && self.leaving.is_some() == other.leaving.is_some()
+            && self.pod.uid == other.pod.uid
+    }
+}
