@@ -1,12 +1,12 @@
-//! The main thread: [`MainLoop::next`] selects one message, [`MainLoop::handle`] matches it, and the [`Turn`]
+//! The main thread: [`MainLoop::next_message`] selects one message, [`MainLoop::handle`] matches it, and the [`Turn`]
 //! decides. It waits on channels alone and blocks on no other thread: mailboxes and slots take its messages.
 //!
 //! Never here: a decision. `wiring` starts the actors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
@@ -15,31 +15,14 @@ use crate::base::limits;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::turn::{Effect, Event, InUse, Turn};
-use crate::daemon::wiring::{self, Actors};
+use crate::daemon::turn::{Effect, Event, Turn};
+use crate::daemon::wiring::{self, Actors, RunError, cannot};
 use crate::machine::Slot;
 use crate::node::sys;
 use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
-
-/// Why the daemon could not start. Once it runs, only a signal ends it.
-#[derive(Debug)]
-pub struct RunError(String);
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RunError {}
-
-/// Wraps an error of the system; `what` names what failed.
-pub(super) fn cannot(what: &str) -> impl Fn(io::Error) -> RunError {
-    move |error| RunError(format!("{what}: {error}"))
-}
 
 /// Runs the daemon until SIGTERM or SIGINT, which leave the pods running. `restore` makes the run directory
 /// and its lock anew when they were removed.
@@ -60,8 +43,8 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
     actors.writer.set_earlier_events(turn.events());
-    let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, failed: Vec::new(), signals, events };
-    if let Next::Go = main.begin() {
+    let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, signals, events };
+    if main.begin().is_continue() {
         main.run();
     }
     Ok(())
@@ -77,6 +60,8 @@ enum Before {
     Late(Duration),
     /// SIGTERM or SIGINT.
     End(i32),
+    /// No thread catches signals any more.
+    Closed,
 }
 
 /// Waits for the marker, for signals, or for `patience`, whichever comes first.
@@ -87,8 +72,7 @@ fn before(signals: &Receiver<Signal>, patience: Option<Duration>) -> Before {
             Ok(Signal::Rescan(drain)) => Before::Read(drain),
             Ok(Signal::Ask) => Before::Ask,
             Ok(Signal::End(number)) => Before::End(number),
-            // Nobody catches signals any more: that cannot be lived with.
-            Err(_) => Before::End(0),
+            Err(_) => Before::Closed,
         },
         recv(late) -> _ => Before::Late(patience.unwrap_or_default()),
     }
@@ -101,41 +85,39 @@ enum Message {
     /// A deadline has come.
     Due,
     /// A channel has no sender left.
-    End,
+    Closed,
 }
 
 struct MainLoop {
     turn: Turn,
     workers: BTreeMap<PodKey, Worker>,
-    /// Workers whose thread could not be started while the current event was handled.
-    failed: Vec<(PodKey, String)>,
     signals: Receiver<Signal>,
     // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
     events: Receiver<Event>,
     actors: Actors,
 }
 
-/// Whether the loop continues.
-enum Next {
-    Go,
-    End,
+fn end(signal: i32) -> ControlFlow<()> {
+    log::info!("signal {signal}: podkeeper ends now; the pods go on running");
+    ControlFlow::Break(())
 }
 
-fn end(signal: i32) -> Next {
-    log::info!("signal {signal}: podkeeper ends now; the pods go on running");
-    Next::End
+/// The threads that send live as long as this one.
+fn closed() -> ControlFlow<()> {
+    log::error!("no thread tells the main loop anything: podkeeper ends; the pods go on running");
+    ControlFlow::Break(())
 }
 
 impl MainLoop {
     /// Waits for the marker of a drained node: until it is known, no pod is started or stopped. A disk that is dead
     /// keeps neither SIGTERM nor the command line from being answered.
-    fn begin(&mut self) -> Next {
+    fn begin(&mut self) -> ControlFlow<()> {
         let mut patience = Some(limits::MARKER_PATIENCE);
         loop {
             match before(&self.signals, patience) {
                 Before::Read(drain) => {
                     self.tell(Event::Drain(drain));
-                    return Next::Go;
+                    return ControlFlow::Continue(());
                 }
                 Before::Ask => self.actors.writer.answer(),
                 Before::Late(waited) => {
@@ -148,6 +130,7 @@ impl MainLoop {
                     self.publish();
                 }
                 Before::End(number) => return end(number),
+                Before::Closed => return closed(),
             }
         }
     }
@@ -158,18 +141,19 @@ impl MainLoop {
             if self.events.is_empty() {
                 self.publish();
             }
-            if let Next::End = self.handle(self.next()) {
+            let message = self.next_message();
+            if self.handle(message).is_break() {
                 return;
             }
         }
     }
 
     /// Waits for one message. Signals have priority.
-    fn next(&self) -> Message {
+    fn next_message(&self) -> Message {
         let due = self.due();
         select_biased! {
-            recv(self.signals) -> signal => signal.map_or(Message::End, Message::Signal),
-            recv(self.events) -> event => event.map_or(Message::End, Message::Event),
+            recv(self.signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
+            recv(self.events) -> event => event.map_or(Message::Closed, Message::Event),
             recv(due) -> _ => Message::Due,
         }
     }
@@ -181,7 +165,7 @@ impl MainLoop {
         }
     }
 
-    fn handle(&mut self, message: Message) -> Next {
+    fn handle(&mut self, message: Message) -> ControlFlow<()> {
         match message {
             Message::Event(event) => self.tell(event),
             Message::Due => self.tell(Event::Tick),
@@ -191,63 +175,48 @@ impl MainLoop {
             }
             Message::Signal(Signal::Ask) => self.actors.writer.answer(),
             Message::Signal(Signal::End(number)) => return end(number),
-            Message::End => return Next::End,
+            Message::Closed => return closed(),
         }
-        Next::Go
+        ControlFlow::Continue(())
     }
 
-    /// Lets the turn decide, and carries out its effects.
+    /// Lets the turn decide, and carries out its effects. One that fails is an event, handled after the others; that
+    /// comes to an end, for the turn lets time pass before it tries again.
     fn tell(&mut self, event: Event) {
         let now = self.actors.tools.clock.now();
-        for effect in self.turn.handle(event, &now) {
-            self.carry_out(effect);
-        }
-        for (key, why) in std::mem::take(&mut self.failed) {
-            for effect in self.turn.handle(Event::SpawnFailed { key, why }, &now) {
-                self.carry_out(effect);
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for effect in self.turn.handle(event, &now) {
+                events.extend(self.carry_out(effect));
             }
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    /// Returns what the turn must hear of it.
+    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Spawn { key, known_empty } => {
                 match Worker::spawn(&key, known_empty, self.actors.tools.clone()) {
                     Ok(worker) => _ = self.workers.insert(key, worker),
-                    Err(error) => self.failed.push((key, error.to_string())),
+                    Err(error) => return Some(Event::SpawnFailed { key, why: error.to_string() }),
                 }
             }
             Effect::Wish(key, wish) => self.put(&key, |slot| slot.wish(wish)),
             Effect::Objects(key, objects) => self.put(&key, |slot| slot.objects(objects)),
             Effect::Hint(key, hint) => self.put(&key, |slot| slot.hint(hint)),
             Effect::Retire(key) => _ = self.workers.remove(&key),
-            Effect::Sweep(keep) => self.sweep(keep),
+            Effect::Sweep(keep) => self.actors.sweep(keep),
             Effect::Rescan => self.actors.rescan(),
             Effect::Log(level, line) => log::log!(level, "{line}"),
         }
+        None
     }
 
+    /// Puts something into a worker's mailbox. There is no worker when its thread could not be started: the turn
+    /// tells the next one everything.
     fn put(&self, key: &PodKey, what: impl FnOnce(&mut Slot)) {
         if let Some(worker) = self.workers.get(key) {
             worker.mailbox().put(what);
-        }
-    }
-
-    /// Removes the files of earlier pods, in a thread of its own.
-    fn sweep(&self, keep: InUse) {
-        let tools = &self.actors.tools;
-        let (files, logs) = (tools.termination.clone(), Arc::clone(&tools.logs));
-        let (cgroups, volumes) = (tools.cgroups.clone(), tools.volumes.clone());
-        let sweep = move || {
-            cgroups.sweep(&keep.pods);
-            volumes.sweep(&keep.pods);
-            files.sweep(&keep.pods);
-            logs.sweep(&keep.containers);
-        };
-        let named = thread::Builder::new().name("pk-sweep".to_owned());
-        // The next start removes them.
-        if let Err(error) = named.stack_size(limits::WORKER_STACK).spawn(sweep) {
-            log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }
     }
 
@@ -287,6 +256,6 @@ mod tests {
         out.send(Signal::End(15)).unwrap();
         assert!(matches!(before(&signals, None), Before::End(15)));
         drop(out);
-        assert!(matches!(before(&signals, None), Before::End(_)));
+        assert!(matches!(before(&signals, None), Before::Closed));
     }
 }

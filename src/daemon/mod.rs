@@ -4,6 +4,7 @@
 //! Never here: how one pod is kept running; that is in `machine/`.
 
 pub mod config;
+mod connected;
 pub mod drain;
 pub mod events;
 pub mod main_loop;

@@ -2,18 +2,20 @@
 //!
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{fmt, io, thread};
 
 use crossbeam_channel::Sender;
 
 use crate::base::clock::System;
+use crate::base::limits;
 use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
+use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
-use crate::daemon::main_loop::{RunError, cannot};
-use crate::daemon::turn::Event;
+use crate::daemon::turn::{Event, InUse};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
@@ -25,10 +27,8 @@ use crate::node::sys;
 use crate::pod::Source;
 use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
-use crate::runtime::docker::Endpoint;
-use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
+use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
-use crate::runtime::{Call, Reply};
 use crate::source::accept::Acceptor;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
@@ -41,6 +41,30 @@ use crate::volumes::manager::{self, Volumes};
 use crate::worker::gate::Gate;
 use crate::worker::pulls::Pulls;
 use crate::worker::thread::{Tell, Tools};
+
+/// Why the daemon could not start. Once it runs, only a signal ends it.
+#[derive(Debug)]
+pub struct RunError {
+    what: &'static str,
+    error: io::Error,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.error)
+    }
+}
+
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Wraps an error of the system; `what` says what is not possible.
+pub(super) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |error| RunError { what, error }
+}
 
 /// All actors beside the main thread, except the workers of pods. Dropping it ends them, in this order.
 pub(super) struct Actors {
@@ -88,8 +112,15 @@ pub(super) fn start(
     let settings = Arc::new(parts.settings(&cgroups, grants));
     let network = parts.network();
     let writer = parts.writer(restore)?;
-    let connected = parts.connected(&settings, &network, &cgroups, &pulls, preload.clone(), &writer);
-    let stream = parts.event_stream(connected)?;
+    let stream = parts.event_stream(Connected {
+        docker: parts.docker.clone(),
+        run_dir: writer.watch(&config.run_dir, file::LOCK),
+        recursive_mounts: Arc::clone(&settings.recursive_mounts),
+        network: Arc::clone(&network),
+        cgroups: cgroups.clone(),
+        sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
+        preload: preload.clone(),
+    })?;
     let volumes = parts.volumes()?;
     let sources = parts.sources()?;
     let prober = parts.prober()?;
@@ -125,6 +156,23 @@ impl Actors {
         }
         if let Some(preload) = &self.preload {
             preload.rescan();
+        }
+    }
+
+    /// Removes the files of earlier pods, in a thread of its own: a disk may hold it up.
+    pub(super) fn sweep(&self, keep: InUse) {
+        let (files, logs) = (self.tools.termination.clone(), Arc::clone(&self.tools.logs));
+        let (cgroups, volumes) = (self.tools.cgroups.clone(), self.tools.volumes.clone());
+        let sweep = move || {
+            cgroups.sweep(&keep.pods);
+            volumes.sweep(&keep.pods);
+            files.sweep(&keep.pods);
+            logs.sweep(&keep.containers);
+        };
+        let thread = thread::Builder::new().name("pk-sweep".to_owned()).stack_size(limits::WORKER_STACK);
+        if let Err(error) = thread.spawn(sweep) {
+            // The next start removes them.
+            log::warn!("what earlier pods left on the disk stays: no thread could be started: {error}");
         }
     }
 }
@@ -201,41 +249,9 @@ impl Parts<'_> {
             .map_err(cannot("the status thread could not be started"))
     }
 
-    /// The work of the event thread after each successful list.
-    fn connected(
-        &self,
-        settings: &Settings,
-        network: &Arc<PodNetwork>,
-        cgroups: &Cgroups,
-        pulls: &Pulls,
-        preload: Option<Preload>,
-        writer: &Writer,
-    ) -> impl Fn() + Send + 'static {
-        let (docker, network, cgroups, pulls) =
-            (self.docker.clone(), Arc::clone(network), cgroups.clone(), pulls.clone());
-        let recursive = settings.recursive_mounts.clone();
-        let builtin = settings.builtin_sandbox;
-        let run_dir = writer.watch(&self.config.run_dir, file::LOCK);
-        move || {
-            run_dir.check();
-            recursive.store(docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
-            PodNetwork::connected(&network);
-            if !cgroups.is_decided()
-                && let Ok(Reply::Info(info)) = docker.call(&Call::Info)
-            {
-                cgroups.decide(&info.cgroup_driver);
-            }
-            if builtin {
-                pulls.prepare_sandbox_image();
-            }
-            if let Some(preload) = &preload {
-                preload.connected();
-            }
-        }
-    }
-
-    fn event_stream(&self, connected: impl Fn() + Send + 'static) -> Result<Events, RunError> {
+    fn event_stream(&self, connected: Connected) -> Result<Events, RunError> {
         let (docker, root_dir) = (self.docker.clone(), self.root_dir.clone());
+        let connected = move || connected.run();
         Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), connected)
             .map_err(cannot("the event thread could not be started"))
     }

@@ -1,0 +1,54 @@
+//! What the event thread does after each list of containers, before the main loop hears of it: another Docker may
+//! answer now, with another version, and without what podkeeper had put into it.
+//!
+//! Never here: a decision about a pod.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cgroup::Cgroups;
+use crate::image::preload::Preload;
+use crate::network::docker::PodNetwork;
+use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
+use crate::runtime::{Call, Reply};
+use crate::status::writer::FileWatch;
+use crate::worker::pulls::Pulls;
+
+/// All that is to be done; see the module.
+pub(super) struct Connected {
+    pub(super) docker: Docker,
+    pub(super) run_dir: FileWatch,
+    /// Whether this Docker can make mounts read-only with all that is below.
+    pub(super) recursive_mounts: Arc<AtomicBool>,
+    pub(super) network: Arc<PodNetwork>,
+    pub(super) cgroups: Cgroups,
+    /// Pulls, if the sandbox image is podkeeper's own and must be loaded.
+    pub(super) sandbox_image: Option<Pulls>,
+    pub(super) preload: Option<Preload>,
+}
+
+impl Connected {
+    /// Calls Docker, and waits for the pods' network for `limits::NETWORK_PATIENCE` at most.
+    pub(super) fn run(&self) {
+        self.run_dir.check();
+        self.recursive_mounts.store(self.docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
+        PodNetwork::connected(&self.network);
+        self.decide_cgroups();
+        if let Some(pulls) = &self.sandbox_image {
+            pulls.prepare_sandbox_image();
+        }
+        if let Some(preload) = &self.preload {
+            preload.connected();
+        }
+    }
+
+    /// Docker's driver decides how the pods' cgroups are named. Without an answer the next list asks again.
+    fn decide_cgroups(&self) {
+        if self.cgroups.is_decided() {
+            return;
+        }
+        if let Ok(Reply::Info(info)) = self.docker.call(&Call::Info) {
+            self.cgroups.decide(&info.cgroup_driver);
+        }
+    }
+}
