@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 use super::engine::{self, Broken};
 use super::exit::Exit;
 use super::flags::{self, Options};
-use super::{fail, images, pods, say, target, terminal, value};
+use super::{Outcome, images, pods, say, target, terminal, value};
 use crate::base::limits;
 use crate::layout;
 use crate::mapping::LogLimits;
@@ -38,17 +38,8 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const LOGS: LogLimits = LogLimits { max_bytes: Some(1024 * 1024), max_files: 5 };
 
 /// Adds a container to a pod and, with `-i`, attaches to it.
-pub fn run(options: &Options, pod: &str, command: &[String]) -> Exit {
-    match add(options, pod, command) {
-        Ok(()) => Exit::Ok,
-        Err(message) => fail(&message),
-    }
-}
-
-fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> {
-    let Ok(status) = pods::load(&options.directories.run) else {
-        return Err("there is no daemon to ask".to_owned());
-    };
+pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
     let pod = target::pod(&status.file, options, name)?;
     let mut docker_options = options.clone();
     docker_options.docker.endpoint = flags::endpoint(&status.file.docker.endpoint)?;
@@ -100,7 +91,8 @@ fn add(options: &Options, name: &str, command: &[String]) -> Result<(), String> 
     begin(&docker, &id, options.command.stdin, tty).map_err(|broken| match broken {
         Broken::Docker(error) => error.to_string(),
         Broken::Output(error) => format!("cannot write: {error}"),
-    })
+    })?;
+    Ok(Exit::Ok)
 }
 
 /// Starts it. With standard input, its streams are ours until its end.
@@ -249,7 +241,7 @@ fn whom(
     let inspect = || docker.call(&Call::ImageInspect { image: image.clone() });
     let found = match inspect() {
         Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
-            if images::pull(options, std::slice::from_ref(&image)) != Exit::Ok {
+            if images::pull(options, std::slice::from_ref(&image))? != Exit::Ok {
                 return Err(format!("image {image:?} cannot be had"));
             }
             inspect()

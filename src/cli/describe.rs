@@ -11,9 +11,8 @@ use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, Pod, PodSpec, PodStatus, Toleration, VolumeProjection,
 };
 
-use super::exit::Exit;
 use super::flags::Options;
-use super::{events, fail, human, pods, print, say, table};
+use super::{Outcome, events, fail, human, pods, print, say, table};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
 use crate::base::order;
@@ -25,11 +24,8 @@ use crate::status::REJECTED;
 use crate::status::snapshot::StatusFile;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
-pub fn run(options: &Options, names: &[String]) -> Exit {
-    let status = match pods::load(&options.directories.run) {
-        Ok(status) => status,
-        Err(exit) => return exit,
-    };
+pub fn run(options: &Options, names: &[String]) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
     // A page without them is better than none.
     let happened = object::read(&options.directories.run).unwrap_or_else(|error| {
         say(&format!("warning: {error}"));
@@ -46,7 +42,7 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
     for message in missing {
         exit = fail(&message);
     }
-    exit
+    Ok(exit)
 }
 
 /// `status.reason` of a pod that no manifest in force names.

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, pods, print, run, say};
+use super::lock::{self, Told};
+use super::{Outcome, pods, print, say};
 use crate::base::clock::{Clock, System, boot_id};
 use crate::base::limits;
 use crate::daemon::drain::{self, Drain};
@@ -17,52 +18,51 @@ use crate::status::file;
 use crate::status::snapshot::DrainView;
 
 /// Stops all pods and waits until they are.
-pub fn drain(options: &Options) -> Exit {
+pub fn drain(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
-        return fail(&format!("{why}; nothing is stopped"));
+        return Err(format!("{why}; nothing is stopped"));
     }
     let boot = if options.command.until_reboot { boot_id() } else { None };
     let asked = Drain { since: System::start().now().wall, grace: options.command.grace, boot };
     // Who drained the node for longer meant it.
     let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.command.until_reboot);
     let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
-    if let Err(error) = drain::write(root_dir, &marker) {
-        return fail(&format!("{}: {error}; nothing is stopped", drain::path(root_dir).display()));
-    }
-    match tell(root_dir) {
-        Told::Nobody => print(
+    let place = drain::path(root_dir);
+    drain::write(root_dir, &marker)
+        .map_err(|error| format!("{}: {error}; nothing is stopped", place.display()))?;
+    match lock::tell(root_dir) {
+        Told::Nobody => Ok(print(
             "drained; podkeeper is not running here: what runs goes on until the next one begins, which stops \
              it and starts nothing\n",
-        ),
-        Told::Deaf => fail("podkeeper runs and could not be told: send it SIGHUP"),
+        )),
+        Told::Deaf => Err(lock::DEAF.to_owned()),
         Told::Daemon(pid) => wait(options, &marker, pid),
     }
 }
 
 /// Lets pods run again.
-pub fn resume(options: &Options) -> Exit {
+pub fn resume(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
-        return fail(&format!("{why}; nothing is started"));
+        return Err(format!("{why}; nothing is started"));
     }
-    match drain::remove(root_dir) {
-        Err(error) => return fail(&format!("{}: {error}", drain::path(root_dir).display())),
-        Ok(false) => return print("the node is not drained\n"),
-        Ok(true) => {}
+    let place = drain::path(root_dir);
+    if !drain::remove(root_dir).map_err(|error| format!("{}: {error}", place.display()))? {
+        return Ok(print("the node is not drained\n"));
     }
-    match tell(root_dir) {
-        Told::Nobody => print("resumed; podkeeper is not running here: the next one starts the pods\n"),
-        Told::Deaf => fail("podkeeper runs and could not be told: send it SIGHUP"),
+    match lock::tell(root_dir) {
+        Told::Nobody => Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n")),
+        Told::Deaf => Err(lock::DEAF.to_owned()),
         Told::Daemon(pid) => {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
                 if begun.elapsed() > limits::FORGET_PATIENCE {
-                    return print(&format!("resumed; podkeeper (process {pid}) was told, and is busy\n"));
+                    return Ok(print(&format!("resumed; podkeeper (process {pid}) was told, and is busy\n")));
                 }
                 sleep(limits::DRAIN_LOOK);
             }
-            print(&format!("resumed: podkeeper (process {pid}) starts the pods\n"))
+            Ok(print(&format!("resumed: podkeeper (process {pid}) starts the pods\n")))
         }
     }
 }
@@ -71,16 +71,16 @@ pub fn resume(options: &Options) -> Exit {
 /// look. A run directory that nobody has may have been removed under its daemon.
 fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     let (root, run) = (root_dir.display(), run_dir.display());
-    if !run::is_alive(run_dir) {
+    if !lock::is_alive(run_dir) {
         return None;
     }
-    if !run::is_alive(root_dir) {
+    if !lock::is_alive(root_dir) {
         return Some(format!(
             "podkeeper runs on run directory {run}, and not on root directory {root}: give the --root-dir of the \
              one, or the --run-dir of the other"
         ));
     }
-    let (of_root, of_run) = (run::holder(root_dir)?, run::holder(run_dir)?);
+    let (of_root, of_run) = (lock::holder(root_dir)?, lock::holder(run_dir)?);
     (of_root != of_run).then(|| {
         format!(
             "podkeeper on root directory {root} (process {of_root}) is another one than that on run directory {run} \
@@ -89,31 +89,13 @@ fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     })
 }
 
-enum Told {
-    Nobody,
-    /// It runs, and there is no way to it.
-    Deaf,
-    Daemon(Pid),
-}
-
-fn tell(root_dir: &Path) -> Told {
-    if !run::is_alive(root_dir) {
-        return Told::Nobody;
-    }
-    let pid = run::holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
-    match pid.filter(|pid| kill_process(*pid, Signal::HUP).is_ok()) {
-        Some(pid) => Told::Daemon(pid),
-        None => Told::Deaf,
-    }
-}
-
 /// What this daemon's status says about a drain; `None` when there is no status of it.
 fn view(run_dir: &Path, pid: Pid) -> Option<Option<DrainView>> {
     let status = file::read(run_dir).ok()?.file;
     (status.pid.cast_signed() == pid.as_raw_nonzero().get()).then_some(status.drain)
 }
 
-fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
+fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
     let begun = Instant::now();
     let mut before: Option<Vec<String>> = None;
     let mut asked = false;
@@ -125,7 +107,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
                 _ = print(&line);
             }
             if stopped {
-                return print(done(marker));
+                return Ok(print(done(marker)));
             }
             before = Some(left);
         }
@@ -136,12 +118,12 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Exit {
             let state = state(options, pid, before.as_deref());
             if over {
                 say(&format!("error: not drained after {:?}; {state}", options.command.timeout));
-                return Exit::TimedOut;
+                return Ok(Exit::TimedOut);
             }
             say(&format!("warning: {state}"));
         }
-        if !run::is_alive(&options.directories.root) {
-            return fail("podkeeper ended meanwhile; the next one goes on");
+        if !lock::is_alive(&options.directories.root) {
+            return Err("podkeeper ended meanwhile; the next one goes on".to_owned());
         }
         sleep(limits::DRAIN_LOOK);
     }

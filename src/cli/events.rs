@@ -10,28 +10,18 @@ use super::flags::{Options, Output};
 use super::get::four_spaces;
 use super::table::List;
 use super::watch::Watcher;
-use super::{fail, human, pods, print, say, write, yaml};
+use super::{Outcome, human, pods, print, say, write, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
 use crate::recorder::object::{self, EventObject, Events};
 
 /// Lists, and with `--watch` goes on.
-pub fn run(options: &Options) -> Exit {
+pub fn run(options: &Options) -> Outcome {
     // Watching begins before the first reading, so that no change falls between.
-    let watcher =
-        match options.command.watch.then(|| Watcher::new(&options.directories.run, object::NAME)).transpose()
-        {
-            Ok(watcher) => watcher,
-            Err(error) => return fail(&error),
-        };
-    let node = match pods::load(&options.directories.run) {
-        Ok(status) => status.file.node,
-        Err(exit) => return exit,
-    };
-    let events = match object::read(&options.directories.run) {
-        Ok(events) => events,
-        Err(error) => return fail(&error),
-    };
+    let run_dir = &options.directories.run;
+    let watcher = options.command.watch.then(|| Watcher::new(run_dir, object::NAME)).transpose()?;
+    let node = pods::load(run_dir)?.file.node;
+    let events = object::read(run_dir)?;
     let found = select(&events, options, &node);
     let mut list = List::default();
     let heading = !options.command.no_headers;
@@ -40,7 +30,7 @@ pub fn run(options: &Options) -> Exit {
         if found.is_empty() && !matches!(options.command.output, Output::Json | Output::Yaml) {
             say(&nothing(options));
         }
-        return exit;
+        return Ok(exit);
     };
     let heading = heading && found.is_empty();
     follow(watcher, options, &node, events, (list, heading))
@@ -53,32 +43,18 @@ fn follow(
     node: &str,
     first: Events,
     (mut list, mut heading): (List, bool),
-) -> Exit {
+) -> Outcome {
     let mut known = first;
     loop {
-        match watcher.wait() {
-            Ok(true) => {}
-            Ok(false) => {
-                return fail(&format!(
-                    "{} is gone: podkeeper was stopped",
-                    options.directories.run.display()
-                ));
-            }
-            Err(error) => return fail(&format!("cannot watch: {error}")),
-        }
-        let events = match object::read(&options.directories.run) {
-            Ok(events) => events,
-            Err(error) => return fail(&error),
-        };
+        watcher.wait()?;
+        let events = object::read(&options.directories.run)?;
         let mut found = select(&events, options, node);
         found.retain(|at| events.items.get(*at).is_some_and(|event| !known.items.contains(event)));
         let text = render(options, &events, &found, heading, &mut list, System::start().now().wall);
         heading &= found.is_empty();
         known = events;
-        match write(&text) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Exit::Ok,
-            Err(error) => return fail(&format!("cannot write: {error}")),
+        if !write(&text)? {
+            return Ok(Exit::Ok);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::engine::{self, Broken, Engine, Waiting};
 use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, pods, say, target, terminal};
+use super::{Outcome, pods, say, target, terminal};
 use crate::base::limits;
 use crate::runtime::{DockerError, ExecBody, RefusalKind};
 
@@ -17,15 +17,9 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Runs a command in a container.
-pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
-    let status = match pods::load(&options.directories.run) {
-        Ok(status) => status,
-        Err(exit) => return exit,
-    };
-    let target = match target::for_exec(&status.file, options, pod) {
-        Ok(target) => target,
-        Err(message) => return fail(&message),
-    };
+pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
+    let target = target::for_exec(&status.file, options, pod)?;
     if let Some(note) = &target.note {
         say(note);
     }
@@ -33,10 +27,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
     if options.command.tty && !tty {
         say("Unable to use a TTY - input is not a terminal or the right kind of file");
     }
-    let engine: Arc<dyn Engine> = match engine::connect(&status.file.docker.endpoint) {
-        Ok(engine) => engine.into(),
-        Err(message) => return fail(&message),
-    };
+    let engine: Arc<dyn Engine> = engine::connect(&status.file.docker.endpoint)?.into();
     let body = ExecBody {
         attach_stdin: options.command.stdin,
         attach_stdout: true,
@@ -61,7 +52,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Exit {
         stream(&*engine, &target.id, &body, &mut started, &mut out, &mut err)
     };
     drop((waiting, raw));
-    finish(result)
+    result.map(finish)
 }
 
 /// Raw mode for a command that runs with a terminal, whose size is passed on from now on. Not before: until then
@@ -107,15 +98,12 @@ fn refused(error: &DockerError, err: &mut dyn Write) -> Result<u8, String> {
 }
 
 /// After the terminal is itself again: what is left to say, and the exit code.
-fn finish(result: Result<u8, String>) -> Exit {
-    match result {
-        Ok(0) => Exit::Ok,
-        Ok(code) => {
-            say(&format!("command terminated with exit code {code}"));
-            Exit::Command(code)
-        }
-        Err(message) => fail(&message),
+fn finish(code: u8) -> Exit {
+    if code == 0 {
+        return Exit::Ok;
     }
+    say(&format!("command terminated with exit code {code}"));
+    Exit::Command(code)
 }
 
 #[cfg(test)]
@@ -159,8 +147,7 @@ mod tests {
             no(RefusalKind::NotRunning, "Container c-web is not running"),
             Err("Container c-web is not running"),
         );
-        assert_eq!(finish(Ok(137)).code(), 137);
-        assert_eq!(finish(Ok(0)), Exit::Ok);
-        assert_eq!(finish(Err("x".into())), Exit::Failure);
+        assert_eq!(finish(137).code(), 137);
+        assert_eq!(finish(0), Exit::Ok);
     }
 }

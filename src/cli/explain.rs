@@ -3,9 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, print};
+use super::{Outcome, print};
 use crate::manifest::support::{self, Support};
 
 /// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
@@ -36,11 +35,8 @@ fn fields(kind: &str) -> impl Iterator<Item = Field> + use<> {
 }
 
 /// Prints one field.
-pub fn run(options: &Options, path: &str) -> Exit {
-    match explain(path, options.command.recursive) {
-        Ok(text) => print(&text),
-        Err(message) => fail(&message),
-    }
+pub fn run(options: &Options, path: &str) -> Outcome {
+    explain(path, options.command.recursive).map(|text| print(&text))
 }
 
 /// The page of one field: `pod.spec.containers.env`; list marks may stand or not.

@@ -7,26 +7,17 @@ use super::columns::{Row, headings};
 use super::exit::Exit;
 use super::flags::{Options, Output};
 use super::table::List;
-use super::{fail, pods, print, say, watch, yaml};
+use super::watch::Watcher;
+use super::{Outcome, fail, pods, print, say, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::status::file::{self, Status};
 
 /// Lists, and with `--watch` goes on.
-pub fn run(options: &Options, names: &[String]) -> Exit {
+pub fn run(options: &Options, names: &[String]) -> Outcome {
     // Watching begins before the first reading, so that no change falls between.
-    let watcher = match options
-        .command
-        .watch
-        .then(|| watch::Watcher::new(&options.directories.run, file::NAME))
-        .transpose()
-    {
-        Ok(watcher) => watcher,
-        Err(error) => return fail(&error),
-    };
-    let status = match pods::load(&options.directories.run) {
-        Ok(status) => status,
-        Err(exit) => return exit,
-    };
+    let run_dir = &options.directories.run;
+    let watcher = options.command.watch.then(|| Watcher::new(run_dir, file::NAME)).transpose()?;
+    let status = pods::load(run_dir)?;
     let (found, missing) = pods::select(&status.file, options, names);
     let mut list = List::default();
     let mut exit = print(&render(options, names, &status, &found, &mut list, System::start().now().wall));
@@ -44,7 +35,7 @@ pub fn run(options: &Options, names: &[String]) -> Exit {
     }
     match watcher {
         Some(watcher) if exit == Exit::Ok => watcher.run(options, names, &status, list),
-        _ => exit,
+        _ => Ok(exit),
     }
 }
 

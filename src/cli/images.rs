@@ -9,7 +9,7 @@ use rustix::termios::tcgetwinsize;
 
 use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, say};
+use super::{Outcome, fail, say};
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::image::archive::{Archive, refusal_words};
@@ -32,12 +32,9 @@ fn connect(options: &Options) -> Result<Docker, String> {
 }
 
 /// Pulls these images, one after the other; one that fails does not stop the next one.
-pub fn pull(options: &Options, images: &[String]) -> Exit {
+pub fn pull(options: &Options, images: &[String]) -> Outcome {
     crate::base::logging::init(0);
-    let docker = match connect(options) {
-        Ok(docker) => docker,
-        Err(why) => return fail(&why),
-    };
+    let docker = connect(options)?;
     let keys = NodeKeys::of_process(&options.directories.root);
     let patience = Patience::of(Wait::at_most(options.docker.pull_progress_deadline));
     let mut exit = Exit::Ok;
@@ -60,7 +57,7 @@ pub fn pull(options: &Options, images: &[String]) -> Exit {
             }
         }
     }
-    exit
+    Ok(exit)
 }
 
 /// ` (sha256:…)`, as far as it is known.
@@ -144,11 +141,8 @@ fn bar(image: &str, moment: &Moment, columns: usize) -> String {
 }
 
 /// Loads these archives, one after the other; one that fails does not stop the next one.
-pub fn load(options: &Options, files: &[PathBuf]) -> Exit {
-    let docker = match connect(options) {
-        Ok(docker) => docker,
-        Err(why) => return fail(&why),
-    };
+pub fn load(options: &Options, files: &[PathBuf]) -> Outcome {
+    let docker = connect(options)?;
     let mut exit = Exit::Ok;
     for file in files {
         let archive = if file == Path::new("-") {
@@ -164,7 +158,7 @@ pub fn load(options: &Options, files: &[PathBuf]) -> Exit {
             Err(why) => exit = fail(&format!("{}: {why}", file.display())),
         }
     }
-    exit
+    Ok(exit)
 }
 
 fn load_one(docker: &Docker, mut archive: Archive, deadline: Duration) -> Result<Vec<String>, String> {

@@ -5,31 +5,19 @@ use std::io::{self, Write};
 use super::engine::{self, Broken, Engine, LogsRequest};
 use super::exit::Exit;
 use super::flags::Options;
-use super::{fail, pods, say, target};
+use super::{Outcome, pods, say, target};
 use crate::runtime::{DockerError, RefusalKind};
 
 /// Prints a log.
-pub fn run(options: &Options, pod: &str) -> Exit {
-    let status = match pods::load(&options.directories.run) {
-        Ok(status) => status,
-        Err(exit) => return exit,
-    };
-    let target = match target::for_logs(&status.file, options, pod) {
-        Ok(target) => target,
-        Err(message) => return fail(&message),
-    };
+pub fn run(options: &Options, pod: &str) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
+    let target = target::for_logs(&status.file, options, pod)?;
     if let Some(note) = &target.note {
         say(note);
     }
-    let engine = match engine::connect(&status.file.docker.endpoint) {
-        Ok(engine) => engine,
-        Err(message) => return fail(&message),
-    };
+    let engine = engine::connect(&status.file.docker.endpoint)?;
     let (mut out, mut err) = (io::stdout(), io::stdout());
-    match print(&*engine, options, &target, &mut out, &mut err) {
-        Ok(()) => Exit::Ok,
-        Err(message) => fail(&message),
-    }
+    print(&*engine, options, &target, &mut out, &mut err).map(|()| Exit::Ok)
 }
 
 fn print(

@@ -18,6 +18,7 @@ mod get;
 pub mod help;
 mod human;
 mod images;
+mod lock;
 mod logs;
 #[cfg(test)]
 mod man;
@@ -54,9 +55,9 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return error.exit.into();
         }
     };
-    let exit = match command {
-        Command::Run(options) => run::run(&options),
-        Command::Check(options, paths) => check::run(&options, &paths),
+    let outcome = match command {
+        Command::Run(options) => Ok(run::run(&options)),
+        Command::Check(options, paths) => Ok(check::run(&options, &paths)),
         Command::Forget(options, source) => forget::run(&options, source),
         Command::Drain(options) => drain::drain(&options),
         Command::Resume(options) => drain::resume(&options),
@@ -70,24 +71,28 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Explain(options, field) => explain::run(&options, &field),
         Command::Pull(options, images) => images::pull(&options, &images),
         Command::Load(options, files) => images::load(&options, &files),
-        Command::Version => print(&format!("podkeeper {VERSION}\n")),
-        Command::Help(verb) => print(&help::text(verb)),
+        Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
+        Command::Help(verb) => Ok(print(&help::text(verb))),
     };
-    exit.into()
+    outcome.unwrap_or_else(|message| fail(&message)).into()
 }
 
-fn write(text: &str) -> io::Result<()> {
+/// How a command ends. An error is a message for the user, and exit code 1.
+type Outcome = Result<Exit, String>;
+
+/// Writes to standard output. False when its reader went away (`| head`), which is no failure.
+fn write(text: &str) -> Result<bool, String> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write: {error}")),
+    }
 }
 
-/// Writes to standard output. A reader that went away (`| head`) is no failure.
+/// Writes to standard output; a failure is told at once.
 fn print(text: &str) -> Exit {
-    match write(text) {
-        Ok(()) => Exit::Ok,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
-        Err(error) => fail(&format!("cannot write: {error}")),
-    }
+    write(text).map_or_else(|message| fail(&message), |_| Exit::Ok)
 }
 
 /// Writes lines to standard error; when nobody reads them, there is nobody left to tell.

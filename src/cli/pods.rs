@@ -9,9 +9,8 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::exit::Exit;
 use super::flags::Options;
-use super::{engine, fail, run, say};
+use super::{engine, lock, say};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::order;
@@ -23,10 +22,10 @@ use crate::status::snapshot::StatusFile;
 /// Reads the status file; tells when nobody keeps it up to date.
 ///
 /// # Errors
-/// Already told to the user.
-pub fn load(run_dir: &Path) -> Result<Status, Exit> {
-    let status = file::read(run_dir).map_err(|error| fail(&error.to_string()))?;
-    let alive = run::is_alive(run_dir);
+/// A message for the user.
+pub fn load(run_dir: &Path) -> Result<Status, String> {
+    let status = file::read(run_dir).map_err(|error| error.to_string())?;
+    let alive = lock::is_alive(run_dir);
     if !alive {
         say(&format!(
             "warning: podkeeper is not running (it was process {}): this is the last state it knew",
@@ -95,7 +94,7 @@ pub(super) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestam
         let meta = std::fs::metadata(&path).ok()?;
         Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
     };
-    let pid = run::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
+    let pid = lock::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let before = time()?;
     kill_process(pid, Signal::URG).ok()?;

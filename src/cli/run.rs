@@ -1,21 +1,15 @@
-//! `run`: flags -> configuration, directories, the lock, logging; then the daemon begins. Whatever can be
+//! `run`: flags -> configuration, directories, their locks, logging; then the daemon begins. Whatever can be
 //! refused is refused here, before Docker hears of us.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf, absolute};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use rustix::fs::{FlockOperation, flock};
+use std::sync::Arc;
 
 use super::exit::Exit;
 use super::flags::{Options, Verb};
 use super::parse::UsageError;
-use super::{fail, say, value};
-use crate::base::{durable, limits, logging, regular};
+use super::{fail, lock, say, value};
+use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::main_loop;
 use crate::manifest::edition::Edition;
@@ -25,8 +19,6 @@ use crate::node::Node;
 use crate::node::sys;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
-use crate::status::file::LOCK;
-use crate::status::writer::Restore;
 use crate::worker::pulls::Pace;
 
 /// Runs the daemon until it ends.
@@ -41,7 +33,7 @@ pub fn run(options: &Options) -> Exit {
         }
     };
     // Held until the process ends: the kernel lets go of it, however that happens.
-    let _locks = match prepare(&config) {
+    let _locks = match lock::prepare(&config) {
         Ok(locks) => locks,
         Err(error) => {
             fail(&error.to_string());
@@ -55,7 +47,7 @@ pub fn run(options: &Options) -> Exit {
         config.root_dir.display(),
         config.run_dir.display()
     );
-    let restore = restore(config.run_dir.clone());
+    let restore = lock::restore(config.run_dir.clone());
     match main_loop::run(Arc::new(config), restore) {
         Ok(()) => Exit::Ok,
         Err(error) => fail(&error.to_string()),
@@ -182,137 +174,12 @@ fn architecture(rust: &'static str) -> &'static str {
     }
 }
 
-/// Why the daemon may not begin.
-#[derive(Debug)]
-enum NotReady {
-    /// Another podkeeper has this directory's lock.
-    Locked(PathBuf),
-    /// The directory cannot be made or written.
-    Unusable(PathBuf, io::Error),
-}
-
-impl NotReady {
-    fn exit(&self) -> Exit {
-        match self {
-            NotReady::Locked(_) => Exit::AlreadyRunning,
-            NotReady::Unusable(..) => Exit::Directory,
-        }
-    }
-}
-
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotReady::Locked(dir) => {
-                write!(f, "another podkeeper runs on {}; nothing was done", dir.display())
-            }
-            NotReady::Unusable(dir, error) => {
-                let dir = dir.display();
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        write!(
-                            f,
-                            "{dir} is not writable: permission denied; run as root, or choose another one"
-                        )?;
-                    }
-                    io::ErrorKind::ReadOnlyFilesystem => {
-                        write!(f, "{dir} is on a read-only file system; choose a writable place for it")?;
-                    }
-                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                        write!(f, "{dir} is not a directory")?;
-                    }
-                    _ => write!(f, "{dir} cannot be used: {error}")?,
-                }
-                f.write_str(" (--root-dir, --run-dir)")
-            }
-        }
-    }
-}
-
-/// Makes both directories and takes both locks: two daemons may share neither the state nor the status.
-fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
-    let root = lock(&config.root_dir, 0o750)?;
-    let run = if config.run_dir == config.root_dir {
-        root.try_clone().map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?
-    } else {
-        lock(&config.run_dir, 0o700)?
-    };
-    // An older directory may be open to others; the status file tells environment variables.
-    fs::set_permissions(&config.run_dir, fs::Permissions::from_mode(0o700))
-        .map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?;
-    Ok([root, run])
-}
-
-/// Makes the run directory anew, and holds its lock from then on.
-fn restore(dir: PathBuf) -> Restore {
-    let held = Mutex::new(Vec::new());
-    Box::new(move || {
-        if !dir.join(LOCK).exists() {
-            let file = lock(&dir, 0o700).map_err(|error| io::Error::other(error.to_string()))?;
-            // Nobody holds the lock of the one before any more, for it is gone.
-            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.clear();
-            held.push(file);
-        }
-        Ok(())
-    })
-}
-
-/// Makes `dir` and takes its lock, which lasts as long as the file.
-fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
-    let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
-    fs::DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(unusable)?;
-    let mut options = File::options();
-    let file = durable::open_as(&dir.join(LOCK), options.write(true).create(true).truncate(false));
-    let file = file.map_err(unusable)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
-            // For `forget`; whoever cannot be told can be told by hand.
-            let told = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
-            told.map(|()| file).map_err(unusable)
-        }
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(NotReady::Locked(dir.to_owned())),
-        Err(error) => Err(unusable(error.into())),
-    }
-}
-
-/// The process that runs on this root or run directory, when it can be known for sure: it wrote its id
-/// into the lock, and the kernel says that this process holds it.
-pub fn holder(dir: &Path) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    let inode = format!(":{}", fs::metadata(dir.join(LOCK)).ok()?.ino());
-    let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse::<u32>().ok()?;
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let held = locks.lines().any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some("FLOCK")
-            && words.nth(2) == Some(&pid.to_string())
-            && words.next().is_some_and(|place| place.ends_with(&inode))
-    });
-    held.then_some(pid)
-}
-
-/// Whether a daemon runs on this run directory. Read from the kernel's list of locks, so that looking
-/// never gets in the way of a daemon that starts.
-pub fn is_alive(run_dir: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(meta) = fs::metadata(run_dir.join(LOCK)) else { return false };
-    let Ok(locks) = fs::read_to_string("/proc/locks") else { return true };
-    // `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`: the last part of the sixth word is the inode.
-    let inode = format!(":{}", meta.ino());
-    locks.lines().any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some("FLOCK") && words.nth(3).is_some_and(|place| place.ends_with(&inode))
-    })
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::cli::parse::{Command, parse};
-    use crate::cli::scratch;
 
-    fn options(line: &str) -> Options {
+    pub(crate) fn options(line: &str) -> Options {
         match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::Run(options)) => *options,
             other => panic!("{other:?}"),
@@ -341,45 +208,5 @@ mod tests {
         assert!(error.unwrap_err().message.contains("is of a network that --docker-network names"));
         let error = configure(&options("run --pod-manifest-path m"), "my_host").unwrap_err();
         assert!(error.message.contains("\"my_host\" is not an RFC 1123 subdomain"), "{}", error.message);
-    }
-
-    #[test]
-    fn a_second_daemon_is_refused() {
-        let dir = scratch("lock");
-        let line = format!("run --pod-manifest-path m --root-dir {0}/root --run-dir {0}/run", dir.display());
-        let config = configure(&options(&line), "n").unwrap();
-        let held = prepare(&config).unwrap();
-        assert!(is_alive(&config.run_dir));
-        let error = prepare(&config).unwrap_err();
-        assert_eq!(error.exit(), Exit::AlreadyRunning);
-        assert!(error.to_string().contains("another podkeeper runs on"), "{error}");
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&config.root_dir), mode(&config.run_dir)), (0o750, 0o700));
-        // Another root directory does not help: the status file has one writer.
-        let other = Config { root_dir: dir.join("other"), ..config.clone() };
-        assert_eq!(prepare(&other).unwrap_err().exit(), Exit::AlreadyRunning);
-        drop(held);
-        assert!(!is_alive(&config.run_dir));
-        assert!(prepare(&config).is_ok());
-        fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn an_unusable_directory_is_told() {
-        let dir = scratch("unusable");
-        fs::write(dir.join("file"), "").unwrap();
-        let check = |root: PathBuf, part: &str| {
-            let error = lock(&root, 0o750).unwrap_err();
-            assert_eq!(error.exit(), Exit::Directory);
-            assert!(error.to_string().contains(part), "{error}");
-        };
-        check(dir.join("file"), "is not a directory");
-        check(dir.join("file/below"), "is not a directory");
-        check("/proc/podkeeper".into(), "/proc/podkeeper cannot be used");
-        let error = NotReady::Unusable("/x".into(), io::ErrorKind::PermissionDenied.into());
-        assert!(error.to_string().contains("/x is not writable: permission denied; run as root"));
-        let error = NotReady::Unusable("/x".into(), io::ErrorKind::ReadOnlyFilesystem.into());
-        assert!(error.to_string().contains("read-only file system"));
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

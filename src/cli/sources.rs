@@ -2,28 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::exit::Exit;
 use super::flags::{Options, Output};
 use super::get::four_spaces;
 use super::table::List;
-use super::{fail, human, pods, print, say, yaml};
+use super::{Outcome, human, pods, print, say, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
 use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.
-pub fn run(options: &Options) -> Exit {
+pub fn run(options: &Options) -> Outcome {
     if options.command.watch {
-        return fail("--watch is of pods and events: get sources shows one moment");
+        return Err("--watch is of pods and events: get sources shows one moment".to_owned());
     }
-    let status = match pods::load(&options.directories.run) {
-        Ok(status) => status,
-        Err(exit) => return exit,
-    };
+    let status = pods::load(&options.directories.run)?;
     if status.file.sources.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
         say("No sources: the daemon was started without one");
     }
-    print(&render(options, &status.file, System::start().now().wall))
+    Ok(print(&render(options, &status.file, System::start().now().wall)))
 }
 
 /// What goes to standard output.

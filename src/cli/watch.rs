@@ -2,8 +2,7 @@
 //! changed.
 //! Sleeps in the kernel in between; nothing is polled.
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, Inotify, WatchMask};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +11,7 @@ use super::columns::{Row, headings};
 use super::exit::Exit;
 use super::flags::{Options, Output};
 use super::table::List;
-use super::{fail, pods, write};
+use super::{Outcome, pods, write};
 use crate::base::clock::{Clock, System};
 use crate::status::file::{self, ReadError, Status};
 
@@ -22,6 +21,7 @@ const BUFFER: usize = 4096;
 /// A watch on one file of a run directory.
 pub struct Watcher {
     inotify: Inotify,
+    run_dir: PathBuf,
     name: &'static str,
 }
 
@@ -35,60 +35,50 @@ impl Watcher {
         let mask = WatchMask::MOVED_TO | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
         let added = inotify.watches().add(run_dir, mask);
         added.map_err(|e| format!("cannot watch {}: {e}", run_dir.display()))?;
-        Ok(Watcher { inotify, name })
+        Ok(Watcher { inotify, run_dir: run_dir.to_owned(), name })
     }
 
     /// Prints changed rows until the run directory is gone or nobody reads.
-    pub fn run(mut self, options: &Options, names: &[String], first: &Status, mut list: List) -> Exit {
+    pub fn run(mut self, options: &Options, names: &[String], first: &Status, mut list: List) -> Outcome {
         let mut known = rows(first, options, names);
         let mut headed = !known.is_empty();
         loop {
-            match self.wait() {
-                Ok(true) => {}
-                Ok(false) => {
-                    return fail(&format!(
-                        "{} is gone: podkeeper was stopped",
-                        options.directories.run.display()
-                    ));
-                }
-                Err(error) => return fail(&format!("cannot watch: {error}")),
-            }
+            self.wait()?;
             let status = match file::read(&options.directories.run) {
                 Ok(status) => status,
                 // Replaced again, or removed: the next event tells.
                 Err(ReadError::Missing(_)) => continue,
-                Err(error) => return fail(&error.to_string()),
+                Err(error) => return Err(error.to_string()),
             };
             let now = rows(&status, options, names);
             let changed = changes(&known, &now);
             let text = render(&changed, options, !headed && !options.command.no_headers, &mut list);
             headed |= !changed.is_empty();
             known = now;
-            match write(&text) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::Ok,
-                Err(error) => return fail(&format!("cannot write: {error}")),
+            if !write(&text)? {
+                return Ok(Exit::Ok);
             }
         }
     }
 
-    /// True when the file may have changed; false when the directory is gone.
+    /// Waits until the file may have changed.
     ///
     /// # Errors
-    /// The system's word.
-    pub fn wait(&mut self) -> io::Result<bool> {
+    /// A message for the user: the directory is gone, or cannot be watched.
+    pub fn wait(&mut self) -> Result<(), String> {
         let mut buffer = [0; BUFFER];
         loop {
             let mut replaced = false;
-            for event in self.inotify.read_events_blocking(&mut buffer)? {
+            let events = self.inotify.read_events_blocking(&mut buffer);
+            for event in events.map_err(|error| format!("cannot watch: {error}"))? {
                 if event.mask.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
-                    return Ok(false);
+                    return Err(format!("{} is gone: podkeeper was stopped", self.run_dir.display()));
                 }
                 replaced |=
                     event.mask.contains(EventMask::Q_OVERFLOW) || event.name.is_some_and(|n| n == self.name);
             }
             if replaced {
-                return Ok(true);
+                return Ok(());
             }
         }
     }
@@ -153,9 +143,9 @@ mod tests {
         let dir = crate::cli::scratch("watch");
         let mut watcher = Watcher::new(&dir, file::NAME).unwrap();
         file::write_atomically(&dir, file::NAME, b"{}").unwrap();
-        assert!(watcher.wait().unwrap());
+        watcher.wait().unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(!watcher.wait().unwrap());
+        assert!(watcher.wait().unwrap_err().ends_with("is gone: podkeeper was stopped"));
         assert!(Watcher::new(&dir, file::NAME).err().unwrap().contains("No such file"));
     }
 }

@@ -1,0 +1,237 @@
+//! The locks of a daemon's root directory and run directory: taking them (`run`), and asking who holds them, to warn
+//! or to tell it something (the other commands).
+//!
+//! Never here: waiting for a lock.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::exit::Exit;
+use crate::base::{durable, limits, regular};
+use crate::daemon::config::Config;
+use crate::status::file::LOCK;
+use crate::status::writer::Restore;
+
+/// Why the daemon may not begin.
+#[derive(Debug)]
+pub enum NotReady {
+    /// Another podkeeper has this directory's lock.
+    Locked(PathBuf),
+    /// The directory cannot be made or written.
+    Unusable(PathBuf, io::Error),
+}
+
+impl NotReady {
+    /// The code of the process.
+    pub fn exit(&self) -> Exit {
+        match self {
+            NotReady::Locked(_) => Exit::AlreadyRunning,
+            NotReady::Unusable(..) => Exit::Directory,
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReady::Locked(dir) => {
+                write!(f, "another podkeeper runs on {}; nothing was done", dir.display())
+            }
+            NotReady::Unusable(dir, error) => {
+                let dir = dir.display();
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        write!(
+                            f,
+                            "{dir} is not writable: permission denied; run as root, or choose another one"
+                        )?;
+                    }
+                    io::ErrorKind::ReadOnlyFilesystem => {
+                        write!(f, "{dir} is on a read-only file system; choose a writable place for it")?;
+                    }
+                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                        write!(f, "{dir} is not a directory")?;
+                    }
+                    _ => write!(f, "{dir} cannot be used: {error}")?,
+                }
+                f.write_str(" (--root-dir, --run-dir)")
+            }
+        }
+    }
+}
+
+/// Makes both directories and takes both locks: two daemons may share neither the state nor the status.
+///
+/// # Errors
+/// One cannot be made, or another daemon has it.
+pub fn prepare(config: &Config) -> Result<[File; 2], NotReady> {
+    let root = lock(&config.root_dir, 0o750)?;
+    let run = if config.run_dir == config.root_dir {
+        root.try_clone().map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?
+    } else {
+        lock(&config.run_dir, 0o700)?
+    };
+    // An older directory may be open to others; the status file tells environment variables.
+    fs::set_permissions(&config.run_dir, fs::Permissions::from_mode(0o700))
+        .map_err(|e| NotReady::Unusable(config.run_dir.clone(), e))?;
+    Ok([root, run])
+}
+
+/// Makes the run directory anew, and holds its lock from then on.
+pub fn restore(dir: PathBuf) -> Restore {
+    let held = Mutex::new(None);
+    Box::new(move || {
+        if !dir.join(LOCK).exists() {
+            let file = lock(&dir, 0o700).map_err(|error| io::Error::other(error.to_string()))?;
+            // The file that was held before is gone, and its lock is of no use.
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        }
+        Ok(())
+    })
+}
+
+/// Makes `dir` and takes its lock, which lasts as long as the file.
+fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
+    let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
+    fs::DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(unusable)?;
+    let mut options = File::options();
+    let file = durable::open_as(&dir.join(LOCK), options.write(true).create(true).truncate(false));
+    let file = file.map_err(unusable)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            // For [`tell`]; a daemon that cannot be told can be told by hand.
+            let told = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
+            told.map(|()| file).map_err(unusable)
+        }
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(NotReady::Locked(dir.to_owned())),
+        Err(error) => Err(unusable(error.into())),
+    }
+}
+
+/// The process that runs on this root or run directory, when it can be known for sure: it wrote its id
+/// into the lock, and the kernel says that this process holds it.
+pub fn holder(dir: &Path) -> Option<u32> {
+    let inode = fs::metadata(dir.join(LOCK)).ok()?.ino();
+    let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse().ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    flocks(&locks).any(|held| held == (inode, Some(pid))).then_some(pid)
+}
+
+/// Whether a daemon runs on this root or run directory. Read from the kernel's list of locks, so that looking
+/// never gets in the way of a daemon that starts; without that list, one runs where there is a lock file.
+pub fn is_alive(dir: &Path) -> bool {
+    let Ok(meta) = fs::metadata(dir.join(LOCK)) else { return false };
+    let Ok(locks) = fs::read_to_string("/proc/locks") else { return true };
+    flocks(&locks).any(|(inode, _)| inode == meta.ino())
+}
+
+/// The inodes of files that are locked by `flock`, and which process holds each: of lines such as
+/// `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. One that waits for a lock has an arrow before the word.
+fn flocks(locks: &str) -> impl Iterator<Item = (u64, Option<u32>)> {
+    locks.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next().filter(|kind| *kind == "FLOCK")?;
+        let pid = words.nth(2)?.parse().ok();
+        let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
+        Some((inode, pid))
+    })
+}
+
+/// The daemon that was to be told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// None runs there.
+    Nobody,
+    /// It runs, and cannot be told.
+    Deaf,
+    /// This process was told.
+    Daemon(Pid),
+}
+
+/// What to say of [`Told::Deaf`].
+pub const DEAF: &str = "podkeeper runs and could not be told: send it SIGHUP";
+
+/// Tells the daemon of a root directory to look at its files again.
+pub fn tell(root_dir: &Path) -> Told {
+    if !is_alive(root_dir) {
+        return Told::Nobody;
+    }
+    let pid = holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    match pid.filter(|pid| kill_process(*pid, Signal::HUP).is_ok()) {
+        Some(pid) => Told::Daemon(pid),
+        None => Told::Deaf,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{run, scratch};
+
+    #[test]
+    fn the_kernels_list_tells_who_holds_a_lock() {
+        let list = "1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF\n\
+                    1: -> FLOCK  ADVISORY  WRITE 77 00:19:5678 0 EOF\n\
+                    2: POSIX  ADVISORY  READ 9 08:01:42 128 128\n\
+                    3: FLOCK  ADVISORY  WRITE -1 08:01:99 0 EOF\n\
+                    4: FLOCK\n\n";
+        assert_eq!(flocks(list).collect::<Vec<_>>(), [(5678, Some(1234)), (99, None)]);
+    }
+
+    #[test]
+    fn where_no_daemon_runs_nobody_is_told() {
+        let dir = scratch("tell");
+        assert_eq!(tell(&dir), Told::Nobody);
+        fs::write(dir.join(LOCK), format!("{}\n", std::process::id())).unwrap();
+        assert_eq!((tell(&dir), holder(&dir)), (Told::Nobody, None), "the lock is not held");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_second_daemon_is_refused() {
+        let dir = scratch("lock");
+        let line = format!("run --pod-manifest-path m --root-dir {0}/root --run-dir {0}/run", dir.display());
+        let config = run::configure(&run::tests::options(&line), "n").unwrap();
+        let held = prepare(&config).unwrap();
+        assert!(is_alive(&config.run_dir));
+        assert_eq!(holder(&config.run_dir), Some(std::process::id()));
+        let error = prepare(&config).unwrap_err();
+        assert_eq!(error.exit(), Exit::AlreadyRunning);
+        assert!(error.to_string().contains("another podkeeper runs on"), "{error}");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&config.root_dir), mode(&config.run_dir)), (0o750, 0o700));
+        // Another root directory does not help: the status file has one writer.
+        let other = Config { root_dir: dir.join("other"), ..config.clone() };
+        assert_eq!(prepare(&other).unwrap_err().exit(), Exit::AlreadyRunning);
+        drop(held);
+        assert!(!is_alive(&config.run_dir));
+        assert!(prepare(&config).is_ok());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn an_unusable_directory_is_told() {
+        let dir = scratch("unusable");
+        fs::write(dir.join("file"), "").unwrap();
+        let check = |root: PathBuf, part: &str| {
+            let error = lock(&root, 0o750).unwrap_err();
+            assert_eq!(error.exit(), Exit::Directory);
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        check(dir.join("file"), "is not a directory");
+        check(dir.join("file/below"), "is not a directory");
+        check("/proc/podkeeper".into(), "/proc/podkeeper cannot be used");
+        let error = NotReady::Unusable("/x".into(), io::ErrorKind::PermissionDenied.into());
+        assert!(error.to_string().contains("/x is not writable: permission denied; run as root"));
+        let error = NotReady::Unusable("/x".into(), io::ErrorKind::ReadOnlyFilesystem.into());
+        assert!(error.to_string().contains("read-only file system"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
