@@ -97,14 +97,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>, reader: Reader<'_>) -> R
     let verb = match word.as_str() {
         "-h" | "--help" => return Ok(Command::Help(None)),
         "--version" => return Ok(Command::Version),
-        word => match Verb::ALL.iter().find(|v| v.word() == word) {
-            Some(verb) => *verb,
-            None => {
-                let near = nearest(word, Verb::ALL.iter().map(|v| v.word()));
-                let near = near.map(|n| format!(" (did you mean {n}?)")).unwrap_or_default();
-                return usage(None, format!("unknown command {word:?}{near}"));
-            }
-        },
+        word => known_verb(word)?,
     };
     // What stands behind `--` is the command of `exec`, whatever it looks like.
     let mut ours: Vec<OsString> = arguments.collect();
@@ -216,6 +209,15 @@ fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
     UsageError { message: error.to_string(), verb: Some(verb), exit: Exit::Usage }
 }
 
+fn known_verb(word: &str) -> Result<Verb, UsageError> {
+    let unknown = || {
+        let near = nearest(word, Verb::ALL.iter().map(|verb| verb.word()));
+        let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+        usage(None, format!("unknown command {word:?}{near}"))
+    };
+    Verb::parse(word).map_or_else(unknown, Ok)
+}
+
 /// `_` and `-` are the same in a name, as in the kubelet.
 fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     let wanted = name.replace('_', "-");
@@ -229,89 +231,29 @@ fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     usage(verb, format!("unknown flag: --{name}{hint}"))
 }
 
+/// Flags and words of one subcommand as a command. `rest` is what stood behind `--`.
 fn finish(
     verb: Verb,
     options: Options,
     words: Vec<OsString>,
-    command: Option<Vec<OsString>>,
+    rest: Option<Vec<OsString>>,
 ) -> Result<Command, UsageError> {
     let options = Box::new(options);
-    let none_left = |words: &[OsString]| match words.first() {
-        None => Ok(()),
-        Some(word) => usage(verb, format!("unexpected argument {:?}", word.to_string_lossy())),
-    };
     match verb {
         Verb::Run => {
-            none_left(&words)?;
+            none_left(verb, &words)?;
             check_run(&options)?;
             Ok(Command::Run(options))
         }
-        Verb::Check => {
-            if words.is_empty() && options.sources.paths.is_empty() {
-                return usage(verb, "no manifest given: name files, directories, or - for standard input");
-            }
-            if !matches!(options.command.output, Output::Table | Output::Json) {
-                return usage(verb, "allowed format of a report: json");
-            }
-            Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
-        }
-        Verb::Get if words.first().is_some_and(|w| SOURCES.iter().any(|s| w == s)) => {
-            none_left(words.get(1..).unwrap_or_default())?;
-            for_is_for_events(&options)?;
-            Ok(Command::GetSources(options))
-        }
-        Verb::Get if words.first().is_some_and(|w| EVENTS.iter().any(|s| w == s)) => {
-            none_left(words.get(1..).unwrap_or_default())?;
-            watch_prints_rows(&options)?;
-            Ok(Command::GetEvents(options))
-        }
-        Verb::Forget => {
-            none_left(&words)?;
-            match options.sources.source {
-                _ if !options.sources.paths.is_empty() => {
-                    usage(verb, "--source file, or --source http: of one source all is forgotten")
-                }
-                Some(source) => Ok(Command::Forget(options, source)),
-                None => usage(verb, "no source given: --source file, or --source http"),
-            }
-        }
-        Verb::Drain => none_left(&words).map(|()| Command::Drain(options)),
-        Verb::Resume => none_left(&words).map(|()| Command::Resume(options)),
-        Verb::Get | Verb::Describe => {
-            let names = pod_names(verb, texts(verb, words)?)?;
-            if options.command.all_namespaces && !names.is_empty() {
-                return usage(verb, "a resource cannot be retrieved by name across all namespaces");
-            }
-            watch_prints_rows(&options)?;
-            for_is_for_events(&options)?;
-            Ok(if verb == Verb::Get {
-                Command::Get(options, names)
-            } else {
-                Command::Describe(options, names)
-            })
-        }
-        Verb::Logs => {
-            let pod = one_pod(verb, &words)?;
-            Ok(Command::Logs(options, pod))
-        }
-        Verb::Exec => {
-            let pod = one_pod(verb, &words)?;
-            match command.filter(|c| !c.is_empty()) {
-                Some(command) => Ok(Command::Exec(options, pod, texts(verb, command)?)),
-                None => usage(verb, "you must specify at least one command for the container, after --"),
-            }
-        }
-        Verb::Debug => {
-            let pod = one_pod(verb, &words)?;
-            if options.command.image.is_none() {
-                return usage(verb, "you must specify --image");
-            }
-            if options.command.tty && !options.command.stdin {
-                return usage(verb, "-i/--stdin is required for containers with -t/--tty=true");
-            }
-            let command = texts(verb, command.unwrap_or_default())?;
-            Ok(Command::Debug(options, pod, command))
-        }
+        Verb::Check => check(options, words),
+        Verb::Forget => forget(options, &words),
+        Verb::Drain => none_left(verb, &words).map(|()| Command::Drain(options)),
+        Verb::Resume => none_left(verb, &words).map(|()| Command::Resume(options)),
+        Verb::Get => get(options, words),
+        Verb::Describe => pod_names(verb, &options, words).map(|names| Command::Describe(options, names)),
+        Verb::Logs => one_pod(verb, words).map(|pod| Command::Logs(options, pod)),
+        Verb::Exec => exec(options, words, rest.unwrap_or_default()),
+        Verb::Debug => debug(options, words, rest.unwrap_or_default()),
         Verb::Explain => match texts(verb, words)?.as_slice() {
             [field] => Ok(Command::Explain(options, field.clone())),
             [] => usage(verb, "you must specify the field to be explained, such as pod.spec.containers"),
@@ -323,16 +265,79 @@ fn finish(
             usage(verb, "no archive given: name files, or - for standard input")
         }
         Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
-        Verb::Version => none_left(&words).map(|()| Command::Version),
+        Verb::Version => none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),
-            [word] => match Verb::ALL.iter().find(|v| word == v.word()) {
-                Some(verb) => Ok(Command::Help(Some(*verb))),
-                None => usage(None, format!("unknown command {:?}", word.to_string_lossy())),
-            },
-            [_, more @ ..] => none_left(more).map(|()| Command::Help(None)),
+            [word] => known_verb(&word.to_string_lossy()).map(|verb| Command::Help(Some(verb))),
+            [_, more @ ..] => none_left(verb, more).map(|()| Command::Help(None)),
         },
     }
+}
+
+fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => usage(verb, format!("unexpected argument {:?}", word.to_string_lossy())),
+    }
+}
+
+fn check(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    if words.is_empty() && options.sources.paths.is_empty() {
+        return usage(Verb::Check, "no manifest given: name files, directories, or - for standard input");
+    }
+    if !matches!(options.command.output, Output::Table | Output::Json) {
+        return usage(Verb::Check, "allowed format of a report: json");
+    }
+    Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
+}
+
+fn forget(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
+    none_left(Verb::Forget, words)?;
+    if !options.sources.paths.is_empty() {
+        let why = "--source file, or --source http: of one source all is forgotten";
+        return usage(Verb::Forget, why);
+    }
+    match options.sources.source {
+        Some(source) => Ok(Command::Forget(options, source)),
+        None => usage(Verb::Forget, "no source given: --source file, or --source http"),
+    }
+}
+
+/// `get events`, `get sources`, `get pods [NAME...]`, `get pod/NAME...`.
+fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let is_one_of = |kinds: &[&str]| words.first().is_some_and(|word| kinds.iter().any(|kind| word == kind));
+    let more = words.get(1..).unwrap_or_default();
+    if is_one_of(EVENTS) {
+        none_left(Verb::Get, more)?;
+        watch_prints_rows(&options)?;
+        return Ok(Command::GetEvents(options));
+    }
+    for_is_for_events(&options)?;
+    if is_one_of(SOURCES) {
+        none_left(Verb::Get, more)?;
+        return Ok(Command::GetSources(options));
+    }
+    watch_prints_rows(&options)?;
+    pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
+}
+
+fn exec(options: Box<Options>, words: Vec<OsString>, command: Vec<OsString>) -> Result<Command, UsageError> {
+    let pod = one_pod(Verb::Exec, words)?;
+    if command.is_empty() {
+        return usage(Verb::Exec, "you must specify at least one command for the container, after --");
+    }
+    Ok(Command::Exec(options, pod, texts(Verb::Exec, command)?))
+}
+
+fn debug(options: Box<Options>, words: Vec<OsString>, command: Vec<OsString>) -> Result<Command, UsageError> {
+    let pod = one_pod(Verb::Debug, words)?;
+    if options.command.image.is_none() {
+        return usage(Verb::Debug, "you must specify --image");
+    }
+    if options.command.tty && !options.command.stdin {
+        return usage(Verb::Debug, "-i/--stdin is required for containers with -t/--tty=true");
+    }
+    Ok(Command::Debug(options, pod, texts(Verb::Debug, command)?))
 }
 
 fn watch_prints_rows(options: &Options) -> Result<(), UsageError> {
@@ -367,38 +372,38 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
 const SOURCES: &[&str] = &["sources", "source"];
 const EVENTS: &[&str] = &["events", "event", "ev"];
 
-/// `pods a b`, `pod/a pod/b`: the names.
-fn pod_names(verb: Verb, words: Vec<String>) -> Result<Vec<String>, UsageError> {
+/// `pods a b`, `pod/a pod/b`: the names; none for all pods.
+fn pod_names(verb: Verb, options: &Options, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
+    let words = texts(verb, words)?;
     let kind_wanted = match verb {
         Verb::Get => "you must specify the type of resource: a node has pods, events and sources",
         _ => "you must specify the type of resource: pods is the only one",
     };
-    let Some(first) = words.first() else {
-        return usage(verb, kind_wanted);
+    let names: Vec<String> = match words.as_slice() {
+        [] => return usage(verb, kind_wanted),
+        [first, ..] if first.contains('/') => {
+            let name = |word: &String| match value::strip_kind(word) {
+                Some(name) if !name.is_empty() => Ok(name.to_owned()),
+                _ => usage(verb, kind_wanted),
+            };
+            words.iter().map(name).collect::<Result<_, _>>()?
+        }
+        [kind, names @ ..] if value::PODS.contains(&kind.as_str()) => names.to_vec(),
+        [kind, ..] => return usage(verb, format!("a node has no resource type {kind:?}; {kind_wanted}")),
     };
-    if first.contains('/') {
-        let name = |word: &String| match value::strip_kind(word) {
-            Some(name) if !name.is_empty() => Ok(name.to_owned()),
-            _ => usage(verb, kind_wanted),
-        };
-        return words.iter().map(name).collect();
+    if options.command.all_namespaces && !names.is_empty() {
+        return usage(verb, "a resource cannot be retrieved by name across all namespaces");
     }
-    if !value::PODS.contains(&first.as_str()) {
-        return usage(verb, format!("a node has no resource type {first:?}; {kind_wanted}"));
-    }
-    Ok(words.into_iter().skip(1).collect())
+    Ok(names)
 }
 
-fn one_pod(verb: Verb, words: &[OsString]) -> Result<String, UsageError> {
-    match words {
+fn one_pod(verb: Verb, words: Vec<OsString>) -> Result<String, UsageError> {
+    match texts(verb, words)?.as_slice() {
         [] => usage(verb, "no pod given"),
-        [pod] => {
-            let pod = pod.to_string_lossy();
-            Ok(value::strip_kind(&pod).unwrap_or(&pod).to_owned())
-        }
+        [pod] => Ok(value::strip_kind(pod).unwrap_or(pod).to_owned()),
         [_, more, ..] => {
             let hint = if verb == Verb::Exec { " (the command comes after --)" } else { "" };
-            usage(verb, format!("unexpected argument {:?}{hint}", more.to_string_lossy()))
+            usage(verb, format!("unexpected argument {more:?}{hint}"))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The subcommands: their words, and what help says of them.
+//! The subcommands, each written once: its word, and what help says of it. What it takes stands in `parse`, and what
+//! it does in a file of its own.
 
 /// Subcommands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,22 @@ pub enum Verb {
     Help,
 }
 
+/// What a subcommand is called, and what help says of it.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    /// The word on the command line.
+    pub word: &'static str,
+    /// What follows `podkeeper` in the usage line.
+    pub synopsis: &'static str,
+    /// One line, no full stop.
+    pub summary: &'static str,
+    /// What stands below its flags; empty for nothing.
+    pub note: &'static str,
+}
+
+/// The note of commands that take the name of a pod.
+const NAMES: &str = "A pod's NAME may be given with or without the node's suffix (web, web-node1).";
+
 impl Verb {
     /// In the order of `--help`.
     pub const ALL: &[Verb] = &[
@@ -58,71 +75,111 @@ impl Verb {
     /// The word on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Verb::Run => "run",
-            Verb::Check => "check",
-            Verb::Forget => "forget",
-            Verb::Drain => "drain",
-            Verb::Resume => "resume",
-            Verb::Get => "get",
-            Verb::Describe => "describe",
-            Verb::Logs => "logs",
-            Verb::Exec => "exec",
-            Verb::Debug => "debug",
-            Verb::Explain => "explain",
-            Verb::Pull => "pull",
-            Verb::Load => "load",
-            Verb::Version => "version",
-            Verb::Help => "help",
-        }
+        self.about().word
     }
 
-    /// What follows `podkeeper` in the usage line.
+    /// The subcommand that the word on the command line means.
     #[must_use]
-    pub fn synopsis(self) -> &'static str {
-        match self {
-            Verb::Run => "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
-            Verb::Check => "check [FLAG...] FILE|DIR|-...",
-            Verb::Forget => "forget --source file|http [--root-dir DIR]",
-            Verb::Drain => "drain [--grace N] [--timeout DURATION] [--until-reboot] [FLAG...]",
-            Verb::Resume => "resume [FLAG...]",
-            Verb::Get => {
-                "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]"
-            }
-            Verb::Describe => "describe pod [NAME...] [-n NAMESPACE | -A]",
-            Verb::Logs => "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
-            Verb::Exec => "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
-            Verb::Debug => {
-                "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [--profile PROFILE] [-c NAME] \
-                 [-- COMMAND [ARGUMENT...]]"
-            }
-            Verb::Explain => "explain [--recursive] FIELD",
-            Verb::Pull => "pull [FLAG...] IMAGE...",
-            Verb::Load => "load [FLAG...] FILE|-...",
-            Verb::Version => "version",
-            Verb::Help => "help [COMMAND]",
-        }
+    pub fn parse(word: &str) -> Option<Verb> {
+        Verb::ALL.iter().copied().find(|verb| verb.word() == word)
     }
 
-    /// One line of help.
+    /// Its words.
     #[must_use]
-    pub fn summary(self) -> &'static str {
+    pub fn about(self) -> About {
         match self {
-            Verb::Run => "Keep the pods of a manifest directory or a URL running on Docker",
-            Verb::Check => "Check manifests; nothing is run",
-            Verb::Get => "List the pods of this node, what happened to them, or where they come from",
-            Verb::Forget => "Forget the last good version of what a source said",
-            Verb::Drain => "Stop all pods in order, and keep them stopped until resume",
-            Verb::Resume => "Start the pods of a drained node again",
-            Verb::Describe => "Show one pod in full, with what is wrong with it",
-            Verb::Logs => "Print the output of a container",
-            Verb::Exec => "Run a command in a container",
-            Verb::Debug => "Add a container to a running pod, to look into it",
-            Verb::Explain => "Tell what a field of a pod means, and what podkeeper does with it",
-            Verb::Pull => "Have Docker pull images, with the credentials of this node",
-            Verb::Load => "Load image archives into Docker",
-            Verb::Version => "Print the version",
-            Verb::Help => "Print help for a command",
+            Verb::Run => About {
+                word: "run",
+                synopsis: "run [--pod-manifest-path PATH] [--manifest-url URL] [FLAG...]",
+                summary: "Keep the pods of a manifest directory or a URL running on Docker",
+                note: "Durations are written 300ms, 20s, 1m30s. SIGTERM ends the daemon and leaves the pods running;\n\
+             SIGHUP makes it look at the manifests now.",
+            },
+            Verb::Check => About {
+                word: "check",
+                synopsis: "check [FLAG...] FILE|DIR|-...",
+                summary: "Check manifests; nothing is run",
+                note: "Exit code 0: no errors; 1: errors found. Warnings are printed apart.",
+            },
+            Verb::Forget => About {
+                word: "forget",
+                synopsis: "forget --source file|http [--root-dir DIR]",
+                summary: "Forget the last good version of what a source said",
+                note: "A daemon that runs looks at the source again: what it finds then runs, and nothing else.",
+            },
+            Verb::Drain => About {
+                word: "drain",
+                synopsis: "drain [--grace N] [--timeout DURATION] [--until-reboot] [FLAG...]",
+                summary: "Stop all pods in order, and keep them stopped until resume",
+                note: "Pods of the lowest priority (spec.priority) stop first. Exit code 5: not all stopped in time; they\n\
+             are being stopped all the same.",
+            },
+            Verb::Resume => About {
+                word: "resume",
+                synopsis: "resume [FLAG...]",
+                summary: "Start the pods of a drained node again",
+                note: "",
+            },
+            Verb::Get => About {
+                word: "get",
+                synopsis: "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+                summary: "List the pods of this node, what happened to them, or where they come from",
+                note: NAMES,
+            },
+            Verb::Describe => About {
+                word: "describe",
+                synopsis: "describe pod [NAME...] [-n NAMESPACE | -A]",
+                summary: "Show one pod in full, with what is wrong with it",
+                note: NAMES,
+            },
+            Verb::Logs => About {
+                word: "logs",
+                synopsis: "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
+                summary: "Print the output of a container",
+                note: NAMES,
+            },
+            Verb::Exec => About {
+                word: "exec",
+                synopsis: "exec [-i] [-t] POD [-c CONTAINER] -- COMMAND [ARGUMENT...]",
+                summary: "Run a command in a container",
+                note: NAMES,
+            },
+            Verb::Debug => About {
+                word: "debug",
+                synopsis: "debug POD --image IMAGE [-i] [-t] [--target CONTAINER] [--profile PROFILE] [-c NAME] \
+                 [-- COMMAND [ARGUMENT...]]",
+                summary: "Add a container to a running pod, to look into it",
+                note: NAMES,
+            },
+            Verb::Explain => About {
+                word: "explain",
+                synopsis: "explain [--recursive] FIELD",
+                summary: "Tell what a field of a pod means, and what podkeeper does with it",
+                note: "A FIELD is a path from the pod: pod.spec.containers.livenessProbe.",
+            },
+            Verb::Pull => About {
+                word: "pull",
+                synopsis: "pull [FLAG...] IMAGE...",
+                summary: "Have Docker pull images, with the credentials of this node",
+                note: "The daemon need not run. Credentials are those of config.json or .dockercfg in the root directory,\n\
+             $HOME (config.json: $HOME/.docker) or / (config.json: /.docker).",
+            },
+            Verb::Load => About {
+                word: "load",
+                synopsis: "load [FLAG...] FILE|-...",
+                summary: "Load image archives into Docker",
+                note: "The daemon need not run. An archive is what 'docker save' writes, alone or packed by gzip or zstd\n\
+             (standard input: not by zstd).",
+            },
+            Verb::Version => {
+                About { word: "version", synopsis: "version", summary: "Print the version", note: "" }
+            }
+            Verb::Help => About {
+                word: "help",
+                synopsis: "help [COMMAND]",
+                summary: "Print help for a command",
+                note: "",
+            },
         }
     }
 }

@@ -182,6 +182,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("check --allowed-images a/* x.yaml", "\"a/*\" is neither an image nor the beginning of one");
     check("get pods --pod-security baseline", "unknown flag: --pod-security");
     check("rnu", "unknown command \"rnu\" (did you mean run?)");
+    check("help rnu", "unknown command \"rnu\" (did you mean run?)");
+    check("help run get", "unexpected argument \"get\"");
+    check("get sources --for pod/a", "--for chooses among events");
+    check("describe -A pod/a", "cannot be retrieved by name across all namespaces");
     check("zzzzzz", "unknown command \"zzzzzz\"");
     check("run", "no source of pods: give --pod-manifest-path DIR");
     check(
