@@ -1,33 +1,37 @@
 //! podkeeper: a Kubernetes node agent on Docker, in synchronous Rust. `src/ARCHITECTURE.md` is the map.
 //!
 //! Data flows one way: sources, merge, turn, workers, plan, Docker. Imports only point down the layers of the code map
-//! there; `layers` tests it.
+//! there; `layers` tests it. Rooms are private: the crate exports [`main`], and for tests what `testing.rs` lists.
 
-pub mod base;
-pub mod cgroup;
-pub mod cli;
-pub mod daemon;
+mod base;
+mod cgroup;
+mod cli;
+mod daemon;
 #[cfg(test)]
 mod effects;
-pub mod image;
+mod image;
 #[cfg(test)]
 mod layers;
-pub mod layout;
-pub mod machine;
-pub mod manifest;
-pub mod mapping;
-pub mod merge;
-pub mod network;
-pub mod node;
-pub mod plan;
-pub mod pod;
-pub mod pod_logs;
-pub mod policy;
-pub mod probe;
-pub mod recorder;
-pub mod runtime;
-pub mod source;
-pub mod status;
-pub mod termination;
-pub mod volumes;
-pub mod worker;
+mod layout;
+mod machine;
+mod manifest;
+mod mapping;
+mod merge;
+mod network;
+mod node;
+mod plan;
+mod pod;
+mod pod_logs;
+mod policy;
+mod probe;
+mod recorder;
+mod runtime;
+mod source;
+mod status;
+mod termination;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod volumes;
+mod worker;
+
+pub use cli::main;

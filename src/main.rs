@@ -6,5 +6,5 @@
 static HEAP: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> std::process::ExitCode {
-    podkeeper::cli::main(std::env::args_os().skip(1))
+    podkeeper::main(std::env::args_os().skip(1))
 }

@@ -36,4 +36,4 @@ pub mod values;
 pub use names::{Driver, Naming, Parents};
 pub use node::Cgroups;
 pub use orders::{Order, PodCgroups, Report};
-pub use values::{PodCgroup, Values};
+pub use values::PodCgroup;

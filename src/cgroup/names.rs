@@ -139,14 +139,6 @@ fn slice(parts: &[String]) -> String {
 pub struct Parents(Arc<Mutex<Option<Arc<Naming>>>>);
 
 impl Parents {
-    /// A naming that is known from the start.
-    #[must_use]
-    pub fn fixed(naming: Naming) -> Parents {
-        let parents = Parents::default();
-        parents.set(naming);
-        parents
-    }
-
     /// Sets the naming.
     pub fn set(&self, naming: Naming) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(naming));

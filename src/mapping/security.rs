@@ -154,10 +154,6 @@ pub fn apply(body: &mut CreateBody, pod: &DesiredPod, container: &Container) -> 
         Some(AppArmor::RuntimeDefault) | None => {}
     }
     se_linux(host, effective.se_linux());
-    if own.and_then(|c| c.proc_mount.as_deref()) == Some("Unmasked") {
-        host.masked_paths = Some(Vec::new());
-        host.readonly_paths = Some(Vec::new());
-    }
     seccomp_profile
 }
 

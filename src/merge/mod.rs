@@ -64,14 +64,11 @@ pub struct Running {
     pub seen: Option<Timestamp>,
 }
 
-/// One message of the merge: pods with one kind of change. Never empty, except the empty `Add` that marks a
-/// source as seen, as upstream.
+/// One message of the merge: pods with one kind of change. Never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Kind.
     pub op: Op,
-    /// The source whose set caused it.
-    pub source: Source,
     /// The pods, in order of origin. For `Remove`: as they were last wanted.
     pub pods: Vec<Arc<DesiredPod>>,
 }
@@ -134,17 +131,16 @@ impl Merge {
     }
 
     /// Takes the complete set of one source. Returns the changes in delivery order: Remove, Add, Update,
-    /// Delete, (empty Add on a first set without Add, Update and Delete), Reconcile.
+    /// Delete, Reconcile.
     ///
     /// A name that moves to another UID is a Remove and an Add. `seen` is only shown.
     pub fn full(&mut self, source: Source, set: &PodSet, seen: Timestamp) -> Vec<Change> {
         let Some(known) = self.sources.get_mut(&source) else { return Vec::new() };
-        let first = !known.ready;
         known.ready = true;
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let diff = self.resolve(seen);
-        Self::tell(diff, source, Op::Add, first)
+        Self::tell(diff, Op::Add)
     }
 
     /// Takes the set that the last good store held for a source: `Restore`, and the source stays not ready.
@@ -154,23 +150,15 @@ impl Merge {
         known.take(source, set, &self.holders, &self.objects);
         self.resolve_objects();
         let diff = self.resolve(seen);
-        Self::tell(diff, source, Op::Restore, false)
+        Self::tell(diff, Op::Restore)
     }
 
     /// Takes the pods that run (from Docker's labels, at the start). Of two claims of one name in one source,
     /// the running pod keeps the name, and a pod that moved between sources is recognised. A name may move
-    /// from one claim to another; the change carries the source of the new holder.
+    /// from one claim to another.
     pub fn running(&mut self, found: &BTreeMap<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
         self.running.clone_from(found);
-        let mut diff = self.resolve(seen);
-        let mut changes = Vec::new();
-        let sources: Vec<Source> = self.sources.keys().copied().collect();
-        for source in sources {
-            let mine = |p: &Arc<DesiredPod>| self.get(&p.key).is_some_and(|now| now.source == source);
-            let part = diff.take(mine);
-            changes.extend(Self::tell(part, source, Op::Add, false));
-        }
-        changes
+        Self::tell(self.resolve(seen), Op::Add)
     }
 
     /// The pod that holds this identity.
@@ -296,23 +284,17 @@ impl Merge {
         diff
     }
 
-    /// The changes as messages. `added` is the kind of an addition; `first`: the source has become ready with
-    /// this set.
-    fn tell(diff: Diff, source: Source, added: Op, first: bool) -> Vec<Change> {
-        let silent = first && diff.added.is_empty() && diff.updated.is_empty() && diff.deleted.is_empty();
-        let mut changes = Vec::new();
-        let mut typed = |op, pods: Vec<Arc<DesiredPod>>, even_empty| {
-            if even_empty || !pods.is_empty() {
-                changes.push(Change { op, source, pods: in_order(pods) });
-            }
-        };
-        typed(Op::Remove, diff.removed, false);
-        typed(added, diff.added, false);
-        typed(Op::Update, diff.updated, false);
-        typed(Op::Delete, diff.deleted, false);
-        typed(Op::Add, Vec::new(), silent);
-        typed(Op::Reconcile, diff.reconciled, false);
-        changes
+    /// The changes as messages. `added` is the kind of an addition.
+    fn tell(diff: Diff, added: Op) -> Vec<Change> {
+        let typed = [
+            (Op::Remove, diff.removed),
+            (added, diff.added),
+            (Op::Update, diff.updated),
+            (Op::Delete, diff.deleted),
+            (Op::Reconcile, diff.reconciled),
+        ];
+        let some = typed.into_iter().filter(|(_, pods)| !pods.is_empty());
+        some.map(|(op, pods)| Change { op, pods: in_order(pods) }).collect()
     }
 }
 
@@ -355,18 +337,6 @@ impl Diff {
             Op::Update => &mut self.updated,
             Op::Delete => &mut self.deleted,
             _ => &mut self.reconciled,
-        }
-    }
-
-    /// Splits off the changes of these pods.
-    fn take(&mut self, mine: impl Fn(&Arc<DesiredPod>) -> bool) -> Diff {
-        let part = |pods: &mut Vec<Arc<DesiredPod>>| pods.extract_if(.., |pod| mine(pod)).collect();
-        Diff {
-            removed: part(&mut self.removed),
-            added: part(&mut self.added),
-            updated: part(&mut self.updated),
-            deleted: part(&mut self.deleted),
-            reconciled: part(&mut self.reconciled),
         }
     }
 }

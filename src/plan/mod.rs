@@ -20,7 +20,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use actions::{Kill, KillReason, PodActions, ProbeVerdict, Probes, SandboxAction, StartRef};
+pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef};
 pub use message::Way;
 pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
 pub use past::is_past;

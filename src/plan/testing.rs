@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::base::clock::{Mono, Timestamp};
 use crate::manifest::hash::container_hash;
+use crate::plan::actions::PodActions;
 use crate::plan::restart::UNKNOWN_EXIT;
-use crate::plan::{
-    Exit, Link, Observed, Owned, PodActions, ProbeVerdict, Probes, Role, RunState, SandboxAction,
-};
+use crate::plan::{Exit, Link, Observed, Owned, ProbeVerdict, Probes, Role, RunState, SandboxAction};
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 
 /// UID of the pods made here.

@@ -11,7 +11,7 @@ mod image;
 mod level;
 mod restricted;
 mod source_policy;
-mod standards;
+pub mod standards;
 mod told;
 mod view;
 
@@ -20,7 +20,6 @@ mod tests;
 
 pub use allow::{AllowedPath, PathAccess, Refusal};
 pub use image::AllowedImage;
-pub use level::{Level, LevelVersion, Version, parse_sources};
-pub use source_policy::{Exceptions, Policies, SETTINGS, Setting, SharedObjects, SourcePolicy};
-pub use standards::{Violation, evaluate, message};
+pub use level::{LevelVersion, parse_sources};
+pub use source_policy::{Exceptions, Policies, Setting, SourcePolicy};
 pub use told::Told;

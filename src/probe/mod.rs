@@ -31,6 +31,5 @@ pub mod spec;
 pub mod state;
 pub mod tls;
 
-pub use outcome::Outcome;
 pub use prober::Prober;
-pub use spec::{Action, HookKind, HookWish, Kind, Probing, Target, Watch};
+pub use spec::{HookKind, HookWish, Kind, Probing, Target, Watch};

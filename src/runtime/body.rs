@@ -121,11 +121,6 @@ pub struct HostConfig {
     pub cap_drop: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub readonly_rootfs: bool,
-    /// An empty list masks nothing; absent means Docker's default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub masked_paths: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub readonly_paths: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

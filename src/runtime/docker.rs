@@ -107,17 +107,6 @@ impl Docker {
         self.begin(call).wait()
     }
 
-    /// Asks whether the engine answers; returns the agreed API version.
-    ///
-    /// # Errors
-    /// [`DockerError::Unreachable`], [`DockerError::Version`], or the engine's own complaint.
-    pub fn ping(&self) -> Result<(u16, u16), DockerError> {
-        match self {
-            Docker::Engine(client) => client.ping(),
-            Docker::Fake(fake) => fake.perform(&Call::Version).map(|_| limits::API_NEWEST),
-        }
-    }
-
     /// Subscribes to the events of containers that have all of these labels (`key` or `key=value`). Docker
     /// answers just before it begins to listen, so `since` (seconds of wall time; 0 for all that it
     /// remembers) closes the gap to a list that is made afterwards, at the price of old events.

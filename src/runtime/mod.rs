@@ -13,6 +13,10 @@ pub mod docker;
 pub mod event_stream;
 pub(crate) mod exchange;
 pub mod exec;
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    expect(dead_code, reason = "what tests steer it with stands with what it does")
+)]
 pub mod fake;
 pub mod frames;
 pub mod http1;

@@ -45,8 +45,6 @@ pub enum Form {
     Network,
     /// [`Reply::Output`].
     Output,
-    /// [`Reply::Json`].
-    Json,
 }
 
 impl Form {
@@ -63,7 +61,6 @@ impl Form {
             | Call::ExecResize { .. }
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => Form::Done,
-            Call::Version => Form::Json,
             Call::List { .. } => Form::Containers,
             Call::Inspect { .. } => Form::Container,
             Call::Create { .. } => Form::Created,
@@ -96,8 +93,6 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
     Ok(match form {
         Form::Done => Reply::Done,
         Form::Output => Reply::Output(body.to_vec()),
-        Form::Json if body.is_empty() => Reply::Json(Value::Null),
-        Form::Json => Reply::Json(value()?),
         Form::Containers => {
             let mut list = ListReader::default();
             let found = list.feed(body).and_then(|()| list.end());

@@ -90,7 +90,6 @@ impl Request {
     #[must_use]
     pub fn call(call: &Call) -> Request {
         match call {
-            Call::Version => Request::new("GET", "/version"),
             Call::Info => Request::new("GET", "/info"),
             Call::List { labels } if labels.is_empty() => Request::new("GET", "/containers/json?all=1"),
             Call::List { labels } => {

@@ -12,8 +12,6 @@ use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 /// ones (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// `GET /version`.
-    Version,
     /// `GET /info`.
     Info,
     /// `GET /containers/json?all=1` with label filters (`key=value` or `key`), all of which must match.
@@ -165,8 +163,6 @@ pub enum Reply {
     Network(NetworkDetail),
     /// Answer to [`Call::LogTail`]: framed, or raw for a container with a terminal.
     Output(Vec<u8>),
-    /// An answer that is only shown: the version.
-    Json(serde_json::Value),
 }
 
 /// Why a call failed.

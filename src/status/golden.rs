@@ -7,9 +7,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::base::clock::Mono;
+use crate::plan::actions::PodActions;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{at, observed, pod_of, probes};
-use crate::plan::{Observed, PodActions, SandboxAction, stop_now, surplus};
+use crate::plan::{Observed, SandboxAction, stop_now, surplus};
 use crate::pod::{ContainerKind, DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason};
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use podkeeper::cgroup::node::MOUNT;
+use podkeeper::testing::cgroup::node::MOUNT;
 
 use super::harness::{Node, Options, docker_get};
 use super::pods::free_port;

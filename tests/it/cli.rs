@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::{Call, CreateBody, Reply};
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::{Call, CreateBody, Reply};
 use serde_json::json;
 
 const SOCKET: &str = "/var/run/docker.sock";

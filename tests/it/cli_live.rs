@@ -163,7 +163,7 @@ fn logs_choose_and_follow() {
     let first = stamped.lines().next().unwrap();
     let (time, word) = first.split_once(' ').unwrap();
     let known = ["one", "two", "three"].contains(&word);
-    assert!(time.parse::<podkeeper::base::clock::Timestamp>().is_ok() && known, "{first}");
+    assert!(time.parse::<podkeeper::testing::base::clock::Timestamp>().is_ok() && known, "{first}");
     let none = node.podkeeper(&["logs", "web", "-p"]);
     assert_eq!(none.status.code(), Some(1));
 

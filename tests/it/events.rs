@@ -1,6 +1,6 @@
 //! What the daemon tells of its pods' lives, on the real Docker: `get events`, `describe`, the file, the log.
 
-use podkeeper::recorder::object::{self, EventObject};
+use podkeeper::testing::recorder::object::{self, EventObject};
 use serde_json::json;
 
 use super::harness::Node;

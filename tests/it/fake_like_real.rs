@@ -10,9 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podkeeper::base::clock::{Clock, Mono, Now, Timestamp};
-use podkeeper::runtime::fake::{Cursor, EventNext, Fake};
-use podkeeper::runtime::{
+use podkeeper::testing::base::clock::{Clock, Mono, Now, Timestamp};
+use podkeeper::testing::runtime::fake::{Cursor, EventNext, Fake};
+use podkeeper::testing::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
     ExecDetail, PortBinding, Refusal, RefusalKind, Reply, Resources,
 };
@@ -551,7 +551,7 @@ fn real(call: &Call) -> Result<Reply, DockerError> {
             not_started: value["Pid"].as_i64().unwrap() == 0,
             exit_code: value["ExitCode"].as_i64(),
         }),
-        Call::ImageInspect { .. } => Reply::Image(podkeeper::runtime::ImageDetail::default()),
+        Call::ImageInspect { .. } => Reply::Image(podkeeper::testing::runtime::ImageDetail::default()),
         Call::LogTail { .. } => Reply::Output(text.into_bytes()),
         _ => Reply::Done,
     })
@@ -608,7 +608,7 @@ fn detail(c: &Value) -> ContainerDetail {
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
         networks: c["NetworkSettings"]["Networks"].as_object().map(|all| all.len()),
         log_path: text(&c["LogPath"]),
-        resources: podkeeper::runtime::Resources {
+        resources: podkeeper::testing::runtime::Resources {
             cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
             cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),
             cpu_quota: limit(&c["HostConfig"]["CpuQuota"]),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use podkeeper::base::clock::Timestamp;
+use podkeeper::testing::base::clock::Timestamp;
 
 use super::harness::{Container, Node, Options, SOCKET};
 use super::proxy::Proxy;

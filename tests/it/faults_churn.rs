@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::fake::Rng;
-use podkeeper::runtime::{Call, ContainerSummary, DockerState, Reply, labels};
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::fake::Rng;
+use podkeeper::testing::runtime::{Call, ContainerSummary, DockerState, Reply, labels};
 
 use super::faults::Faulty;
 use super::harness::SOCKET;

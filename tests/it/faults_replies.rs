@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use podkeeper::runtime::DockerState;
+use podkeeper::testing::runtime::DockerState;
 use serde_json::{Value, json};
 
 use super::faults::{Faulty, assert_single, assert_untouched, lives};

@@ -14,13 +14,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as ApiPod};
-use podkeeper::base::clock::Timestamp;
-use podkeeper::cgroup::Cgroups;
-use podkeeper::cgroup::node::{MOUNT, Settings};
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::{Call, DockerState, Reply, labels};
-use podkeeper::status::snapshot::StatusFile;
+use podkeeper::testing::base::clock::Timestamp;
+use podkeeper::testing::cgroup::Cgroups;
+use podkeeper::testing::cgroup::node::{MOUNT, Settings};
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::{Call, DockerState, Reply, labels};
+use podkeeper::testing::status::snapshot::StatusFile;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -479,7 +479,7 @@ impl Node {
     /// Where something is mounted in this node's directories, in the order of mounting.
     pub fn mounts(&self) -> Vec<PathBuf> {
         let base = fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone());
-        let table = podkeeper::volumes::mounts::table().unwrap();
+        let table = podkeeper::testing::volumes::mounts::table().unwrap();
         table.into_iter().map(|mounted| mounted.at).filter(|at| at.starts_with(&base)).collect()
     }
 

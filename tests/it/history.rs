@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use podkeeper::runtime::labels;
+use podkeeper::testing::runtime::labels;
 use serde_json::Value;
 
 use super::harness::Node;

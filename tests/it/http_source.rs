@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
-use podkeeper::pod::Source;
-use podkeeper::source::accept::Acceptor;
-use podkeeper::source::http::tls::ClientFiles;
-use podkeeper::source::http::url::ManifestUrl;
-use podkeeper::source::http::{HttpSource, Patience, Settings, headers};
-use podkeeper::source::last_good::{LastGood, Remembered, directory, forget};
-use podkeeper::source::signature::Verifier;
-use podkeeper::source::{PodSet, SourceUpdate};
+use podkeeper::testing::pod::Source;
+use podkeeper::testing::source::accept::Acceptor;
+use podkeeper::testing::source::http::tls::ClientFiles;
+use podkeeper::testing::source::http::url::ManifestUrl;
+use podkeeper::testing::source::http::{HttpSource, Patience, Settings, headers};
+use podkeeper::testing::source::last_good::{LastGood, Remembered, directory, forget};
+use podkeeper::testing::source::signature::Verifier;
+use podkeeper::testing::source::{PodSet, SourceUpdate};
 
 use super::harness::PATIENCE;
 use super::hostile::{self, Authority, Server, drip, ok, redirect, silence, status};
@@ -60,7 +60,7 @@ impl Rig {
         let mut acceptor = Acceptor::new(Source::Http, "n".to_owned());
         acceptor.max_bytes = settings.max_bytes;
         acceptor.verifier = verifier.map(Arc::new);
-        let send = Box::new(move |update: podkeeper::source::FromSource| {
+        let send = Box::new(move |update: podkeeper::testing::source::FromSource| {
             assert_eq!(update.source, Source::Http);
             out.send(update.update).is_ok()
         });

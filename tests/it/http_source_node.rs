@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use podkeeper::status::snapshot::SourceView;
+use podkeeper::testing::status::snapshot::SourceView;
 use serde_json::json;
 
 use super::harness::{Node, Options};

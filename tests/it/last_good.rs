@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use podkeeper::pod::problem::Problem;
+use podkeeper::testing::pod::problem::Problem;
 use serde_json::json;
 
 use super::harness::{Node, Options};

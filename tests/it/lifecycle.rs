@@ -1,6 +1,6 @@
 //! Manifests that come, change, move and go, on the real Docker.
 
-use podkeeper::runtime::DockerState;
+use podkeeper::testing::runtime::DockerState;
 use serde_json::json;
 
 use super::harness::Node;

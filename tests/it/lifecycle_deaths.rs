@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use podkeeper::runtime::DockerState;
+use podkeeper::testing::runtime::DockerState;
 use serde_json::json;
 
 use super::harness::{Container, Node};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use podkeeper::runtime::{Call, CreateBody, Reply, labels};
+use podkeeper::testing::runtime::{Call, CreateBody, Reply, labels};
 use serde_json::{Value, json};
 
 use super::harness::{Container, Node, Options};

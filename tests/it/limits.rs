@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::PodCondition;
-use podkeeper::cgroup::node::MOUNT;
+use podkeeper::testing::cgroup::node::MOUNT;
 use serde_json::{Value, json};
 
 use super::harness::{Node, Options};

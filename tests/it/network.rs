@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use podkeeper::base::clock::System;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::docker::Endpoint;
-use podkeeper::runtime::{Call, DockerError, NetworkBody};
+use podkeeper::testing::base::clock::System;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::docker::Endpoint;
+use podkeeper::testing::runtime::{Call, DockerError, NetworkBody};
 use serde_json::json;
 
 use super::harness::{Node, Options, SOCKET, docker_get, remove_network};
@@ -330,7 +330,7 @@ fn networks_of_both_engines_are_alike() {
         let remove = Call::NetworkRemove { name: name.clone() };
         [inspect.clone(), create.clone(), create, inspect, remove.clone(), remove].map(|call| {
             match docker.call(&call) {
-                Ok(podkeeper::runtime::Reply::Network(found)) => found.name,
+                Ok(podkeeper::testing::runtime::Reply::Network(found)) => found.name,
                 Ok(other) => format!("{other:?}"),
                 Err(DockerError::Refused(no)) => format!("{} {:?} {}", no.status, no.kind, no.message),
                 Err(other) => other.to_string(),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use podkeeper::manifest::{self, Context};
-use podkeeper::pod::Source;
+use podkeeper::testing::manifest::{self, Context};
+use podkeeper::testing::pod::Source;
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::connection::Wait;
-use podkeeper::runtime::docker::Docker;
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::connection::Wait;
+use podkeeper::testing::runtime::docker::Docker;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use serde_json::json;
 
@@ -64,9 +64,10 @@ impl Podman {
             .spawn()
             .expect("unshare");
         let podman = Podman { base, service };
-        let docker = Docker::Engine(Client::new(&podman.socket()));
+        let client = Client::new(&podman.socket());
+        let docker = Docker::Engine(client.clone());
         let begun = Instant::now();
-        while let Err(error) = docker.ping() {
+        while let Err(error) = client.ping() {
             assert!(begun.elapsed() < PATIENCE, "{error}:\n{}", podman.log());
             thread::sleep(Duration::from_millis(50));
         }

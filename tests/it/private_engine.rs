@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::connection::Wait;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::fake::Rng;
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::connection::Wait;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::fake::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::faults::{Lives, assert_single, assert_untouched, lives};
@@ -56,7 +56,7 @@ impl Engine {
     pub fn start(&mut self) {
         self.launch();
         let begun = Instant::now();
-        while self.docker().ping().is_err() {
+        while Client::new(&self.socket()).ping().is_err() {
             if begun.elapsed() > PATIENCE {
                 panic!("dockerd does not answer:\n{}", fs::read_to_string(self.base.join("log")).unwrap());
             }

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::docker::Docker;
-use podkeeper::runtime::sandbox_image::tar::{Entry, archive};
-use podkeeper::runtime::{Call, fake::Rng};
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::docker::Docker;
+use podkeeper::testing::runtime::sandbox_image::tar::{Entry, archive};
+use podkeeper::testing::runtime::{Call, fake::Rng};
 use serde_json::{Value, json};
 
 use super::harness::{PATIENCE, SOCKET, untag_image};

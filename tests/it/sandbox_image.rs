@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use podkeeper::runtime::sandbox_image;
+use podkeeper::testing::runtime::sandbox_image;
 use serde_json::{Value, json};
 
 /// One request; status and body. The answer ends where the connection does.

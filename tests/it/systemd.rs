@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use podkeeper::runtime::client::Client;
-use podkeeper::runtime::connection::Wait;
-use podkeeper::runtime::docker::Docker;
+use podkeeper::testing::runtime::client::Client;
+use podkeeper::testing::runtime::connection::Wait;
+use podkeeper::testing::runtime::docker::Docker;
 use serde_json::{Value, json};
 
 use super::harness::{Node, Options, PATIENCE, enter};
@@ -109,8 +109,9 @@ impl Booted {
         command.args(["--exec-opt", "native.cgroupdriver=systemd"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.dockerd = Some(command.spawn().unwrap());
-        let docker = Docker::Engine(Client::new(&self.socket()));
-        self.wait("dockerd answers", |_| docker.ping().is_ok());
+        let client = Client::new(&self.socket());
+        let docker = Docker::Engine(client.clone());
+        self.wait("dockerd answers", |_| client.ping().is_ok());
         let loaded = docker.load(&mut image_archive().as_slice(), &Wait::at_most(PATIENCE)).unwrap();
         assert_eq!(loaded, [IMAGE]);
     }

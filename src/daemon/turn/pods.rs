@@ -23,7 +23,7 @@ impl Turn {
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
         let touched: Vec<PodKey> = touched.collect();
-        for Change { op, pods, .. } in changes {
+        for Change { op, pods } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
                 Op::Add | Op::Restore => self.additions(pods, now),

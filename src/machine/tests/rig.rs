@@ -159,7 +159,9 @@ pub(super) fn stop(grace: Option<u32>) -> Wish {
 
 fn cgroups() -> crate::cgroup::Parents {
     use crate::cgroup::{Driver, Naming, Parents};
-    Parents::fixed(Naming::new(Driver::Cgroupfs, ""))
+    let parents = Parents::default();
+    parents.set(Naming::new(Driver::Cgroupfs, ""));
+    parents
 }
 
 fn settings() -> Arc<Settings> {
@@ -535,7 +537,7 @@ impl Rig {
                     self.cgroups.push(Ok((*pod).clone()));
                     let result = self.cgroup_answer.clone();
                     let parent = settings().cgroups.get().map(|naming| naming.parent(pod.qos, &pod.uid));
-                    let is_inside = |c: &&crate::runtime::fake::Container| {
+                    let is_inside = |c: &&crate::runtime::fake::state::Container| {
                         c.state == DockerState::Running
                             && Some(&c.body.host_config.cgroup_parent) == parent.as_ref()
                     };

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::LevelVersion;
+use super::super::level::{Level, Version};
 use super::super::standards::{BASELINE, RESTRICTED};
-use super::super::{Level, LevelVersion, Version, evaluate, message};
+use super::super::standards::{evaluate, message};
 use super::pod;
 use crate::manifest::{Context, Inspected, Rules, inspect};
 use crate::pod::Source;

@@ -1,6 +1,6 @@
 //! Grammar of levels, versions and sources.
 
-use super::super::{Level, Version, parse_sources};
+use super::super::level::{Level, Version, parse_sources};
 use super::at;
 use crate::pod::Source;
 

@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{LevelVersion, Violation, evaluate};
+use super::LevelVersion;
+use super::standards::{Violation, evaluate};
 
 /// Metadata with these annotations, and the spec.
 fn pod(annotations: &Value, spec: &Value) -> (ObjectMeta, PodSpec) {

@@ -233,7 +233,9 @@ fn seccomp_must_be_set() {
 fn the_whole_sentence_is_kubectls() {
     let spec = json!({"hostNetwork": true, "containers": [{"name": "app"}],
         "volumes": [{"name": "data", "hostPath": {"path": "/data"}}]});
-    let say = |level: &str| super::super::message(&super::at(level), &violations(level, &json!({}), &spec));
+    let say = |level: &str| {
+        super::super::standards::message(&super::at(level), &violations(level, &json!({}), &spec))
+    };
     assert_eq!(
         say("restricted"),
         concat!(

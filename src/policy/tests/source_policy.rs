@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::super::{Exceptions, Policies, SETTINGS, Setting, SharedObjects, SourcePolicy};
+use super::super::source_policy::{SETTINGS, SharedObjects};
+use super::super::{Exceptions, Policies, Setting, SourcePolicy};
 use super::{at, pod};
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};

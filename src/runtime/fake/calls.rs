@@ -22,9 +22,6 @@ impl State {
     /// Carries out a call without faults.
     pub(super) fn carry_out(&mut self, call: &Call, now: Now) -> Answer {
         match call {
-            Call::Version => Ok(Reply::Json(serde_json::json!({
-                "Version": "20.10.24-fake", "ApiVersion": "1.41", "MinAPIVersion": "1.12", "Os": "linux",
-            }))),
             Call::Info => Ok(Reply::Info(Info {
                 server_version: "20.10.24-fake".into(),
                 cgroup_driver: "cgroupfs".into(),

@@ -24,12 +24,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-pub use behaviour::{Behaviour, OnTerm, Run};
-pub use events::{Cursor, EventNext, FakeEvent};
-pub use faults::{FAULTS, Fault, FaultPlan, Rng};
-pub use hooks::{Field, Restart};
-pub use images::Pull;
-pub use state::{Container, State};
+pub use state::State;
+
+// What tests steer the engine with; the daemon does not.
+#[cfg(any(test, feature = "testing"))]
+pub use self::{
+    behaviour::Behaviour,
+    events::{Cursor, EventNext},
+    faults::{FaultPlan, Rng},
+    hooks::Restart,
+};
+#[cfg(test)]
+pub use self::{
+    behaviour::{OnTerm, Run},
+    faults::Fault,
+    hooks::Field,
+    images::Pull,
+};
 
 use feeds::{Feed, Source};
 

@@ -33,7 +33,6 @@ fn every_request() -> Vec<Request> {
         cmd: vec!["ls".into(), "-l".into()],
     };
     let calls = [
-        Call::Version,
         Call::Info,
         Call::List { labels: vec![] },
         Call::List { labels: vec!["podkeeper.dev/root-dir=/var/lib/podkeeper".into(), "a&b".into()] },

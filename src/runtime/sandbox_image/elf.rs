@@ -7,6 +7,7 @@
 
 /// A machine that has a sandbox program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "each target has the program of one of them")]
 pub enum Machine {
     /// `x86_64`.
     X86_64,

@@ -12,7 +12,7 @@
 pub mod forget;
 mod key;
 pub mod replay;
-mod sealed;
+pub mod sealed;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-pub use self::sealed::{Key, Remembered, Unusable, parse};
+pub use self::sealed::{Key, Remembered};
 pub use self::seen::Board;
 
 use self::key::KeyFile;

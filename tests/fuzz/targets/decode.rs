@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podkeeper::manifest::{self, Context};
-use podkeeper::pod::Source;
+use podkeeper::testing::manifest::{self, Context};
+use podkeeper::testing::pod::Source;
 
 fuzz_target!(|bytes: &[u8]| {
     for (source, path) in [(Source::File, "/m/a.yaml"), (Source::Http, "https://example.com/pods")] {

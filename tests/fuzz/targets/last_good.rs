@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podkeeper::pod::Source;
-use podkeeper::source::last_good::{Key, parse};
+use podkeeper::testing::pod::Source;
+use podkeeper::testing::source::last_good::{Key, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let key = Key::new(&[7; 32]).expect("a key");

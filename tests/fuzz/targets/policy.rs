@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podkeeper::manifest::{self, Context, Inspected, Rules};
-use podkeeper::pod::Source;
-use podkeeper::policy::{LevelVersion, evaluate, message};
+use podkeeper::testing::manifest::{self, Context, Inspected, Rules};
+use podkeeper::testing::pod::Source;
+use podkeeper::testing::policy::{LevelVersion, evaluate, message};
 
 fuzz_target!(|bytes: &[u8]| {
     let [level, version, manifest @ ..] = bytes else { return };

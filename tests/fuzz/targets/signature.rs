@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use podkeeper::source::signature::Verifier;
+use podkeeper::testing::source::signature::Verifier;
 
 const KEY: &str = include_str!("../../golden/signature/node.pub");
 const CONTENT: &[u8] = include_bytes!("../../golden/signature/v1.yaml");

@@ -16,8 +16,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use podkeeper::base::clock::Mono;
-use podkeeper::runtime::fake::{FaultPlan, Restart};
+use podkeeper::testing::base::clock::Mono;
+use podkeeper::testing::runtime::fake::{FaultPlan, Restart};
 
 use world::World;
 
@@ -190,8 +190,11 @@ fn k23881_a_crash_loop_leaves_one_dead_container() {
         w.crash_loop();
         w.start_daemon();
         w.run_until(Mono(seconds(4 * 3600)));
-        let dead =
-            w.engine.containers().filter(|c| c.state == podkeeper::runtime::DockerState::Exited).count();
+        let dead = w
+            .engine
+            .containers()
+            .filter(|c| c.state == podkeeper::testing::runtime::DockerState::Exited)
+            .count();
         assert!(dead <= 2, "{dead} dead");
         let starts = w.counts.apps;
         assert!((40..60).contains(&starts), "{starts} starts in four hours of back-off");

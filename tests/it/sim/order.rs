@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use podkeeper::base::clock::{Mono, Timestamp};
-use podkeeper::daemon::drain::Drain;
-use podkeeper::runtime::fake::FaultPlan;
+use podkeeper::testing::base::clock::{Mono, Timestamp};
+use podkeeper::testing::daemon::drain::Drain;
+use podkeeper::testing::runtime::fake::FaultPlan;
 
 use super::world::World;
 use super::{seconds, seeds};

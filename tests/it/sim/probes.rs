@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podkeeper::base::clock::Mono;
-use podkeeper::probe::spec::Timing;
-use podkeeper::probe::{Kind, Outcome, Target};
-use podkeeper::runtime::fake::{Behaviour, FaultPlan, Restart, Rng};
-use podkeeper::runtime::{DockerState, labels};
+use podkeeper::testing::base::clock::Mono;
+use podkeeper::testing::probe::spec::Timing;
+use podkeeper::testing::probe::{Kind, Outcome, Target};
+use podkeeper::testing::runtime::fake::{Behaviour, FaultPlan, Restart, Rng};
+use podkeeper::testing::runtime::{DockerState, labels};
 
 use super::world::{ROOT, World};
 use super::{seconds, seeds};

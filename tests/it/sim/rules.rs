@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podkeeper::base::clock::Mono;
-use podkeeper::runtime::fake::{Behaviour, FaultPlan};
-use podkeeper::runtime::{DockerState, labels};
+use podkeeper::testing::base::clock::Mono;
+use podkeeper::testing::runtime::fake::{Behaviour, FaultPlan};
+use podkeeper::testing::runtime::{DockerState, labels};
 
 use super::world::{RELIST, World};
 use super::{seconds, seeds};
@@ -125,7 +125,7 @@ fn what_has_ended_stays_ended() {
             w.pass(seconds(300));
         }
         let now = w.now();
-        w.engine.restart_engine(podkeeper::runtime::fake::Restart::PowerCut, now);
+        w.engine.restart_engine(podkeeper::testing::runtime::fake::Restart::PowerCut, now);
         w.pass(seconds(300));
         assert_eq!(w.counts.apps, made, "and nothing makes them again");
     });

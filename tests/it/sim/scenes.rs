@@ -1,7 +1,7 @@
 //! What the simulated people and machines do: manifests, edits, crashes, outages. Chosen by the seed.
 
-use podkeeper::runtime::fake::{Behaviour, Restart};
-use podkeeper::runtime::{DockerState, labels};
+use podkeeper::testing::runtime::fake::{Behaviour, Restart};
+use podkeeper::testing::runtime::{DockerState, labels};
 
 use super::world::{ROOT, World};
 

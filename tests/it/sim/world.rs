@@ -7,25 +7,27 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use podkeeper::base::clock::{Boot, Mono, Now, Timestamp};
-use podkeeper::base::limits;
-use podkeeper::cgroup::{self, Driver, Naming, Parents};
-use podkeeper::daemon::config::Config;
-use podkeeper::daemon::drain::Drain;
-use podkeeper::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
-use podkeeper::machine::{Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token};
-use podkeeper::manifest::{self, Context};
-use podkeeper::mapping::MapConfig;
-use podkeeper::mapping::needs::Create;
-use podkeeper::pod::{DesiredPod, PodKey, Source};
-use podkeeper::probe::prober::News;
-use podkeeper::probe::schedule::{ProbeId, Schedule};
-use podkeeper::probe::{Kind, Outcome, Probing, Target, Watch};
-use podkeeper::runtime::docker::Endpoint;
-use podkeeper::runtime::fake::{EventNext, Rng, State as Engine};
-use podkeeper::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
-use podkeeper::source::{FromSource, PodSet, SourceUpdate};
-use podkeeper::volumes::{Failure, Order, Report as VolumeReport};
+use podkeeper::testing::base::clock::{Boot, Mono, Now, Timestamp};
+use podkeeper::testing::base::limits;
+use podkeeper::testing::cgroup::{self, Driver, Naming, Parents};
+use podkeeper::testing::daemon::config::Config;
+use podkeeper::testing::daemon::drain::Drain;
+use podkeeper::testing::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
+use podkeeper::testing::machine::{
+    Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+};
+use podkeeper::testing::manifest::{self, Context};
+use podkeeper::testing::mapping::MapConfig;
+use podkeeper::testing::mapping::needs::Create;
+use podkeeper::testing::pod::{DesiredPod, PodKey, Source};
+use podkeeper::testing::probe::prober::News;
+use podkeeper::testing::probe::schedule::{ProbeId, Schedule};
+use podkeeper::testing::probe::{Kind, Outcome, Probing, Target, Watch};
+use podkeeper::testing::runtime::docker::Endpoint;
+use podkeeper::testing::runtime::fake::{EventNext, Rng, State as Engine};
+use podkeeper::testing::runtime::{Call, DockerError, DockerState, Mount, Reply, labels, sandbox_image};
+use podkeeper::testing::source::{FromSource, PodSet, SourceUpdate};
+use podkeeper::testing::volumes::{Failure, Order, Report as VolumeReport};
 
 use super::probes::Answers;
 use super::sources::{self, Hub};
@@ -180,7 +182,7 @@ pub enum Deed {
 pub struct Daemon {
     pub turn: Turn,
     workers: BTreeMap<PodKey, Worker>,
-    cursor: Option<podkeeper::runtime::fake::Cursor>,
+    cursor: Option<podkeeper::testing::runtime::fake::Cursor>,
     listed_at: Mono,
     last_files: Option<BTreeMap<String, String>>,
     settings: Arc<Settings>,
@@ -217,7 +219,7 @@ pub fn config() -> Config {
         image_preload_dir: None,
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
-        log_limits: podkeeper::mapping::LogLimits { max_bytes: None, max_files: 5 },
+        log_limits: podkeeper::testing::mapping::LogLimits { max_bytes: None, max_files: 5 },
         node: Default::default(),
     }
 }
@@ -285,21 +287,23 @@ impl World {
         self.generation += 1;
         self.used_cgroups.clear();
         let generation = self.generation;
+        let cgroups = Parents::default();
+        cgroups.set(Naming::new(Driver::Cgroupfs, ""));
         let settings = Arc::new(Settings {
             map: MapConfig {
                 root_dir: ROOT.into(),
                 oom_floor: 0,
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
-                logs: podkeeper::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+                logs: podkeeper::testing::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
                 node_name: "node".into(),
-                network: podkeeper::network::NetworkConfig::default(),
+                network: podkeeper::testing::network::NetworkConfig::default(),
                 policies: Default::default(),
             },
             boot: Boot { id: "boot".into(), began: Duration::from_secs(60) },
             builtin_sandbox: true,
-            allocatable: podkeeper::pod::allocatable::Allocatable::default(),
-            cgroups: Parents::fixed(Naming::new(Driver::Cgroupfs, "")),
+            allocatable: podkeeper::testing::pod::allocatable::Allocatable::default(),
+            cgroups,
             recursive_mounts: Arc::default(),
             grants: Arc::default(),
             pod_pids: None,

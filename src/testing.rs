@@ -1,0 +1,202 @@
+//! What the integration tests (`tests/it`) and the fuzz targets (`tests/fuzz`) use of the rooms, and nothing else: every
+//! other item is private to the program, so that the compiler tells what nobody uses. It is compiled with the feature
+//! `testing` alone, which the tests of this package turn on by themselves; a build without it is what is shipped.
+//!
+//! Never here: an item that no test imports, or code.
+
+pub mod base {
+    pub mod clock {
+        pub use crate::base::clock::{Boot, Clock, Mono, Now, System, Timestamp};
+    }
+    pub mod limits {
+        pub use crate::base::limits::{EVENTS, RESTORE_HEAD_START, SCAN_COALESCE};
+    }
+}
+
+pub mod cgroup {
+    pub use crate::cgroup::{Cgroups, Driver, Naming, Parents, Report};
+    pub mod node {
+        pub use crate::cgroup::node::{MOUNT, Settings};
+    }
+}
+
+pub mod daemon {
+    pub mod config {
+        pub use crate::daemon::config::Config;
+    }
+    pub mod drain {
+        pub use crate::daemon::drain::Drain;
+    }
+    pub mod turn {
+        pub use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
+    }
+}
+
+pub mod machine {
+    pub use crate::machine::{
+        Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+    };
+}
+
+pub mod manifest {
+    pub use crate::manifest::{Context, Decoded, Inspected, Rules, decode, inspect};
+    pub mod edition {
+        pub use crate::manifest::edition::Known;
+    }
+}
+
+pub mod mapping {
+    pub use crate::mapping::{LogLimits, MapConfig};
+    pub mod needs {
+        pub use crate::mapping::needs::Create;
+    }
+}
+
+pub mod network {
+    pub use crate::network::NetworkConfig;
+}
+
+pub mod pod {
+    pub use crate::pod::{DesiredPod, PodKey, Source};
+    pub mod allocatable {
+        pub use crate::pod::allocatable::Allocatable;
+    }
+    pub mod problem {
+        pub use crate::pod::problem::Problem;
+    }
+}
+
+pub mod policy {
+    pub use crate::policy::LevelVersion;
+    pub use crate::policy::standards::{evaluate, message};
+}
+
+pub mod probe {
+    pub use crate::probe::outcome::Outcome;
+    pub use crate::probe::{Kind, Probing, Target, Watch};
+    pub mod prober {
+        pub use crate::probe::prober::News;
+    }
+    pub mod schedule {
+        pub use crate::probe::schedule::{ProbeId, Schedule};
+    }
+    pub mod spec {
+        pub use crate::probe::spec::Timing;
+    }
+}
+
+pub mod recorder {
+    pub mod object {
+        pub use crate::recorder::object::{EventObject, read};
+    }
+}
+
+pub mod runtime {
+    pub use crate::runtime::{
+        Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
+        ExecDetail, HostConfig, ImageDetail, Mount, NetworkBody, PortBinding, Refusal, RefusalKind, Reply,
+        Resources,
+    };
+    pub mod client {
+        pub use crate::runtime::client::Client;
+    }
+    pub mod connection {
+        pub use crate::runtime::connection::Wait;
+    }
+    pub mod docker {
+        pub use crate::runtime::docker::{Docker, Endpoint};
+    }
+    pub mod event_stream {
+        pub use crate::runtime::event_stream::{EventAction, EventNext};
+    }
+    pub mod fake {
+        pub use crate::runtime::fake::{Behaviour, Cursor, EventNext, Fake, FaultPlan, Restart, Rng, State};
+    }
+    pub mod frames {
+        pub use crate::runtime::frames::StreamKind;
+    }
+    pub mod labels {
+        pub use crate::runtime::labels::{
+            CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT, ROOT_DIR, SANDBOX_ATTEMPT,
+            SANDBOX_ID, SANDBOX_NAME, SOURCE, TYPE, TYPE_CONTAINER, TYPE_SANDBOX, WRITTEN,
+        };
+    }
+    pub mod pull {
+        pub use crate::runtime::pull::Patience;
+    }
+    pub mod request {
+        pub use crate::runtime::request::{AttachOptions, LogOptions};
+    }
+    pub mod sandbox_image {
+        pub use crate::runtime::sandbox_image::{image_name, image_tar};
+        pub mod tar {
+            pub use crate::runtime::sandbox_image::tar::{Entry, archive};
+        }
+    }
+    pub mod stream {
+        pub use crate::runtime::stream::{Output, OutputStream};
+    }
+}
+
+pub mod source {
+    pub use crate::source::{FromSource, PodSet, SourceUpdate};
+    pub mod accept {
+        pub use crate::source::accept::Acceptor;
+    }
+    pub mod disk {
+        pub use crate::source::disk::{Disk, Found, Reading, Stamp};
+    }
+    pub mod hints {
+        pub use crate::source::hints::Hints;
+    }
+    pub mod http {
+        pub use crate::source::http::{HttpSource, Patience, Settings};
+        pub mod fetch {
+            pub use crate::source::http::fetch::Validators;
+        }
+        pub mod headers {
+            pub use crate::source::http::headers::parse;
+        }
+        pub mod state {
+            pub use crate::source::http::state::{Answer, Content, State};
+        }
+        pub mod tls {
+            pub use crate::source::http::tls::ClientFiles;
+        }
+        pub mod url {
+            pub use crate::source::http::url::ManifestUrl;
+        }
+    }
+    pub mod in_force {
+        pub use crate::source::in_force::Version;
+    }
+    pub mod last_good {
+        pub use crate::source::last_good::sealed::parse;
+        pub use crate::source::last_good::{Key, LastGood, Remembered, directory};
+        pub mod forget {
+            pub use crate::source::last_good::forget::forget;
+        }
+        pub mod replay {
+            pub use crate::source::last_good::replay::replay;
+        }
+    }
+    pub mod scan {
+        pub use crate::source::scan::Scanner;
+    }
+    pub mod signature {
+        pub use crate::source::signature::Verifier;
+    }
+}
+
+pub mod status {
+    pub mod snapshot {
+        pub use crate::status::snapshot::{SourceView, StatusFile};
+    }
+}
+
+pub mod volumes {
+    pub use crate::volumes::{Failure, Order, Report};
+    pub mod mounts {
+        pub use crate::volumes::mounts::table;
+    }
+}
