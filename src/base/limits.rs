@@ -183,6 +183,10 @@ pub const AFTER_PODS: usize = 64;
 pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
+/// Shortest period that a flag may give to something that is done again and again.
+pub const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// Most signals that the main loop has not handled yet.
+pub const SIGNAL_QUEUE: usize = 64;
 
 // --- The manifest URL ----------------------------------------------------------------------------
 

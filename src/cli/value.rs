@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::base::limits;
 use crate::pod::Source;
 
 pub use crate::base::duration::{boolean, duration};
@@ -33,8 +34,8 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
 /// What is said against a period that would keep the daemon busy looking.
 #[must_use]
 pub fn too_short(period: Duration) -> Option<String> {
-    const SHORTEST: Duration = Duration::from_millis(100);
-    (period < SHORTEST).then(|| format!("{period:?} must be at least {SHORTEST:?}"))
+    let shortest = limits::PERIOD_MIN;
+    (period < shortest).then(|| format!("{period:?} must be at least {shortest:?}"))
 }
 
 /// What kubectl calls pods.

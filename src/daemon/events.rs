@@ -136,7 +136,7 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
         EventAction::Die => Hint::Changed(id),
         EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
-        _ => return None,
+        EventAction::Create | EventAction::Other => return None,
     };
     let namespace = event.labels.get(labels::POD_NAMESPACE)?.clone();
     let name = event.labels.get(labels::POD_NAME)?.clone();

@@ -6,8 +6,9 @@
 use std::io;
 use std::path::Path;
 use std::thread;
+use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG};
 
 use crate::base::limits;
@@ -30,7 +31,7 @@ pub enum Signal {
 /// A thread could not be started, or a handler could not be set.
 pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     let mut caught = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGURG])?;
-    let (out, signals) = unbounded();
+    let (out, signals) = bounded(limits::SIGNAL_QUEUE);
     let root_dir = root_dir.to_owned();
     let rescan = rescans(move || drain::read(&root_dir), out.clone())?;
     // The channel is new.
@@ -38,21 +39,15 @@ pub fn catch(root_dir: &Path) -> io::Result<Receiver<Signal>> {
     thread::Builder::new().name("pk-signals".to_owned()).stack_size(limits::WORKER_STACK).spawn(
         move || {
             for signal in caught.forever() {
-                let what = match signal {
-                    SIGHUP => {
-                        // A full channel holds the same request.
-                        let _full = rescan.try_send(());
-                        continue;
-                    }
-                    SIGURG => Signal::Ask,
-                    _ => Signal::End(signal),
-                };
-                let ends = matches!(what, Signal::End(_));
-                if out.send(what).is_err() {
-                    return;
-                }
-                if ends {
-                    end_at_the_latest();
+                match signal {
+                    // A full channel holds the same request.
+                    SIGHUP => _ = rescan.try_send(()),
+                    // When the channel is full, the main thread answers nothing, or is about to answer.
+                    SIGURG => match out.try_send(Signal::Ask) {
+                        Err(TrySendError::Disconnected(_)) => return,
+                        Ok(()) | Err(TrySendError::Full(_)) => {}
+                    },
+                    _ => end(&out, signal),
                 }
             }
         },
@@ -75,16 +70,20 @@ fn rescans(read: impl Fn() -> Option<Drain> + Send + 'static, out: Sender<Signal
     Ok(ask)
 }
 
-/// Ends the process when the main thread has not ended it in time: a dead file system must not keep a daemon
-/// alive that was told to end. The pods go on running.
-fn end_at_the_latest() {
-    thread::sleep(limits::END_PATIENCE);
+/// Tells the main thread to end, and ends the process when it has not done so in time: a dead file system must
+/// not keep a daemon alive that was told to end. The pods go on running.
+fn end(out: &Sender<Signal>, signal: i32) {
+    let latest = Instant::now() + limits::END_PATIENCE;
+    _ = out.send_deadline(Signal::End(signal), latest);
+    thread::sleep(latest.saturating_duration_since(Instant::now()));
     log::warn!("podkeeper ends without waiting any longer for what hangs");
     std::process::exit(0);
 }
 
 #[cfg(test)]
 mod tests {
+    use crossbeam_channel::unbounded;
+
     use super::*;
 
     #[test]
