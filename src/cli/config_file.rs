@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::flags::{self, Flag, InFile};
-use super::parse::nearest;
+use super::nearest::nearest;
 use crate::base::limits;
 use crate::base::regular;
 use crate::manifest::node::{Data, Entry, Node, Place};

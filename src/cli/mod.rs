@@ -22,6 +22,7 @@ mod lock;
 mod logs;
 #[cfg(test)]
 mod man;
+mod nearest;
 pub mod parse;
 mod pods;
 mod profile;

@@ -10,6 +10,7 @@ use lexopt::Arg;
 use super::config_file;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Output, Takes, Verb};
+use super::nearest::nearest;
 use super::rules::check_run;
 use super::value;
 use crate::base::order;
@@ -315,6 +316,9 @@ fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageErro
     for_is_for_events(&options)?;
     if is_one_of(SOURCES) {
         none_left(Verb::Get, more)?;
+        if options.command.watch {
+            return usage(Verb::Get, "--watch is of pods and events: get sources shows one moment");
+        }
         return Ok(Command::GetSources(options));
     }
     watch_prints_rows(&options)?;
@@ -406,35 +410,6 @@ fn one_pod(verb: Verb, words: Vec<OsString>) -> Result<String, UsageError> {
             usage(verb, format!("unexpected argument {more:?}{hint}"))
         }
     }
-}
-
-/// The candidate that is most like `word`, if any is at all.
-pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = candidates.map(|c| (distance(word, c), c)).min()?;
-    let length = near.1.len();
-    (near.0 <= length.div_ceil(3).max(2) && near.0 < length).then_some(near.1)
-}
-
-/// Levenshtein distance over bytes; a word past 64 bytes is like nothing.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 {
-        return usize::MAX;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (y, cell) in b.bytes().zip(row.iter_mut().skip(1)) {
-            let here = (corner + usize::from(x != y)).min(left + 1).min(*cell + 1);
-            corner = *cell;
-            *cell = here;
-            left = here;
-        }
-    }
-    row.last().copied().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

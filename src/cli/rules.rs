@@ -3,8 +3,25 @@
 
 use super::flags::{self, Options, Verb};
 use super::parse::{UsageError, usage};
+use crate::manifest::edition::Edition;
 
-/// All that is wrong is told at once.
+/// What must hold for `run`, and for `check`, which judges by the same configuration.
+///
+/// # Errors
+/// The first rule that is broken.
+pub(super) fn check_together(o: &Options) -> Result<(), String> {
+    if o.sources.verify_keys.is_empty() && o.sources.manifest_min_version != Edition::Unnumbered {
+        return Err(
+            "--manifest-min-version is of signed manifests: it needs --manifest-verify-key".to_owned()
+        );
+    }
+    if o.docker.network.is_none() && !o.docker.network_cidrs.is_empty() {
+        return Err("--docker-network-cidr is of a network that --docker-network names".to_owned());
+    }
+    Ok(())
+}
+
+/// What must hold for `run` alone. All that is wrong is told at once.
 pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
     let of_one = |flag: &flags::Flag| {
         let why = (flag.rule)(o)?;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::exit::Exit;
 use super::flags::{Options, Verb};
 use super::parse::UsageError;
+use super::rules::check_together;
 use super::{fail, lock, say, value};
 use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::main_loop;
-use crate::manifest::edition::Edition;
 use crate::mapping::LogLimits;
 use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
@@ -63,10 +63,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         let why = "is not an RFC 1123 subdomain: give this node a name with --hostname-override";
         return Err(refuse(format!("the host's name {host:?} {why}")));
     }
-    if options.sources.verify_keys.is_empty() && options.sources.manifest_min_version != Edition::Unnumbered {
-        let why = "--manifest-min-version is of signed manifests: it needs --manifest-verify-key";
-        return Err(refuse(why.to_owned()));
-    }
+    check_together(options).map_err(refuse)?;
     let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
     let mut node_labels: BTreeMap<String, String> = [
         ("kubernetes.io/hostname", node_name.as_str()),
@@ -102,7 +99,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         },
         image_preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
         pod_logs_dir: options.directories.pod_logs.clone(),
-        network: network(options).map_err(refuse)?,
+        network: network(options),
         log_limits: LogLimits {
             max_bytes: u64::try_from(options.docker.log_max_size).ok(),
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
@@ -114,18 +111,15 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
 }
 
 /// The flags about the network, together.
-fn network(options: &Options) -> Result<NetworkConfig, String> {
+fn network(options: &Options) -> NetworkConfig {
     let cidrs = options.docker.network_cidrs.clone();
-    if options.docker.network.is_none() && !cidrs.is_empty() {
-        return Err("--docker-network-cidr is of a network that --docker-network names".to_owned());
-    }
-    Ok(NetworkConfig {
+    NetworkConfig {
         docker_network: options.docker.network.clone().map(|name| DockerNetwork { name, cidrs }),
         cluster_dns: options.node.cluster_dns.clone(),
         cluster_domain: options.node.cluster_domain.clone(),
         resolv_conf: options.node.resolv_conf.clone(),
         node_ips: options.node.ips.clone(),
-    })
+    }
 }
 
 /// The keys that manifests must be signed with; `None` when no key file is given.

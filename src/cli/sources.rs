@@ -12,9 +12,6 @@ use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.
 pub fn run(options: &Options) -> Outcome {
-    if options.command.watch {
-        return Err("--watch is of pods and events: get sources shows one moment".to_owned());
-    }
     let status = pods::load(&options.directories.run)?;
     if status.file.sources.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
         say("No sources: the daemon was started without one");
@@ -27,13 +24,9 @@ fn render(options: &Options, file: &StatusFile, now: Timestamp) -> String {
     match options.command.output {
         Output::Table | Output::Wide => {
             let wide = options.command.output == Output::Wide;
-            let mut rows: Vec<_> = file.sources.iter().map(|source| cells(source, wide, now)).collect();
-            if !options.command.no_headers && !rows.is_empty() {
-                let narrow = ["NAME", "STATE", "LAST SUCCESS", "AGE", "PODS", "OBJECTS", "PROBLEM"];
-                let more: &[&str] = if wide { &["LOCATION"] } else { &[] };
-                rows.insert(0, narrow.iter().chain(more).map(|w| (*w).to_owned()).collect());
-            }
-            List::default().render(&rows)
+            let rows = file.sources.iter().map(|source| cells(source, wide, now)).collect();
+            let headings = (!options.command.no_headers).then(|| headings(wide));
+            List::default().render(headings, rows)
         }
         Output::Name => file.sources.iter().map(|source| format!("source/{}\n", source.name)).collect(),
         Output::Json => format!("{}\n", four_spaces(&object(file))),
@@ -52,6 +45,12 @@ fn object(file: &StatusFile) -> Value {
     };
     let items: Vec<Value> = file.sources.iter().map(item).collect();
     json!({"apiVersion": file.api_version, "kind": "SourceList", "items": items})
+}
+
+fn headings(wide: bool) -> Vec<String> {
+    let narrow = ["NAME", "STATE", "LAST SUCCESS", "AGE", "PODS", "OBJECTS", "PROBLEM"];
+    let more: &[&str] = if wide { &["LOCATION"] } else { &[] };
+    narrow.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
 /// How a source is doing, in one word.

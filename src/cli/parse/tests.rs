@@ -185,6 +185,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("help rnu", "unknown command \"rnu\" (did you mean run?)");
     check("help run get", "unexpected argument \"get\"");
     check("get sources --for pod/a", "--for chooses among events");
+    check("get sources -w", "--watch is of pods and events");
     check("describe -A pod/a", "cannot be retrieved by name across all namespaces");
     check("zzzzzz", "unknown command \"zzzzzz\"");
     check("run", "no source of pods: give --pod-manifest-path DIR");
