@@ -25,8 +25,7 @@ use crate::node::sys;
 use crate::pod::after;
 use crate::pod::object::refs::{Reference, references};
 use crate::pod::object::{LocalObject, ObjectKey};
-use crate::pod::problem::Problem;
-use crate::pod::problem::Severity;
+use crate::pod::problem::{Problem, Severity};
 use crate::pod::{PodKey, Source};
 use crate::source::PodSet;
 use crate::source::hints::is_manifest_name;
@@ -109,8 +108,6 @@ struct Report {
     wanted: Vec<Wanted>,
     places: Places,
     problems: Vec<Problem>,
-    /// Of the file that is read now.
-    signature: Option<Vec<u8>>,
     /// Files that were read, of each source: one that is given twice, or in a directory that is, is one.
     read: BTreeSet<(Source, PathBuf)>,
 }
@@ -142,7 +139,6 @@ impl Report {
             wanted: Vec::new(),
             places: Places::default(),
             problems: Vec::new(),
-            signature: None,
             read: BTreeSet::new(),
         })
     }
@@ -158,35 +154,34 @@ impl Report {
 
     fn visit(&mut self, path: &Path) {
         if path == Path::new("-") {
-            return self.read(io::stdin().lock(), "standard input");
+            return self.read(io::stdin().lock(), "standard input", None);
         }
         match fs::metadata(path) {
             Ok(meta) if meta.is_dir() => self.directory(path),
             Ok(_) => self.file(path),
-            Err(error) => self.error(path, format!("cannot be read: {error}")),
+            Err(error) => self.unreadable(path, &error),
         }
     }
 
     fn directory(&mut self, dir: &Path) {
         let entries = match fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
             Ok(entries) => entries,
-            Err(error) => return self.error(dir, format!("cannot be read: {error}")),
+            Err(error) => return self.unreadable(dir, &error),
         };
         let mut paths: Vec<PathBuf> =
             entries.into_iter().map(|e| e.path()).filter(|p| is_manifest(p)).collect();
         order::sort(&mut paths);
         if paths.len() > limits::MANIFEST_FILES {
-            return self.error(dir, format!("more than {} manifests", limits::MANIFEST_FILES));
+            let why = format!("more than {} manifests", limits::MANIFEST_FILES);
+            return self.of_file(Severity::Error, dir, why);
         }
         for path in paths {
             match fs::metadata(&path) {
                 Ok(meta) if meta.is_dir() => {
-                    let text = path.to_string_lossy();
-                    let why = "is a directory: ignored".to_owned();
-                    self.problem(Severity::Warning, &text, None, None, None, why);
+                    self.of_file(Severity::Warning, &path, "is a directory: ignored".to_owned());
                 }
                 Ok(_) => self.file(&path),
-                Err(error) => self.error(&path, format!("cannot be read: {error}")),
+                Err(error) => self.unreadable(&path, &error),
             }
         }
     }
@@ -198,25 +193,24 @@ impl Report {
         // What cannot be read is no signature.
         let beside = self.config.verifier.as_ref().map(|_| signature::beside(path));
         let most = limits::SIGNATURE_BYTES.saturating_add(1);
-        self.signature = beside.and_then(|path| regular::read_start(&path, most).ok());
+        let signature = beside.and_then(|path| regular::read_start(&path, most).ok());
         match regular::open(path) {
-            Ok(file) => self.read(file, &path.to_string_lossy()),
-            Err(error) => self.error(path, format!("cannot be read: {error}")),
+            Ok(file) => self.read(file, &path.to_string_lossy(), signature.as_deref()),
+            Err(error) => self.unreadable(path, &error),
         }
     }
 
-    fn read(&mut self, input: impl Read, path: &str) {
+    fn read(&mut self, input: impl Read, path: &str, signature: Option<&[u8]>) {
         self.files += 1;
         match regular::read_rest(input, limits::MANIFEST_BYTES) {
-            Ok(bytes) => self.decode(&bytes, path),
-            Err(error) => self.error(Path::new(path), format!("cannot be read: {error}")),
+            Ok(bytes) => self.decode(&bytes, path, signature),
+            Err(error) => self.unreadable(Path::new(path), &error),
         }
     }
 
-    fn decode(&mut self, bytes: &[u8], path: &str) {
-        let signature = self.signature.take();
-        if let Some(Err(why)) = self.config.verifier.as_ref().map(|v| v.verify(bytes, signature.as_deref())) {
-            return self.error(Path::new(path), why.to_string());
+    fn decode(&mut self, bytes: &[u8], path: &str, signature: Option<&[u8]>) {
+        if let Some(Err(why)) = self.config.verifier.as_ref().map(|v| v.verify(bytes, signature)) {
+            return self.of_file(Severity::Error, Path::new(path), why.to_string());
         }
         let node_name = self.config.node_name.clone();
         let context = Context { node_name: &node_name, source: self.source, path };
@@ -239,7 +233,14 @@ impl Report {
             }
             for refusal in refusals {
                 let at = self.places.of_refusal(path, &name, &refusal.reason, &refusal.message);
-                self.problem(Severity::Error, path, at, Some(name.clone()), None, refusal.message);
+                self.problems.push(Problem {
+                    severity: Severity::Error,
+                    path: path.to_owned(),
+                    at,
+                    pod: Some(name.clone()),
+                    field: None,
+                    message: refusal.message,
+                });
             }
         }
         for object in found.objects {
@@ -291,7 +292,8 @@ impl Report {
                 _ => continue,
             };
             let at = self.places.of_field(&path, &pod, &field);
-            self.problem(Severity::Warning, &path, at, Some(pod), Some(field), message);
+            let (severity, pod, field) = (Severity::Warning, Some(pod), Some(field));
+            self.problems.push(Problem { severity, path, at, pod, field, message });
         }
     }
 
@@ -324,20 +326,14 @@ impl Report {
         problems
     }
 
-    fn error(&mut self, path: &Path, message: String) {
-        self.problem(Severity::Error, &path.to_string_lossy(), None, None, None, message);
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        self.of_file(Severity::Error, path, format!("cannot be read: {error}"));
     }
 
-    fn problem(
-        &mut self,
-        severity: Severity,
-        path: &str,
-        at: Option<(u32, u32)>,
-        pod: Option<String>,
-        field: Option<String>,
-        message: String,
-    ) {
-        self.problems.push(Problem { severity, path: path.to_owned(), at, pod, field, message });
+    /// Adds a problem with a file or directory as a whole.
+    fn of_file(&mut self, severity: Severity, path: &Path, message: String) {
+        let path = path.to_string_lossy().into_owned();
+        self.problems.push(Problem { severity, path, at: None, pod: None, field: None, message });
     }
 
     fn count(&self, severity: Severity) -> usize {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 
-use super::engine::{self, Broken};
+use super::engine::{self, Broken, surprise};
 use super::exit::Exit;
 use super::flags::{self, Options};
 use super::{Outcome, images, pods, say, target, terminal, value};
@@ -22,9 +22,7 @@ use crate::network::files;
 use crate::node::sys;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::Told;
-use crate::runtime::client::Client;
 use crate::runtime::docker::Docker;
-use crate::runtime::docker::Endpoint;
 use crate::runtime::request::AttachOptions;
 use crate::runtime::stream::Duplex;
 use crate::runtime::{
@@ -43,30 +41,15 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     let pod = target::pod(&status.file, options, name)?;
     let mut docker_options = options.clone();
     docker_options.docker.endpoint = flags::endpoint(&status.file.docker.endpoint)?;
-    let Endpoint::Unix(socket) = &docker_options.docker.endpoint else {
-        return Err("the daemon runs on fake://: its containers live in its memory only".to_owned());
-    };
-    let docker = Docker::Engine(Client::new(socket));
+    let docker = engine::docker(&docker_options.docker.endpoint)?;
     let (key, uid) = identity(pod);
     let sandbox = sandbox(&docker, &key, &uid, &status.file.root_dir)?;
-    let tty = options.command.tty && terminal::is_there();
-    if options.command.tty && !tty {
-        say("Unable to use a TTY - input is not a terminal or the right kind of file");
-    }
-    let added = container_name(options, pod)?;
+    let tty = options.command.tty && terminal::is_usable();
+    let container = added(options, container_name(options, pod)?, command, tty);
     let target = options.command.target.as_deref().map(|name| target::running(pod, name)).transpose()?;
     if let Some(name) = &options.command.target {
         say(&format!("Targeting container {name:?}: its processes are seen in the added container."));
     }
-    let container = Container {
-        name: added,
-        image: options.command.image.clone(),
-        command: Some(command.to_vec()).filter(|words| !words.is_empty()),
-        stdin: Some(options.command.stdin),
-        tty: Some(tty),
-        security_context: options.command.profile.security_context(),
-        ..Container::default()
-    };
     let whole = with_it(pod, &sandbox.labels, &container, options.command.target.as_deref());
     judge(&whole, status.file.policies.get(whole.source.as_str()))?;
     let (user, image) = whom(&docker, &docker_options, &whole, &container)?;
@@ -88,11 +71,21 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
     needs::complete(&mut body, &container_needs, Path::new(root_dir)).map_err(|error| error.to_string())?;
     let name = names::container(&key, &uid, &container.name, 0);
     let id = create(&docker, &name, &body).map_err(|error| error.to_string())?;
-    begin(&docker, &id, options.command.stdin, tty).map_err(|broken| match broken {
-        Broken::Docker(error) => error.to_string(),
-        Broken::Output(error) => format!("cannot write: {error}"),
-    })?;
+    begin(&docker, &id, options.command.stdin, tty).map_err(|broken| broken.to_string())?;
     Ok(Exit::Ok)
+}
+
+/// The container as a manifest would have it.
+fn added(options: &Options, name: String, command: &[String], tty: bool) -> Container {
+    Container {
+        name,
+        image: options.command.image.clone(),
+        command: Some(command.to_vec()).filter(|words| !words.is_empty()),
+        stdin: Some(options.command.stdin),
+        tty: Some(tty),
+        security_context: options.command.profile.security_context(),
+        ..Container::default()
+    }
 }
 
 /// Starts it. With standard input, its streams are ours until its end.
@@ -113,8 +106,7 @@ fn begin(docker: &Docker, id: &str, stdin: bool, tty: bool) -> Result<(), Broken
         // A size that does not arrive spoils a picture, no more.
         _ = docker.call(&Call::Resize { id: id.to_owned(), rows, columns });
     }
-    let pump = move || engine::pump(&mut io::stdin().lock(), input);
-    std::thread::Builder::new().name("pk-stdin".into()).spawn(pump).map_err(Broken::Output)?;
+    engine::pass_stdin(input)?;
     engine::copy(&mut output, &mut io::stdout().lock(), &mut io::stderr().lock())
 }
 
@@ -132,7 +124,7 @@ fn create(docker: &Docker, name: &str, body: &CreateBody) -> Result<String, Dock
             warnings.iter().take(limits::WARNINGS_PER_CREATE).for_each(|w| say(&format!("warning: {w}")));
             Ok(id)
         }
-        _ => Err(DockerError::BadAnswer("create: an answer of another kind".to_owned())),
+        _ => Err(surprise("create")),
     }
 }
 
@@ -156,7 +148,7 @@ fn sandbox(docker: &Docker, key: &PodKey, uid: &str, root_dir: &str) -> Result<C
         labels.into_iter().chain(root_dir).map(|(label, value)| format!("{label}={value}")).collect();
     let list = match docker.call(&Call::List { labels }).map_err(|error| error.to_string())? {
         Reply::Containers(list) => list,
-        _ => Vec::new(),
+        _ => return Err(surprise("container list").to_string()),
     };
     let attempt = |c: &ContainerSummary| -> u32 {
         c.labels.get(labels::SANDBOX_ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -180,7 +172,7 @@ fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
         Reply::Container(detail) => {
             Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit })
         }
-        _ => Err("inspect: an answer of another kind".to_owned()),
+        _ => Err(surprise("inspect").to_string()),
     }
 }
 
@@ -248,8 +240,9 @@ fn whom(
         }
         other => other,
     };
-    let Reply::Image(detail) = found.map_err(|error| error.to_string())? else {
-        return Err("image inspect: an answer of another kind".to_owned());
+    let detail = match found.map_err(|error| error.to_string())? {
+        Reply::Image(detail) => detail,
+        _ => return Err(surprise("image inspect").to_string()),
     };
     let asks = matches!(security::user(pod, container, None), User::AsksImage);
     match security::user(pod, container, Some(&detail.user)) {

@@ -1,5 +1,6 @@
 //! What `logs` and `exec` need of Docker, so that they can be tested without one.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,8 +12,7 @@ use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::limits;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
-use crate::runtime::docker::Docker;
-use crate::runtime::docker::Endpoint;
+use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::frames::StreamKind;
 use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
@@ -77,6 +77,15 @@ pub enum Broken {
     Output(io::Error),
 }
 
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Docker(error) => error.fmt(f),
+            Broken::Output(error) => write!(f, "cannot write: {error}"),
+        }
+    }
+}
+
 impl From<DockerError> for Broken {
     fn from(error: DockerError) -> Broken {
         Broken::Docker(error)
@@ -88,8 +97,16 @@ impl From<DockerError> for Broken {
 /// # Errors
 /// A message for the user.
 pub fn connect(text: &str) -> Result<Box<dyn Engine>, String> {
-    match endpoint(text)? {
-        Endpoint::Unix(path) => Ok(Box::new(Docker::Engine(Client::new(&path)))),
+    Ok(Box::new(docker(&endpoint(text)?)?))
+}
+
+/// The Docker of a daemon.
+///
+/// # Errors
+/// A message for the user.
+pub fn docker(endpoint: &Endpoint) -> Result<Docker, String> {
+    match endpoint {
+        Endpoint::Unix(path) => Ok(Docker::Engine(Client::new(path))),
         Endpoint::Fake => Err("the daemon runs on fake://: its containers live in its memory only".into()),
     }
 }
@@ -145,7 +162,7 @@ impl Engine for Docker {
             Some(tty) => tty,
             None => match self.call(&Call::Inspect { id: id.to_owned() })? {
                 Reply::Container(detail) => detail.tty,
-                other => return Err(surprise("inspect", &other).into()),
+                _ => return Err(surprise("inspect").into()),
             },
         };
         copy(&mut Docker::logs(self, id, &options, tty)?, out, err)
@@ -161,14 +178,12 @@ impl Engine for Docker {
     ) -> Result<i64, Broken> {
         let exec = match self.call(&Call::ExecCreate { id: id.to_owned(), body: body.clone() })? {
             Reply::ExecCreated { id } => id,
-            other => return Err(surprise("exec create", &other).into()),
+            _ => return Err(surprise("exec create").into()),
         };
         let Duplex { mut output, input } = self.exec_start(&exec, body.tty)?;
         started(&exec);
         if body.attach_stdin {
-            // It ends with the process: nothing can interrupt a read of standard input.
-            let pump = move || pump(&mut io::stdin().lock(), input);
-            thread::Builder::new().name("pk-stdin".into()).spawn(pump).map_err(Broken::Output)?;
+            pass_stdin(input)?;
         }
         copy(&mut output, out, err)?;
         Ok(exit_code(self, &exec)?)
@@ -206,8 +221,14 @@ pub(super) fn copy(
     }
 }
 
+/// Passes standard input on, in a thread of its own, which ends with the process: nothing can interrupt its read.
+pub(super) fn pass_stdin(to: InputStream) -> Result<(), Broken> {
+    let pump = move || pump(&mut io::stdin().lock(), to);
+    thread::Builder::new().name("pk-stdin".into()).spawn(pump).map(drop).map_err(Broken::Output)
+}
+
 /// Passes `from` on until its end, or until the command no longer reads.
-pub(super) fn pump(from: &mut dyn Read, mut to: InputStream) {
+fn pump(from: &mut dyn Read, mut to: InputStream) {
     let mut buffer = [0u8; limits::HTTP_READ];
     loop {
         match from.read(&mut buffer) {
@@ -236,13 +257,14 @@ fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
                 }
                 _ => thread::sleep(limits::EXEC_EXIT_LOOK),
             },
-            other => return Err(surprise("exec inspect", &other)),
+            _ => return Err(surprise("exec inspect")),
         }
     }
 }
 
-fn surprise(call: &str, reply: &Reply) -> DockerError {
-    DockerError::BadAnswer(format!("{call}: an answer of another kind: {reply:?}"))
+/// The error for an answer that does not belong to the call.
+pub(super) fn surprise(call: &str) -> DockerError {
+    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
 }
 
 #[cfg(test)]

@@ -89,12 +89,9 @@ fn render(
     match options.command.output {
         Output::Table | Output::Wide => {
             let wide = options.command.output == Output::Wide;
-            let mut rows: Vec<_> =
-                items.map(|e| cells(e, wide, options.command.all_namespaces, now)).collect();
-            if heading && !rows.is_empty() {
-                rows.insert(0, headings(wide, options.command.all_namespaces));
-            }
-            list.render(&rows)
+            let namespaces = options.command.all_namespaces;
+            let rows = items.map(|event| cells(event, wide, namespaces, now)).collect();
+            list.render(heading.then(|| headings(wide, namespaces)), rows)
         }
         Output::Name => items.map(|e| format!("event/{}\n", e.metadata.name)).collect(),
         Output::Json => format!("{}\n", four_spaces(&object(events, found))),

@@ -23,10 +23,7 @@ pub fn run(options: &Options, pod: &str, command: Vec<String>) -> Outcome {
     if let Some(note) = &target.note {
         say(note);
     }
-    let tty = options.command.tty && terminal::is_there();
-    if options.command.tty && !tty {
-        say("Unable to use a TTY - input is not a terminal or the right kind of file");
-    }
+    let tty = options.command.tty && terminal::is_usable();
     let engine: Arc<dyn Engine> = engine::connect(&status.file.docker.endpoint)?.into();
     let body = ExecBody {
         attach_stdin: options.command.stdin,
@@ -81,8 +78,8 @@ fn stream(
     match engine.exec(id, body, started, out, err) {
         // Docker passes on what `wait` gave: 0 to 255. Anything else is no exit code.
         Ok(code) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
-        Err(Broken::Output(error)) => Err(format!("cannot write: {error}")),
         Err(Broken::Docker(error)) => refused(&error, err),
+        Err(broken) => Err(broken.to_string()),
     }
 }
 

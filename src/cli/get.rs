@@ -52,12 +52,9 @@ fn render(
         Output::Table | Output::Wide => {
             let wide = options.command.output == Output::Wide;
             let pods = found.iter().filter_map(|i| status.file.pods.get(*i));
-            let mut rows: Vec<_> =
-                pods.map(|p| Row::of(p).cells(wide, options.command.all_namespaces, now)).collect();
-            if !options.command.no_headers && !rows.is_empty() {
-                rows.insert(0, headings(wide, options.command.all_namespaces));
-            }
-            list.render(&rows)
+            let namespaces = options.command.all_namespaces;
+            let rows = pods.map(|pod| Row::of(pod).cells(wide, namespaces, now)).collect();
+            list.render((!options.command.no_headers).then(|| headings(wide, namespaces)), rows)
         }
         Output::Name => {
             let pods = found.iter().filter_map(|i| status.file.pods.get(*i));

@@ -38,8 +38,8 @@ fn print(
         Ok(()) => Ok(()),
         // A reader that went away (`| head`) is no failure.
         Err(Broken::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(Broken::Output(error)) => Err(format!("cannot write: {error}")),
         Err(Broken::Docker(error)) => Err(explain(&error)),
+        Err(broken) => Err(broken.to_string()),
     }
 }
 

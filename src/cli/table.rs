@@ -14,9 +14,11 @@ pub struct List {
 }
 
 impl List {
-    /// These rows, one per line; the last cell of a row is not padded.
-    pub fn render(&mut self, rows: &[Vec<String>]) -> String {
-        for row in rows {
+    /// These rows, one per line; the last cell of a row is not padded. The headings go with the first row.
+    pub fn render(&mut self, headings: Option<Vec<String>>, rows: Vec<Vec<String>>) -> String {
+        let headings = headings.filter(|_| !rows.is_empty());
+        let rows: Vec<Vec<String>> = headings.into_iter().chain(rows).collect();
+        for row in &rows {
             for (column, cell) in row.iter().enumerate() {
                 let width = (cell.chars().count() + LIST_PADDING).max(LIST_MINIMUM);
                 match self.widths.get_mut(column) {
@@ -26,7 +28,7 @@ impl List {
             }
         }
         let mut out = String::new();
-        for row in rows {
+        for row in &rows {
             for (column, cell) in row.iter().enumerate() {
                 out.push_str(cell);
                 if column + 1 < row.len() {
@@ -92,9 +94,11 @@ mod tests {
     fn lists_remember_their_widths() {
         let row = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         let mut list = List::default();
-        let first = list.render(&[row(&["NAME", "READY", "AGE"]), row(&["web-node1", "1/1", "5s"])]);
+        let headings = || Some(row(&["NAME", "READY", "AGE"]));
+        assert_eq!(list.render(headings(), Vec::new()), "", "headings alone say nothing");
+        let first = list.render(headings(), vec![row(&["web-node1", "1/1", "5s"])]);
         assert_eq!(first, "NAME        READY   AGE\nweb-node1   1/1     5s\n");
-        assert_eq!(list.render(&[row(&["db", "0/1", "0s"])]), "db          0/1     0s\n");
+        assert_eq!(list.render(None, vec![row(&["db", "0/1", "0s"])]), "db          0/1     0s\n");
     }
 
     #[test]

@@ -8,13 +8,19 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use super::say;
+
 /// How the terminal was before; `None` when it is not ours.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Standard input is a terminal.
+/// Whether standard input is a terminal. If not, the user, who asked for one, is told.
 #[must_use]
-pub fn is_there() -> bool {
-    io::stdin().is_terminal()
+pub fn is_usable() -> bool {
+    let usable = io::stdin().is_terminal();
+    if !usable {
+        say("Unable to use a TTY - input is not a terminal or the right kind of file");
+    }
+    usable
 }
 
 /// Rows and columns; `None` when nobody knows.

@@ -102,12 +102,9 @@ fn render(changed: &[Row], options: &Options, heading: bool, list: &mut List) ->
     }
     let wide = options.command.output == Output::Wide;
     let now = System::start().now().wall;
-    let mut rows: Vec<_> =
-        changed.iter().map(|row| row.cells(wide, options.command.all_namespaces, now)).collect();
-    if heading && !rows.is_empty() {
-        rows.insert(0, headings(wide, options.command.all_namespaces));
-    }
-    list.render(&rows)
+    let namespaces = options.command.all_namespaces;
+    let rows = changed.iter().map(|row| row.cells(wide, namespaces, now)).collect();
+    list.render(heading.then(|| headings(wide, namespaces)), rows)
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn pods_are_judged_by_a_standard() {
     );
     let decode = |standard: &str, text: &str| {
         let mut report = empty(&format!("--pod-security {standard}"));
-        report.decode(text.as_bytes(), "far.yaml");
+        report.decode(text.as_bytes(), "far.yaml", None);
         report.judge();
         report
     };
@@ -144,8 +144,8 @@ fn the_lists_of_the_node_hold_for_good_pods() {
     let mut report = empty("--allowed-images=");
     let pod =
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: b:1}]}\n";
-    report.decode(pod.as_bytes(), "web.yaml");
-    report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml");
+    report.decode(pod.as_bytes(), "web.yaml", None);
+    report.decode(pod.replace("name: a", "name: A").as_bytes(), "bad.yaml", None);
     let lines: Vec<String> = report.problems.iter().map(line).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(
@@ -200,9 +200,9 @@ fn pods_that_wait_in_a_circle() {
     };
     let mut found = empty("");
     for (name, after) in [("a", "c=ready"), ("b", "default/a"), ("c", "d,b=succeeded"), ("me", "me")] {
-        found.decode(pod(name, after).as_bytes(), &format!("{name}.yaml"));
+        found.decode(pod(name, after).as_bytes(), &format!("{name}.yaml"), None);
     }
-    found.decode(pod("bad", "a=soon").as_bytes(), "bad.yaml");
+    found.decode(pod("bad", "a=soon").as_bytes(), "bad.yaml", None);
     found.judge();
     let lines: Vec<String> = found.problems.iter().map(line).collect();
     assert_eq!(
@@ -226,15 +226,15 @@ fn what_is_wrong_with_manifests() {
     let mut found = empty("");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n";
     let good = format!("{pod}  - {{name: app, image: a}}\n");
-    found.decode(good.as_bytes(), "good.yaml");
-    found.decode(good.as_bytes(), "copy.yaml");
+    found.decode(good.as_bytes(), "good.yaml", None);
+    found.decode(good.as_bytes(), "copy.yaml", None);
     let ports =
         format!("{pod}  - name: app\n    image: a\n    ports: [{{containerPort: 70000}}]\n    typo: 1\n");
-    found.decode(ports.as_bytes(), "ports.yaml");
-    found.decode(b"a: [", "syntax.yaml");
+    found.decode(ports.as_bytes(), "ports.yaml", None);
+    found.decode(b"a: [", "syntax.yaml", None);
     let probe =
         good.replace("web", "probe").replace("image: a", "image: a, livenessProbe: {tcpSocket: {port: 1}}");
-    found.decode(probe.as_bytes(), "probe.yaml");
+    found.decode(probe.as_bytes(), "probe.yaml", None);
     let refs = good.replace("web", "refs").replace(
         "image: a",
         "image: a, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: o, optional: true}}], env: [
@@ -243,9 +243,9 @@ fn what_is_wrong_with_manifests() {
           {name: C, valueFrom: {secretKeyRef: {name: s, key: k}}}]",
     );
     let map = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {there: x}\n";
-    found.decode(refs.as_bytes(), "refs.yaml");
-    found.decode(map.as_bytes(), "z.yaml");
-    found.decode(map.as_bytes(), "zz.yaml");
+    found.decode(refs.as_bytes(), "refs.yaml", None);
+    found.decode(map.as_bytes(), "z.yaml", None);
+    found.decode(map.as_bytes(), "zz.yaml", None);
     found.judge();
     let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
     crate::cli::golden("cli/check-problems.txt", &(lines + &found.summary()));
@@ -338,7 +338,7 @@ fn a_standard_in_the_configuration_file_does_not_make_errors_warnings() {
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: A, image: b}\n";
     let errors = |flags: &str, text: &str| {
         let mut found = empty(&format!("--config {} {flags}", config.display()));
-        found.decode(text.as_bytes(), "web.yaml");
+        found.decode(text.as_bytes(), "web.yaml", None);
         found.judge();
         lines(&found)
     };
@@ -410,7 +410,7 @@ fn a_misfit_hides_nothing() {
     );
     let other = pod("other", "  nodeName: far\n  containers: [{name: app, image: a}]\n");
     let mut found = empty("");
-    found.decode((misfit + &other).as_bytes(), "a.yaml");
+    found.decode((misfit + &other).as_bytes(), "a.yaml", None);
     found.judge();
     let told: String = lines(&found).iter().map(|l| format!("{l}\n")).collect();
     crate::cli::golden("cli/check-misfit.txt", &told);
@@ -420,8 +420,8 @@ fn a_misfit_hides_nothing() {
 fn a_report_for_programs() {
     let mut found = empty("");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers: [{name: a, image: b, typo: 1}]\n  hostname: X\n";
-    found.decode(pod.as_bytes(), "web.yaml");
-    found.decode(b"a: [", "syntax.yaml");
+    found.decode(pod.as_bytes(), "web.yaml", None);
+    found.decode(b"a: [", "syntax.yaml", None);
     found.judge();
     crate::cli::golden("cli/check-json.txt", &get::four_spaces(&found.json()));
 }
@@ -431,7 +431,7 @@ fn annotations_that_would_be_podkeepers_are_told() {
     let mut found = empty("");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    podkeeper.dev/afte: db\n    \
                podkeeper.dev/other: x\n    example.com/other: x\nspec:\n  containers: [{name: a, image: b}]\n";
-    found.decode(pod.as_bytes(), "web.yaml");
+    found.decode(pod.as_bytes(), "web.yaml", None);
     let at = "web.yaml:{}:5: warning: pod default/web: metadata.annotations";
     assert_eq!(
         lines(&found),

@@ -11,8 +11,7 @@ use super::{Effect, Turn};
 use crate::base::order;
 use crate::pod::object::refs::{Reference, references};
 use crate::pod::object::{LocalObject, ObjectKey, ObjectKind, Objects, Scopes};
-use crate::pod::problem::Problem;
-use crate::pod::problem::Severity;
+use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::policy::Policies;
 

@@ -3,8 +3,7 @@
 use super::rig::{Rig, pod, pod_of};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::pod::Source;
-use crate::pod::problem::Problem;
-use crate::pod::problem::Severity;
+use crate::pod::problem::{Problem, Severity};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 #[test]

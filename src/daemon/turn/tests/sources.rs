@@ -3,9 +3,7 @@
 use super::rig::{Rig, acts, pod, pod_of, with_port};
 use crate::daemon::turn::Event;
 use crate::pod::Source;
-use crate::pod::problem::Problem;
-use crate::pod::problem::Refused;
-use crate::pod::problem::Severity;
+use crate::pod::problem::{Problem, Refused, Severity};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 fn set(pods: &[&str]) -> PodSet {
