@@ -1,7 +1,7 @@
 //! A map for few entries: a sorted vector. A `BTreeMap` allocates room for eleven entries with the first one,
 //! which is most of what an idle pod would hold, and adds five KiB of code for each type of value.
 //!
-//! Not for maps that grow with the node: an insertion moves all entries behind it.
+//! For at most some thousand entries (pods of a node): an insertion moves all entries behind it.
 
 use std::borrow::Borrow;
 
@@ -174,6 +174,24 @@ impl<K: Ord, V> FromIterator<(K, V)> for Table<K, V> {
 impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Table<K, V> {
     fn from(entries: [(K, V); N]) -> Table<K, V> {
         entries.into_iter().collect()
+    }
+}
+
+impl<'a, K, V> IntoIterator for &'a mut Table<K, V> {
+    type Item = (&'a K, &'a mut V);
+    type IntoIter = std::iter::Map<std::slice::IterMut<'a, (K, V)>, fn(&'a mut (K, V)) -> (&'a K, &'a mut V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
+    }
+}
+
+impl<'a, K, V> IntoIterator for &'a Table<K, V> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = std::iter::Map<std::slice::Iter<'a, (K, V)>, fn(&'a (K, V)) -> (&'a K, &'a V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(|(key, value)| (key, value))
     }
 }
 

@@ -3,7 +3,7 @@
 //! One lock protects the state in memory and the kernel's files of `kubepods`; it is never held during
 //! `systemctl` or a kill. Work on one UID waits only for other work on that UID.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use super::values::PodCgroup;
 use super::{Driver, Naming, Parents};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Table;
 use crate::pod::qos::Qos;
 use crate::runtime::resources::cpu_shares;
 
@@ -64,11 +65,11 @@ struct Known {
     /// Hierarchies of an earlier daemon, or of earlier flags.
     former: Vec<Arc<Kubepods>>,
     /// UIDs whose workers need a cgroup, and where it was marked.
-    used: BTreeMap<String, Option<PathBuf>>,
+    used: Table<String, Option<PathBuf>>,
     /// UIDs with work under way on their cgroup.
     busy: BTreeSet<String>,
     /// CPU requests of burstable pods by UID: the weight of their class is the sum.
-    burstable: BTreeMap<String, i64>,
+    burstable: Table<String, i64>,
     /// Whether a thread sets that weight, and whether the weight has changed since it began.
     weighing: bool,
     weight_changed: bool,
@@ -219,7 +220,7 @@ impl Cgroups {
         let uid = key(&pod.uid);
         let _claim = self.shared.claim(&uid);
         // From now on the parent cgroups stay.
-        let marked = self.shared.lock().used.entry(uid.clone()).or_default().clone();
+        let marked = self.shared.lock().used.get_or_default(uid.clone()).clone();
         let path = kubepods.naming.pod(pod.qos, &pod.uid);
         let taken = marked.as_ref() == Some(&path) && !kubepods.tree.is_marked(&path);
         let foreign = || {
@@ -289,7 +290,9 @@ impl Cgroups {
         let changed = self.weight(&name, None);
         let mut known = self.shared.lock();
         // A removal by podkeeper does not count as one by another program, whether it succeeds or not.
-        known.used.entry(name.clone()).and_modify(|marked| *marked = None);
+        if let Some(marked) = known.used.get_mut(&name) {
+            *marked = None;
+        }
         let former = known.former.clone();
         drop(known);
         former.iter().chain([&kubepods]).try_for_each(|kubepods| kubepods.remove_pod(uid))?;

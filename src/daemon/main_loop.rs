@@ -3,7 +3,7 @@
 //!
 //! Never here: a decision. `wiring` starts the actors.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
 use crate::base::clock::Clock;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::signals::{self, Signal};
@@ -43,7 +44,7 @@ pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
     actors.writer.set_earlier_events(turn.events());
-    let mut main = MainLoop { turn, workers: BTreeMap::new(), actors, signals, events };
+    let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
     if main.begin().is_continue() {
         main.run();
     }
@@ -90,7 +91,7 @@ enum Message {
 
 struct MainLoop {
     turn: Turn,
-    workers: BTreeMap<PodKey, Worker>,
+    workers: Table<PodKey, Worker>,
     signals: Receiver<Signal>,
     // Declared before the actors, so dropped first: an actor that blocks on sending must not delay the end.
     events: Receiver<Event>,

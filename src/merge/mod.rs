@@ -16,7 +16,7 @@ mod props;
 mod tests;
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::clock::Timestamp;
@@ -111,7 +111,7 @@ pub struct Merge {
     /// Local objects in force.
     objects: Arc<Scopes>,
     /// Pods that ran when the daemon started, for names without a holder.
-    running: BTreeMap<PodKey, Running>,
+    running: Table<PodKey, Running>,
 }
 
 impl Merge {
@@ -120,7 +120,7 @@ impl Merge {
     #[must_use]
     pub fn new(declared: &[Source]) -> Merge {
         let sources = declared.iter().map(|s| (*s, Known::default())).collect();
-        Merge { sources, holders: Holders::new(), objects: Arc::default(), running: BTreeMap::new() }
+        Merge { sources, holders: Holders::new(), objects: Arc::default(), running: Table::new() }
     }
 
     /// Whether this set lacks a pod that the source has wanted until now.
@@ -156,7 +156,7 @@ impl Merge {
     /// Takes the pods that run (from Docker's labels, at the start). Of two claims of one name in one source,
     /// the running pod keeps the name, and a pod that moved between sources is recognised. A name may move
     /// from one claim to another.
-    pub fn running(&mut self, found: &BTreeMap<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
+    pub fn running(&mut self, found: &Table<PodKey, Running>, seen: Timestamp) -> Vec<Change> {
         self.running.clone_from(found);
         Self::tell(self.resolve(seen), Op::Add)
     }

@@ -12,10 +12,10 @@
 //! A pod that another source takes over word for word stays the same pod: it keeps its UID, and no container
 //! restarts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Running;
+use crate::base::table::Table;
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -39,7 +39,7 @@ pub struct Holder {
 }
 
 /// All holders, by name.
-pub type Holders = BTreeMap<PodKey, Holder>;
+pub type Holders = Table<PodKey, Holder>;
 
 /// Lower wins. Every component depends only on the claim or on the holder before: a set that still contains
 /// the holder cannot move the name.
@@ -121,23 +121,20 @@ pub fn uid<'a>(claim: Claim<'a>, holder: Option<&'a Holder>, running: Option<&'a
 pub fn winners<'a>(
     claims: impl Iterator<Item = Claim<'a>>,
     holders: &Holders,
-    running: &BTreeMap<PodKey, Running>,
+    running: &Table<PodKey, Running>,
     silent: &[Source],
-) -> BTreeMap<&'a PodKey, Claim<'a>> {
-    let mut best: BTreeMap<&'a PodKey, Claim<'a>> = BTreeMap::new();
+) -> Table<&'a PodKey, Claim<'a>> {
+    let mut best: Table<&'a PodKey, Claim<'a>> = Table::new();
     for claim in claims {
         let key = &claim.pod.key;
         if running.get(key).is_some_and(|r| !r.is(claim) && r.is_reserved(claim.source, silent)) {
             continue;
         }
-        best.entry(key)
-            .and_modify(|now| {
-                let (holder, runs) = (holders.get(key), running.get(key));
-                if rank(claim, holder, runs) < rank(*now, holder, runs) {
-                    *now = claim;
-                }
-            })
-            .or_insert(claim);
+        let now = best.get_or_insert(key, claim);
+        let (holder, runs) = (holders.get(key), running.get(key));
+        if rank(claim, holder, runs) < rank(*now, holder, runs) {
+            *now = claim;
+        }
     }
     best
 }
@@ -146,7 +143,7 @@ pub fn winners<'a>(
 /// origin.
 pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) -> Vec<Problem> {
     let mut found = Vec::new();
-    let mut uids: BTreeMap<&str, &DesiredPod> = BTreeMap::new();
+    let mut uids: Table<&str, &DesiredPod> = Table::new();
     for claim in claims {
         let pod = claim.pod;
         let Some(holder) = holders.get(&pod.key) else { continue };
@@ -170,7 +167,7 @@ pub fn problems<'a>(claims: impl Iterator<Item = Claim<'a>>, holders: &Holders) 
             found.push(problem(Severity::Warning, &holder.pod, ignored));
             continue;
         }
-        let first = *uids.entry(&pod.uid).or_insert(pod);
+        let first = *uids.get_or_insert(&pod.uid, pod);
         if first.key != pod.key {
             let message = format!(
                 "metadata.uid {} is also that of pod {} from {}: only the first of them to run is not refused",

@@ -6,11 +6,11 @@
 //! is deleted and made anew, never changed.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::limits;
 use crate::base::order;
+use crate::base::table::Table;
 use crate::pod::object::{LocalObject, ObjectKey, Scopes};
 use crate::pod::problem::Problem;
 use crate::pod::problem::Severity;
@@ -52,16 +52,13 @@ fn rank<'a>(claim: ObjectClaim<'a>, in_force: &Scopes) -> Rank<'a> {
 fn winners<'a>(
     claims: impl Iterator<Item = ObjectClaim<'a>>,
     in_force: &Scopes,
-) -> BTreeMap<(Source, ObjectKey), ObjectClaim<'a>> {
-    let mut best: BTreeMap<(Source, ObjectKey), ObjectClaim<'a>> = BTreeMap::new();
+) -> Table<(Source, ObjectKey), ObjectClaim<'a>> {
+    let mut best: Table<(Source, ObjectKey), ObjectClaim<'a>> = Table::new();
     for claim in claims {
-        best.entry(claim.name())
-            .and_modify(|now| {
-                if rank(claim, in_force) < rank(*now, in_force) {
-                    *now = claim;
-                }
-            })
-            .or_insert(claim);
+        let now = best.get_or_insert(claim.name(), claim);
+        if rank(claim, in_force) < rank(*now, in_force) {
+            *now = claim;
+        }
     }
     best
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::*;
+use crate::base::table::Table;
 use crate::manifest::static_pod::{CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE};
 use crate::pod::Origin;
 
@@ -345,7 +346,7 @@ fn a_file_wins_over_a_url_whoever_came_first() {
     // Also when the URL's pod runs as the daemon starts.
     let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
     let running = Running { uid: "h1".to_owned(), ..Running::default() };
-    assert_eq!(words(&merge.running(&BTreeMap::from([(key, running)]), at(2))), "");
+    assert_eq!(words(&merge.running(&Table::from([(key, running)]), at(2))), "");
     assert_eq!(holder(&merge, "web"), "file:/m/a.yaml:f1");
 }
 
@@ -376,7 +377,7 @@ fn a_pod_with_a_fixed_uid_moves_between_sources_and_files_without_a_restart() {
 fn what_runs_when_the_daemon_begins_keeps_its_name() {
     let uids = |uid: &str| {
         let key = PodKey { namespace: "default".into(), name: "web-node1".into() };
-        BTreeMap::from([(key, Running { uid: uid.to_owned(), ..Running::default() })])
+        Table::from([(key, Running { uid: uid.to_owned(), ..Running::default() })])
     };
     let both = [sample("web", "u1", "/m/a.yaml"), sample("web", "u2", "/m/b.yaml")];
     // Docker was listed first.
@@ -408,7 +409,7 @@ fn a_running_pod_keeps_its_name_within_its_source_alone() {
     );
     let key = |name: &str| PodKey { namespace: "default".into(), name: format!("{name}-node1") };
     let uid = |uid: &str| Running { uid: uid.to_owned(), ..Running::default() };
-    let uids = BTreeMap::from([(key("web"), uid("h1")), (key("db"), uid("f3"))]);
+    let uids = Table::from([(key("web"), uid("h1")), (key("db"), uid("f3"))]);
     let changes = merge.running(&uids, at(2));
     // Within one source the running pod keeps its name; between two sources the file's pod does.
     assert_eq!(words(&changes), "Remove[db:f2] Add[db:f3]");
@@ -446,7 +447,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     let check = |places: &[(Source, &str)], claim: Sample, expected: &str| {
         let places = places.iter().map(|(s, p)| (*s, (*p).to_owned())).collect();
         let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
-        let found = BTreeMap::from([(key(), found)]);
+        let found = Table::from([(key(), found)]);
         // Docker was listed first, and the URL read first: the same end.
         let mut first = merge();
         first.running(&found, at(1));
@@ -468,7 +469,7 @@ fn a_pod_that_moved_before_the_daemon_began_is_recognised() {
     for claim in [sample("web", "h1", "http://x").written("v"), sample("web", "h1", "http://x")] {
         let places = [(Source::File, "/m/a.yaml".to_owned())].into();
         let found = Running { uid: "f1".into(), written: Some("w".into()), shape: None, places, seen: None };
-        let found = BTreeMap::from([(key(), found)]);
+        let found = Table::from([(key(), found)]);
         let mut merge = merge();
         http(&mut merge, std::slice::from_ref(&claim));
         merge.running(&found, at(1));
@@ -589,7 +590,7 @@ fn what_runs_keeps_the_time_at_which_it_was_first_seen() {
         |merge: &Merge| merge.get(&key).unwrap().metadata.annotations.as_ref().unwrap()[CONFIG_SEEN].clone();
     let found = |uid: &str| {
         let running = Running { uid: uid.into(), seen: Some(at(1)), ..Running::default() };
-        BTreeMap::from([(key.clone(), running)])
+        Table::from([(key.clone(), running)])
     };
     let web = [sample("web", "u1", "/m/a.yaml")];
     let mut listed = merge();

@@ -1,7 +1,7 @@
 //! Work on volumes, and its threads: one for each pod, only while there is work. A volume that hangs delays
 //! its own pod and no other.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use super::claim_move::Claims;
 use super::{Failure, Note, Order, Report, SubPath, mounts, set_up, sub_path, tear_down};
 use crate::base::clock::System;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::layout;
 use crate::pod::PodKey;
 use crate::pod::allocatable::Allocatable;
@@ -32,7 +33,7 @@ pub struct Node {
     /// Docker is known to see podkeeper's mounts.
     sees: AtomicBool,
     pub(super) claims: Arc<Claims>,
-    uses: Mutex<BTreeMap<String, Use>>,
+    uses: Mutex<Table<String, Use>>,
 }
 
 /// User of a pod's directory.
@@ -157,7 +158,7 @@ impl Node {
     /// Returns false when another user has the directory.
     fn take(&self, uid: &str, who: &Use) -> bool {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        *uses.entry(uid.to_owned()).or_insert_with(|| who.clone()) == *who
+        *uses.get_or_insert(uid.to_owned(), who.clone()) == *who
     }
 
     /// Whether another pod's worker has the directory, so that its content is not this pod's.

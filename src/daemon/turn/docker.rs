@@ -53,7 +53,7 @@ impl Turn {
         }
         self.found.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
-            self.found.entry(owned.key.clone()).or_default().push(owned);
+            self.found.get_or_default(owned.key.clone()).push(owned);
         }
         self.forget_uids();
         if self.listed {
@@ -86,7 +86,7 @@ impl Turn {
                 },
             ))
         });
-        let running = order::map(running);
+        let running: Table<PodKey, Running> = running.collect();
         // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.running(&running, now.wall);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();

@@ -22,7 +22,7 @@ mod unmanaged;
 mod view;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::clock::{Mono, Now};
@@ -155,9 +155,9 @@ pub struct Turn {
     config: Arc<Config>,
     merge: Merge,
     sources: Table<Source, SourceState>,
-    entries: BTreeMap<PodKey, Entry>,
+    entries: Table<PodKey, Entry>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
-    found: BTreeMap<PodKey, Vec<Owned>>,
+    found: Table<PodKey, Vec<Owned>>,
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     listed: bool,
     docker: DockerView,
@@ -174,7 +174,7 @@ pub struct Turn {
     /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
     /// Pods left alone because their manifest cannot be read, and its path; already logged.
-    told_kept: BTreeMap<PodKey, String>,
+    told_kept: Table<PodKey, String>,
     sweep: Sweep,
     early: Early,
     changed: bool,
@@ -190,8 +190,8 @@ impl Turn {
         Turn {
             merge: Merge::new(&declared),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
-            entries: BTreeMap::new(),
-            found: BTreeMap::new(),
+            entries: Table::new(),
+            found: Table::new(),
             listed: false,
             docker: DockerView {
                 endpoint: config.docker.to_string(),
@@ -206,7 +206,7 @@ impl Turn {
             judged: 0,
             draining: None,
             claims: None,
-            told_kept: BTreeMap::new(),
+            told_kept: Table::new(),
             sweep: Sweep::default(),
             early: Early::default(),
             changed: true,

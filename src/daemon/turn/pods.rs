@@ -85,7 +85,7 @@ impl Turn {
         self.changed = true;
         let pod = self.with_devices(pod);
         self.block(&pod.key, None);
-        let entry = self.entries.entry(pod.key.clone()).or_default();
+        let entry = self.entries.get_or_default(pod.key.clone());
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -97,7 +97,7 @@ impl Turn {
             Wish::Run(pod) => Some(self.objects_of(pod)),
             Wish::Stop(_) => None,
         };
-        let entry = self.entries.entry(key.clone()).or_default();
+        let entry = self.entries.get_or_default(key.clone());
         if entry.worker.is_none() {
             self.out.push(Effect::Spawn { key: key.clone(), known_empty });
         }
@@ -117,7 +117,7 @@ impl Turn {
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message } = rejection;
-        let entry = self.entries.entry(pod.key.clone()).or_default();
+        let entry = self.entries.get_or_default(pod.key.clone());
         let running = entry.desired.take().is_some() || entry.worker.is_some();
         let known = entry
             .rejected()

@@ -2,6 +2,7 @@
 //! last ones are in force.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 use super::*;
 use crate::base::clock::Timestamp;
