@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 
@@ -195,7 +196,7 @@ fn with_it(
         source: Source::parse(&label(labels::SOURCE)).unwrap_or(Source::File),
         origin: Origin { path: label(labels::ORIGIN), document: 0 },
         metadata: pod.metadata.clone(),
-        spec,
+        spec: Arc::new(spec),
         status: PodStatus::default(),
     }
 }

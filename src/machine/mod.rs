@@ -315,7 +315,7 @@ impl Machine {
                     return;
                 }
                 State::Terminating { last, order, .. } => {
-                    let spec = last.as_ref().map(|pod| &pod.spec);
+                    let spec = last.as_ref().map(|pod| &*pod.spec);
                     if !self.stop_everything(order.grace, spec, now) {
                         return;
                     }

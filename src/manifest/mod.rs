@@ -395,7 +395,7 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     let key =
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
-    let source = context.source;
+    let (source, spec) = (context.source, Arc::new(spec));
     Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status })
 }
 

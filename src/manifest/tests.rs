@@ -70,7 +70,7 @@ fn print(decoded: &Decoded) -> String {
             let hash = hash::container_hash(&container.name, container.image.as_deref().unwrap_or_default());
             writeln!(out, "container: {} {kind:?} hash {hash:x}", container.name).unwrap();
         }
-        let object = json!({ "metadata": pod.metadata, "spec": pod.spec, "status": pod.status });
+        let object = json!({ "metadata": pod.metadata, "spec": *pod.spec, "status": pod.status });
         writeln!(out, "{object:#}").unwrap();
     }
     for object in &decoded.objects {

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -25,7 +26,7 @@ pub(crate) fn pod(json: &str) -> DesiredPod {
         source: Source::File,
         origin: Origin { path: "/etc/kubernetes/manifests/pod.yaml".into(), document: 1 },
         metadata: pod.metadata,
-        spec: pod.spec.unwrap(),
+        spec: Arc::new(pod.spec.unwrap()),
         status: pod.status.unwrap_or_default(),
     }
 }
@@ -261,7 +262,7 @@ fn a_hook_too_long_for_a_label_is_left_out() {
     let hook = |length: usize| {
         let mut pod = pod(r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"i",
             "lifecycle":{"preStop":{"exec":{"command":["x"]}}}}]}}"#);
-        let lifecycle = pod.spec.containers[0].lifecycle.as_mut().unwrap();
+        let lifecycle = Arc::make_mut(&mut pod.spec).containers[0].lifecycle.as_mut().unwrap();
         let exec = lifecycle.pre_stop.as_mut().unwrap().exec.as_mut().unwrap();
         exec.command = Some(vec!["<".repeat(length)]);
         let at = StartRef { kind: ContainerKind::Regular, index: 0 };

@@ -70,11 +70,11 @@ impl Sample {
             source,
             origin: Origin { path: self.path.clone(), document: self.document },
             metadata,
-            spec: PodSpec {
+            spec: Arc::new(PodSpec {
                 node_name: Some("Node1".into()),
                 hostname: self.host.clone(),
                 ..PodSpec::default()
-            },
+            }),
             status: PodStatus { phase: Some(self.phase.into()), ..PodStatus::default() },
         })
     }

@@ -1,6 +1,7 @@
 //! A short notation for pods and observations in tests of `plan` and `status`. Never in the daemon.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::clock::{Mono, Timestamp};
 use crate::manifest::hash::container_hash;
@@ -33,7 +34,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
         source: Source::File,
         origin: Origin { path: "/manifests/web.yaml".into(), document: 0 },
         metadata: Default::default(),
-        spec: serde_json::from_value(spec).unwrap(),
+        spec: Arc::new(serde_json::from_value(spec).unwrap()),
         status: Default::default(),
     }
 }

@@ -11,6 +11,7 @@ pub mod qos;
 pub mod requests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -126,8 +127,8 @@ pub struct DesiredPod {
     pub origin: Origin,
     /// Metadata with name, namespace, uid, labels and the agent's annotations filled in.
     pub metadata: ObjectMeta,
-    /// Spec with the API's defaults.
-    pub spec: PodSpec,
+    /// Spec with the API's defaults; shared by the pod as its source says it and the pod as it is annotated.
+    pub spec: Arc<PodSpec>,
     /// Status as the source gave it (the API's, or a bare `Pending`).
     pub status: PodStatus,
 }

@@ -54,7 +54,7 @@ fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
         source: context.source,
         origin: Origin { path: context.path.into(), document: u32::try_from(document).unwrap() },
         metadata: ObjectMeta::default(),
-        spec: PodSpec { node_name: Some(context.node_name.into()), ..PodSpec::default() },
+        spec: Arc::new(PodSpec { node_name: Some(context.node_name.into()), ..PodSpec::default() }),
         status: PodStatus::default(),
     })
 }

@@ -283,7 +283,7 @@ pub(in crate::status) mod tests {
             source: Source::File,
             origin: Origin { path: "/m/web.yaml".into(), document: 0 },
             metadata: ObjectMeta { name: Some("web-node1".into()), ..ObjectMeta::default() },
-            spec: PodSpec::default(),
+            spec: Arc::default(),
             status: PodStatus::default(),
         };
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
@@ -331,7 +331,7 @@ pub(in crate::status) mod tests {
         let begun = PodStatus { conditions: Some(vec![]), ..PodStatus::default() };
         node.pods[0].status = Arc::new(begun.clone());
         let mut host = (*node.pods[1].pod).clone();
-        host.spec.host_network = Some(true);
+        Arc::make_mut(&mut host.spec).host_network = Some(true);
         let view = PodView { pod: Arc::new(host), status: Arc::new(begun), ..node.pods[1].clone() };
         node.pods.push(view);
         let addresses = ["192.0.2.1".to_owned(), "fd00::1".to_owned()];

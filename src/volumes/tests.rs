@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -87,7 +88,7 @@ proptest! {
     fn no_volume_lies_outside(name in paths(), claim in paths(), sub in paths(), expression in any::<bool>()) {
         let mut pod = pod("{containers: [{name: a}]}");
         let volume = |json: serde_json::Value| serde_json::from_value(json).unwrap();
-        pod.spec.volumes = Some(vec![
+        Arc::make_mut(&mut pod.spec).volumes = Some(vec![
             volume(serde_json::json!({"name": name, "emptyDir": {}})),
             volume(serde_json::json!({"name": "claim", "persistentVolumeClaim": {"claimName": claim}})),
         ]);

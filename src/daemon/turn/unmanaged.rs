@@ -88,7 +88,7 @@ impl Turn {
             source,
             origin: Origin { path: newest.origin.clone().unwrap_or_default(), document: 0 },
             metadata,
-            spec,
+            spec: Arc::new(spec),
             status: PodStatus::default(),
             written: None,
             shape: None,
