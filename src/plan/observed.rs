@@ -211,10 +211,15 @@ impl Owned {
 }
 
 impl Observed {
-    /// Sandboxes made for this UID, newest attempt first.
+    /// Sandboxes made for this UID, newest attempt first. Those whose start may be in flight
+    /// ([`Owned::start_sent`]) come last: the pod does not count on them.
     #[must_use]
     pub fn sandboxes(&self, uid: &str) -> Vec<&Owned> {
-        newest_first(self.all.iter().filter(|c| c.uid == uid && c.is_sandbox()))
+        let sandboxes = newest_first(self.all.iter().filter(|c| c.uid == uid && c.is_sandbox()));
+        let (uncertain, mut sandboxes): (Vec<&Owned>, Vec<&Owned>) =
+            sandboxes.into_iter().partition(|c| c.start_sent);
+        sandboxes.extend(uncertain);
+        sandboxes
     }
     /// Instances of one container made for this UID, newest attempt first. An instance whose start may be in
     /// flight ([`Owned::start_sent`]) is left out, for its state is unknown.

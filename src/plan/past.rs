@@ -9,6 +9,11 @@ use crate::pod::{ContainerKind, DesiredPod};
 /// has ended for good, or the pod is past this init container.
 #[must_use]
 pub fn is_past(pod: &DesiredPod, observed: &Observed, made: &Owned) -> bool {
+    if made.is_sandbox() {
+        // The pod has another sandbox. This one would have its containers killed if its attempt is the higher one.
+        let counts = |other: &&Owned| other.id != made.id && !other.start_sent && !other.state.is_dead();
+        return observed.sandboxes(&pod.uid).into_iter().any(|other| counts(&other));
+    }
     let Some((name, (kind, container))) =
         made.container_name().and_then(|name| pod.container(name).map(|found| (name, found)))
     else {

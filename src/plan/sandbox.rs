@@ -35,7 +35,8 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
     if serves {
         SandboxChange::Keep(newest)
     } else {
-        SandboxChange::New { attempt: newest.attempt.saturating_add(1) }
+        let highest = sandboxes.iter().map(|s| s.attempt).max().unwrap_or(newest.attempt);
+        SandboxChange::New { attempt: highest.saturating_add(1) }
     }
 }
 

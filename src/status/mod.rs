@@ -198,7 +198,8 @@ fn began(pod: &DesiredPod) -> Option<Time> {
 /// sandbox (by attempt), so that a restarted daemon shows the same.
 fn start_time(pod: &DesiredPod, input: &Input<'_>) -> Time {
     let sandboxes = input.observed.sandboxes(&pod.uid);
-    let first = sandboxes.last().and_then(|sandbox| sandbox.created);
+    let oldest = sandboxes.into_iter().min_by_key(|sandbox| sandbox.attempt);
+    let first = oldest.and_then(|sandbox| sandbox.created);
     let from_source = pod.status.start_time.clone();
     from_source.or_else(|| began(pod)).unwrap_or_else(|| seconds(first.unwrap_or(input.now)))
 }

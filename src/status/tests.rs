@@ -103,6 +103,9 @@ fn other_fields() {
     assert_eq!(later.pod_ip.as_deref(), Some("10.0.0.3"), "kept after the sandbox is gone");
     assert_eq!(later.pod_ips.as_ref().unwrap().len(), 1);
     assert_eq!(later.start_time.as_ref().unwrap().0, at(60), "never changes");
+    let mut late = case(&always, "sandbox#1 running; sandbox#2 created");
+    late.seen.all[1].start_sent = true;
+    assert_eq!(late.status().start_time.unwrap().0, at(60), "not of one that Docker made late");
     let next = case(&always, "sandbox#4 running").after(later).status();
     assert_eq!(next.pod_ip.as_deref(), Some("10.0.0.4"));
     assert_eq!(case(&always, "").status().start_time.unwrap().0, at(0), "now, when nothing else is known");

@@ -16,6 +16,22 @@ fn is_past_table() {
         let made = seen.all.iter().find(|c| c.id == made).unwrap();
         assert_eq!(is_past(&pod, &seen, made), expected, "row: {row}");
     };
+    check("sandbox: the first", "Always", "sandbox created", "sandbox-0", false);
+    check(
+        "sandbox: one runs",
+        "Always",
+        "sandbox running; app running; sandbox#1 created",
+        "sandbox-1",
+        true,
+    );
+    check("sandbox: one is being started", "Always", "sandbox created; sandbox#1 created", "sandbox-1", true);
+    check(
+        "sandbox: the other one ended",
+        "Always",
+        "sandbox exited 0; sandbox#1 created",
+        "sandbox-1",
+        false,
+    );
     check("nothing else is there", "Always", "sandbox running; app created", "app-0", false);
     check("one runs, an older one", "Always", "sandbox running; app running; app#1 created", "app-1", true);
     check("one runs, a newer one", "Always", "sandbox running; app created; app#1 running", "app-0", true);

@@ -160,3 +160,17 @@ fn a_sandbox_that_was_made_late_does_not_replace_one_of_its_attempt_that_runs() 
     let actions = compute(&pod, &seen, &Probes::default(), Mono::default());
     assert_eq!(show(&pod, &actions), "keep sandbox-0");
 }
+
+#[test]
+fn a_sandbox_that_the_pod_does_not_count_on_replaces_none() {
+    let pod = simple("Always");
+    let mut seen = observed(&pod, "sandbox running; app running; sandbox#1 created");
+    seen.all[2].start_sent = true;
+    let decided = |seen: &Observed| show(&pod, &compute(&pod, seen, &Probes::default(), Mono::default()));
+    assert_eq!(decided(&seen), "keep sandbox-0");
+    assert_eq!(crate::plan::surplus(Some(&pod), &seen), ["sandbox-1"]);
+    // Its attempt is not given again.
+    let mut dead = observed(&pod, "sandbox exited 0; sandbox#1 created");
+    dead.all[1].start_sent = true;
+    assert!(decided(&dead).starts_with("new sandbox 2"), "{}", decided(&dead));
+}

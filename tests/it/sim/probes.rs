@@ -11,7 +11,7 @@ use podkeeper::testing::runtime::fake::{Behaviour, FaultPlan, Restart, Rng};
 use podkeeper::testing::runtime::{DockerState, labels};
 
 use super::world::{ROOT, World};
-use super::{seconds, seeds};
+use super::{run, seconds, seeds};
 
 /// Answers, and what was answered. What is counted is forgotten with each daemon, as the daemon does.
 #[derive(Default)]
@@ -268,39 +268,47 @@ fn a_failed_probe_restarts_its_container_and_nothing_else() {
 
 /// Probes fail while calls fail, containers crash, and daemon and Docker die. A container whose sandbox
 /// lives and that is nobody's leftover is still killed for its probes alone.
+fn beside_everything_else(w: &mut World) {
+    let chaos = Mono(seconds(90));
+    w.engine.faults = FaultPlan::all(w.seed, [0, 50, 200][usize::try_from(w.seed % 3).unwrap()], chaos);
+    w.probed_files();
+    w.start_daemon();
+    while w.now < chaos {
+        let pause = Duration::from_millis(w.below(6000));
+        let until = w.now.after(pause);
+        w.run_until(until);
+        let now = w.now();
+        match w.below(12) {
+            0 => {
+                w.kill_daemon();
+                w.start_daemon();
+            }
+            1 => {
+                let how = if w.below(2) == 0 { Restart::Orderly } else { Restart::PowerCut };
+                w.engine.restart_engine(how, now);
+            }
+            2 => w.engine.cut_events(),
+            3 => {
+                let ours = w.ours();
+                if let Some(at) = usize::try_from(w.below(ours.len() as u64)).ok().and_then(|n| ours.get(n)) {
+                    w.engine.crash(&at.id, 1, now);
+                }
+            }
+            _ => {}
+        }
+    }
+    w.in_the_end();
+}
+
 #[test]
 fn probes_fail_beside_everything_else() {
-    seeds(80, |w| {
-        let chaos = Mono(seconds(90));
-        w.engine.faults = FaultPlan::all(w.seed, [0, 50, 200][usize::try_from(w.seed % 3).unwrap()], chaos);
-        w.probed_files();
-        w.start_daemon();
-        while w.now < chaos {
-            let pause = Duration::from_millis(w.below(6000));
-            let until = w.now.after(pause);
-            w.run_until(until);
-            let now = w.now();
-            match w.below(12) {
-                0 => {
-                    w.kill_daemon();
-                    w.start_daemon();
-                }
-                1 => {
-                    let how = if w.below(2) == 0 { Restart::Orderly } else { Restart::PowerCut };
-                    w.engine.restart_engine(how, now);
-                }
-                2 => w.engine.cut_events(),
-                3 => {
-                    let ours = w.ours();
-                    if let Some(at) =
-                        usize::try_from(w.below(ours.len() as u64)).ok().and_then(|n| ours.get(n))
-                    {
-                        w.engine.crash(&at.id, 1, now);
-                    }
-                }
-                _ => {}
-            }
-        }
-        w.in_the_end();
-    });
+    seeds(80, beside_everything_else);
+}
+
+/// A sandbox that Docker made late, for a daemon that had died, had a higher attempt than the one that ran, and the
+/// containers in that were killed for it.
+#[test]
+fn probes_that_failed_once() {
+    let (story, failed) = run(14369, false, &beside_everything_else);
+    assert!(failed.is_none(), "{story}");
 }
