@@ -146,7 +146,7 @@ mod registry;
 #[path = "it/sandbox_image.rs"]
 mod sandbox_image;
 #[cfg(test)]
-#[path = "it/signer.rs"]
+#[path = "../src/source/testing/signer.rs"]
 mod signer;
 #[cfg(test)]
 #[path = "it/sim/mod.rs"]

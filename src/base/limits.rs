@@ -487,3 +487,13 @@ pub const ERRORS_SHOWN: usize = 5;
 pub const EXEC_EXIT: Duration = Duration::from_secs(2);
 /// How often `exec` checks for it.
 pub const EXEC_EXIT_LOOK: Duration = Duration::from_millis(10);
+
+/// Name servers that a resolver reads of resolv.conf. It, and the two that follow, are upstream's
+/// (`pkg/apis/core/validation`): more are refused in a pod, and left out of the node's.
+pub const RESOLVER_SERVERS: usize = 3;
+
+/// Search domains that a resolver reads.
+pub const RESOLVER_SEARCHES: usize = 32;
+
+/// Bytes of the line of search domains.
+pub const RESOLVER_SEARCH_BYTES: usize = 2048;

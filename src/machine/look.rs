@@ -12,10 +12,7 @@ use crate::mapping::observe;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
 use crate::recorder::words;
-use crate::runtime::{Call, ContainerSummary, DockerError, Resources, labels};
-
-/// Exit code of a process that was killed by `SIGKILL`.
-const KILLED: i64 = 137;
+use crate::runtime::{Call, ContainerSummary, DockerError, KILLED, Resources, labels};
 
 impl Machine {
     /// Asks for what is missing. False: something must be known before anything is decided.

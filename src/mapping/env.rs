@@ -241,8 +241,20 @@ impl Budget {
     }
 }
 
-/// `$(NAME)` becomes the value, `$$` becomes `$`; an unknown name, an open `$(` and a lone `$` stay.
+/// `$(NAME)` with the value of a variable. One that is not known, or not within the budget, stays as it is.
 fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
+    references(text, |name, out| match known.get(name) {
+        Some(value) if budget.take(value, out.len()) => out.push_str(value),
+        _ => {
+            out.push_str("$(");
+            out.push_str(name);
+            out.push(')');
+        }
+    })
+}
+
+/// The text, with what `put` appends for each `$(NAME)`, and `$` for `$$`. An open `$(` and a lone `$` stay.
+pub(super) fn references<'a>(text: &'a str, mut put: impl FnMut(&'a str, &mut String)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     // Once no `)` is left, further `$(` are not searched: text with many open `$(` stays linear.
@@ -262,20 +274,16 @@ fn substitute(text: &str, known: &Known<'_>, budget: &mut Budget) -> String {
             }
             None => None,
         };
-        let Some((name, after)) = reference else {
-            out.push('$');
-            rest = after;
-            continue;
-        };
-        match known.get(name) {
-            Some(value) if budget.take(value, out.len()) => out.push_str(value),
-            _ => {
-                out.push_str("$(");
-                out.push_str(name);
-                out.push(')');
+        match reference {
+            Some((name, after)) => {
+                put(name, &mut out);
+                rest = after;
+            }
+            None => {
+                out.push('$');
+                rest = after;
             }
         }
-        rest = after;
     }
     out.push_str(rest);
     out

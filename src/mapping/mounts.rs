@@ -5,6 +5,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
+use super::env::references;
 use crate::layout::{self, Kind};
 use crate::pod::DesiredPod;
 use crate::policy::Policies;
@@ -91,31 +92,16 @@ fn sub_path(mount: &VolumeMount, env: &[String]) -> Result<Option<String>, Strin
     Ok(Some(path))
 }
 
-/// `$(NAME)` becomes the value, `$$` becomes `$`; an unknown name is an error here.
+/// `$(NAME)` with the value of the environment; an unknown name is an error here.
 fn expand(text: &str, env: &[String]) -> Result<String, String> {
-    let mut out = String::new();
     let mut missing = Vec::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-            continue;
-        }
-        let Some((name, after)) = after.strip_prefix('(').and_then(|open| open.split_once(')')) else {
-            out.push('$');
-            rest = after;
-            continue;
-        };
+    let out = references(text, |name, out| {
         let value = env.iter().find_map(|entry| entry.split_once('=').filter(|(key, _)| *key == name));
         match value {
             Some((_, value)) => out.push_str(value),
             None => missing.push(name),
         }
-        rest = after;
-    }
-    out.push_str(rest);
+    });
     if missing.is_empty() { Ok(out) } else { Err(format!("missing value for {}", missing.join(", "))) }
 }
 

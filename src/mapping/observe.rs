@@ -9,13 +9,11 @@ use std::time::Duration;
 use crate::base::clock::Timestamp;
 use crate::mapping;
 use crate::plan::Way;
+use crate::plan::restart::UNKNOWN_EXIT;
 use crate::plan::{Deadline, Exit, Link, Owned, PreStop, Role, RunState};
 use crate::pod::{ContainerKind, PodKey, Source};
 use crate::runtime::names::Name;
 use crate::runtime::{ContainerDetail, ContainerSummary, DockerState, Resources, labels, names};
-
-/// Exit code when a list does not tell one; the kubelet uses it for a container it lost.
-const EXIT_UNKNOWN: i64 = 137;
 
 /// Reads an entry of the container list. A list has no times, addresses or failed starts; only
 /// [`from_detail`] knows them.
@@ -30,7 +28,7 @@ pub fn from_summary(summary: &ContainerSummary, root_dir: &str) -> Option<Owned>
             let code = exit_code(&summary.status);
             let message = if code.is_some() { "" } else { "Docker does not tell the exit code" };
             RunState::Exited(Exit {
-                code: code.unwrap_or(EXIT_UNKNOWN),
+                code: code.unwrap_or(UNKNOWN_EXIT),
                 oom_killed: false,
                 cannot_run: false,
                 message: message.into(),

@@ -5,14 +5,9 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::PodDNSConfig;
 
 use super::NetworkConfig;
+use crate::base::limits;
 use crate::pod::DesiredPod;
 
-/// Name servers that a resolver reads.
-const SERVERS: usize = 3;
-/// Search domains that it reads.
-const SEARCHES: usize = 32;
-/// Characters of the search line.
-const SEARCH_CHARS: usize = 2048;
 /// Characters of one search domain: glibc aborts at longer ones.
 const SEARCH_CHARS_ONE: usize = 253;
 
@@ -169,17 +164,17 @@ fn merge(resolver: &mut Resolver, own: &PodDNSConfig) {
 /// `formDNSConfigFitsLimits`.
 fn fit(formed: &mut Formed) {
     let Resolver { servers, searches, .. } = &mut formed.resolver;
-    if servers.len() > SERVERS {
-        servers.truncate(SERVERS);
+    if servers.len() > limits::RESOLVER_SERVERS {
+        servers.truncate(limits::RESOLVER_SERVERS);
         let line = servers.join(" ");
         formed.omitted.push(format!(
             "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: {line}"
         ));
     }
     let all = searches.len();
-    searches.truncate(SEARCHES);
+    searches.truncate(limits::RESOLVER_SEARCHES);
     searches.retain(|search| search.len() <= SEARCH_CHARS_ONE);
-    while searches.join(" ").len() > SEARCH_CHARS {
+    while searches.join(" ").len() > limits::RESOLVER_SEARCH_BYTES {
         searches.pop();
     }
     if searches.len() < all {

@@ -7,12 +7,13 @@ use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, ContainerResta
 use crate::manifest::hash::container_hash;
 use crate::plan::{Observed, Owned, Role, RunState};
 use crate::pod::{ContainerKind, DesiredPod, RestartPolicy};
+use crate::runtime::KILLED;
 
 /// Action of a rule: the whole pod starts over ([`crate::plan::all`]).
 const RESTART_ALL: &str = "RestartAllContainers";
 
 /// Exit code of a container whose real one is lost: that of SIGKILL.
-pub const UNKNOWN_EXIT: i64 = 137;
+pub const UNKNOWN_EXIT: i64 = KILLED;
 
 /// The container's own restart policy where it has one, else the pod's.
 #[must_use]

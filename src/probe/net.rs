@@ -4,7 +4,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with, sockopt,
@@ -12,6 +14,7 @@ use rustix::net::{
 
 use super::outcome::errno_words;
 use super::tls::Session;
+use crate::base::wait;
 
 /// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +86,9 @@ impl Net {
     pub fn advance_connect(&mut self) -> Result<bool, String> {
         if !self.connected {
             // Writable or in error: the connect has ended.
-            let mut set = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::OUT)];
-            let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-            if !matches!(rustix::event::poll(&mut set, Some(&zero)), Ok(n) if n > 0) {
+            let set = vec![PollFd::new(&self.fd, PollFlags::OUT)];
+            if !wait::until(set, Some(Instant::now())).is_ok_and(|ready| ready.iter().any(|f| !f.is_empty()))
+            {
                 return Ok(false);
             }
             sockopt::socket_error(&self.fd)

@@ -8,6 +8,9 @@ use std::fmt;
 use crate::base::clock::Timestamp;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
+/// Exit code of a process that SIGKILL or the OOM killer ended.
+pub const KILLED: i64 = 137;
+
 /// A short call: one request, one bounded answer, 10 s deadline ([`crate::base::limits::SHORT_CALL`]). Longer
 /// ones (events, logs, attach, exec, pull, load) are methods of `docker::Docker`, not calls.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,8 @@
 //! Helpers of this room's tests: a manifest language of one line per pod, a disk in memory with faults,
 //! and temporary directories.
 
+mod signer;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,6 +22,8 @@ use crate::source::disk::{Disk, Found, Reading, Stamp};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
 use crate::source::{PodSet, SourceUpdate};
+
+pub use signer::{Signer, base64};
 
 thread_local! {
     /// How often [`decode`] was called by this thread.
@@ -212,39 +216,8 @@ pub fn place(temp: &TempDir, path: &Path, content: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-/// In the alphabet of key files.
-pub fn base64(bytes: &[u8]) -> String {
-    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |b, byte| b << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for n in 0..4 {
-            let digit = digits[(bits >> (18 - 6 * n) & 63) as usize] as char;
-            text.push(if n > chunk.len() { '=' } else { digit });
-        }
-    }
-    text
-}
-
-/// A key of the tests alone: its verifier, and signatures of content with a trusted comment.
-pub struct Signer(ring::signature::Ed25519KeyPair);
-
 impl Signer {
-    pub fn new() -> Signer {
-        Signer(ring::signature::Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap())
-    }
-
     pub fn verifier(&self) -> Verifier {
-        use ring::signature::KeyPair as _;
-        let key = [b"Ed12345678", self.0.public_key().as_ref()].concat();
-        Verifier::parse(&base64(&key)).unwrap()
-    }
-
-    pub fn sign(&self, content: &[u8], comment: &str) -> Vec<u8> {
-        let of_content = self.0.sign(content);
-        let global = self.0.sign(&[of_content.as_ref(), comment.as_bytes()].concat());
-        let signature = base64(&[b"Ed12345678", of_content.as_ref()].concat());
-        let global = base64(global.as_ref());
-        format!("untrusted comment: x\n{signature}\ntrusted comment: {comment}\n{global}\n").into()
+        Verifier::parse(&self.key()).unwrap()
     }
 }

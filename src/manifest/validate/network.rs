@@ -4,11 +4,8 @@ use k8s_openapi::api::core::v1::PodSpec;
 
 use super::super::path::{Path, Report, forbidden, invalid, required, too_long, too_many};
 use super::{accepted, accepted_if_set, names, one_of};
+use crate::base::limits;
 
-/// Limits of resolv.conf (`pkg/apis/core/validation`).
-const NAMESERVERS: usize = 3;
-const SEARCHES: usize = 32;
-const SEARCH_BYTES: usize = 2048;
 /// Longest host name of the kernel, bytes.
 const KERNEL_NAME_BYTES: usize = 64;
 
@@ -51,18 +48,18 @@ fn dns(spec: &PodSpec, path: &Path<'_>, report: &mut Report<'_>) {
     }
     let Some(config) = config else { return };
     let field = path.field("nameservers");
-    if servers.len() > NAMESERVERS {
-        report.error(&field, too_many(servers.len(), NAMESERVERS));
+    if servers.len() > limits::RESOLVER_SERVERS {
+        report.error(&field, too_many(servers.len(), limits::RESOLVER_SERVERS));
     }
     for (i, server) in servers.iter().enumerate() {
         accepted(server, names::ip, &field.index(i), report);
     }
     let field = path.field("searches");
     let searches = config.searches.as_deref().unwrap_or_default();
-    if searches.len() > SEARCHES {
-        report.error(&field, too_many(searches.len(), SEARCHES));
+    if searches.len() > limits::RESOLVER_SEARCHES {
+        report.error(&field, too_many(searches.len(), limits::RESOLVER_SEARCHES));
     }
-    if searches.join(" ").len() > SEARCH_BYTES {
+    if searches.join(" ").len() > limits::RESOLVER_SEARCH_BYTES {
         let detail = "must not have more than 2048 characters (including spaces) in the search list";
         report.error(&field, invalid("", detail));
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::behaviour::{Behaviour, OnTerm};
-use super::state::{KILLED, State, Timer};
+use super::state::{State, Timer};
 use crate::base::clock::Now;
-use crate::runtime::{CreateBody, DockerState};
+use crate::runtime::{CreateBody, DockerState, KILLED};
 
 /// How the engine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,8 @@ use super::images::{Image, Pull};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits::FAKE_EXECS;
 use crate::runtime::{
-    Call, CreateBody, DockerError, DockerState, NetworkDetail, Refusal, RefusalKind, Reply, labels,
+    Call, CreateBody, DockerError, DockerState, KILLED, NetworkDetail, Refusal, RefusalKind, Reply, labels,
 };
-
-/// Exit code of a process killed by KILL or by the OOM killer.
-pub(super) const KILLED: i64 = 137;
 
 /// One container, as the engine knows it.
 #[derive(Debug, Clone)]

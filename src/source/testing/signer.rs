@@ -1,4 +1,5 @@
-//! Signs manifests as minisign does, with a key of the tests alone and any trusted comment.
+//! Signs manifests as minisign does, with a key of the tests alone and any trusted comment. The integration
+//! tests compile this file, too.
 
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
@@ -25,7 +26,8 @@ impl Signer {
     }
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// In the alphabet of key files.
+pub fn base64(bytes: &[u8]) -> String {
     let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
