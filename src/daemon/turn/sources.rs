@@ -86,13 +86,11 @@ impl Turn {
     /// `limits::SOURCE_HEAD_START`.
     pub(super) fn hear(&mut self, from: FromSource, now: &Now) {
         let until = *self.early.until.get_or_insert(now.mono.after(limits::SOURCE_HEAD_START));
-        if now.mono < until && !self.precede(from.source) {
-            self.due.push(until, Due::Sources);
-            self.early.parked.push(from);
-            return;
-        }
-        self.update(from.source, from.update, now);
+        self.early.parked.push(from);
         self.unpark(now);
+        if !self.early.parked.is_empty() {
+            self.due.push(until, Due::Sources);
+        }
     }
 
     /// Every source before this one was heard.
@@ -100,16 +98,15 @@ impl Turn {
         self.sources.iter().all(|(other, state)| *other >= source || state.heard)
     }
 
-    /// Handles the parked reports whose turn has come.
+    /// Handles the parked reports whose turn has come: preceding sources first, and those of one source as they came.
     pub(super) fn unpark(&mut self, now: &Now) {
         let over = self.early.until.is_some_and(|until| until <= now.mono);
-        let parked = std::mem::take(&mut self.early.parked);
-        for from in parked {
-            if over || self.precede(from.source) {
-                self.update(from.source, from.update, now);
-            } else {
-                self.early.parked.push(from);
-            }
+        loop {
+            let parked = self.early.parked.iter().enumerate();
+            let ready = parked.filter(|(_, from)| over || self.precede(from.source));
+            let Some((at, _)) = ready.min_by_key(|(at, from)| (from.source, *at)) else { return };
+            let from = self.early.parked.remove(at);
+            self.update(from.source, from.update, now);
         }
     }
 

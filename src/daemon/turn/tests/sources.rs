@@ -156,6 +156,18 @@ fn a_pod_in_both_sources_is_the_files_whoever_answers_first() {
     assert_eq!(acts(rig.source(full(&[]))), ["run a/from-url"]);
 }
 
+/// The main loop was busy: two reports came before it saw that the first one need not wait any longer.
+#[test]
+fn what_waited_for_another_source_does_not_replace_what_came_after_it() {
+    let mut rig = two(&[]);
+    assert_eq!(http(&mut rig, full(&[of_url("a")])), [""; 0]);
+    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
+    assert_eq!(acts(http(&mut rig, full(&[of_url("b")]))), ["spawn a, empty", "run a/a-1"]);
+    // The file source may have the pod that is given up, until it has spoken.
+    let told = acts(rig.source(full(&[])));
+    assert_eq!(told, ["stop a: its manifest is gone", "spawn b, empty", "run b/b-1"]);
+}
+
 #[test]
 fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spoken() {
     let running = "a/from-file/app running";
