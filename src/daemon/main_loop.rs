@@ -234,9 +234,63 @@ impl MainLoop {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, thread};
+
     use crossbeam_channel::unbounded;
 
     use super::*;
+    use crate::daemon::turn::tests::rig;
+
+    /// Every part of a daemon, on the Docker in memory.
+    #[test]
+    fn a_manifest_becomes_a_pod_that_runs_and_a_signal_ends_the_loop() {
+        let dir = crate::cli::scratch("main-loop");
+        let within = |name: &str| dir.join(name);
+        for name in ["manifests", "root", "run"] {
+            fs::create_dir(within(name)).unwrap();
+        }
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, \
+                   spec: {containers: [{name: app, image: busybox}]}}";
+        fs::write(within("manifests/web.yaml"), pod).unwrap();
+        let config = Arc::new(Config {
+            manifest_path: Some(within("manifests")),
+            root_dir: within("root"),
+            run_dir: within("run"),
+            pod_logs_dir: within("pods"),
+            ..rig::config()
+        });
+        let (signal, signals) = bounded(2);
+        let (events_in, events) = bounded(limits::EVENT_QUEUE);
+        let actors = wiring::start(&config, events_in, Box::new(|| Ok(()))).unwrap();
+        let turn = Turn::new(Arc::clone(&config));
+        let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
+        // Much later than any machine needs; the loop would wait for ever.
+        let (over, patience) = bounded::<()>(0);
+        let watchdog = signal.clone();
+        let watches = thread::spawn(move || {
+            if patience.recv_timeout(Duration::from_secs(60)).is_err_and(|error| error.is_timeout()) {
+                watchdog.send(Signal::End(0)).unwrap();
+            }
+        });
+        signal.send(Signal::Rescan(None)).unwrap();
+        assert!(main.begin().is_continue());
+        let runs = |main: &MainLoop| {
+            let snapshot = main.turn.snapshot(&main.actors.tools.clock.now());
+            snapshot.pods.iter().any(|view| view.status.phase.as_deref() == Some("Running"))
+        };
+        while !runs(&main) {
+            let message = main.next_message();
+            assert!(main.handle(message).is_continue(), "it does not run in time");
+        }
+        assert_eq!(main.workers.keys().map(ToString::to_string).collect::<Vec<_>>(), ["default/web-n1"]);
+        main.publish();
+        signal.send(Signal::End(15)).unwrap();
+        main.run();
+        drop((over, main));
+        watches.join().unwrap();
+        // A thread that ends may still write.
+        _ = fs::remove_dir_all(&dir);
+    }
 
     #[test]
     fn until_the_marker_is_read_signals_are_heard() {
