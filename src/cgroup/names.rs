@@ -139,7 +139,6 @@ fn slice(parts: &[String]) -> String {
 pub struct Parents(Arc<Mutex<Option<Arc<Naming>>>>);
 
 impl Parents {
-    /// Sets the naming.
     pub fn set(&self, naming: Naming) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(naming));
     }

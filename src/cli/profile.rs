@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::core::v1::{Capabilities, SeccompProfile, SecurityContext};
 
-/// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
     /// Nothing is asked for; kubectl has it for compatibility.

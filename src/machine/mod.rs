@@ -71,7 +71,6 @@ pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
 pub use output::{FromPod, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};
 
-/// The machine. See the module.
 #[derive(Debug)]
 pub struct Machine {
     key: PodKey,
@@ -222,7 +221,6 @@ impl Machine {
         }
     }
 
-    /// The state.
     #[cfg(test)]
     pub fn state(&self) -> &State {
         &self.state

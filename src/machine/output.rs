@@ -99,7 +99,6 @@ pub enum Output {
     ReadMessage {
         /// Container id.
         id: String,
-        /// Its file.
         file: LogFile,
     },
     /// This file is of no more use.
@@ -144,7 +143,6 @@ pub struct Step {
 pub enum FromPod {
     /// How the pod is.
     Report {
-        /// The pod.
         key: PodKey,
         /// How it is.
         report: Report,

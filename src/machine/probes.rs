@@ -23,7 +23,6 @@ type Three = [Option<Arc<Probing>>; 3];
 /// By container name.
 type ByName = Arc<Vec<(String, Three)>>;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     results: Probes,

@@ -111,7 +111,6 @@ pub struct Inspection {
 /// A pod and the text it was read from.
 #[derive(Debug, Clone)]
 pub struct Inspected {
-    /// The pod.
     pub pod: Arc<DesiredPod>,
     /// Its text as a tree.
     pub(crate) text: Node,

@@ -54,7 +54,6 @@ pub(crate) struct Entry {
     pub key: String,
     /// Where the key is.
     pub at: Place,
-    /// Its value.
     pub value: Node,
 }
 

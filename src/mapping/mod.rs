@@ -52,7 +52,6 @@ pub struct MapConfig {
     pub node_memory: i64,
     /// Log rotation by Docker.
     pub logs: LogLimits,
-    /// Name of the node.
     pub node_name: String,
     /// The node's network.
     pub network: NetworkConfig,

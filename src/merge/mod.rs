@@ -67,7 +67,6 @@ pub struct Running {
 /// One message of the merge: pods with one kind of change. Never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Kind.
     pub op: Op,
     /// The pods, in order of origin. For `Remove`: as they were last wanted.
     pub pods: Vec<Arc<DesiredPod>>,

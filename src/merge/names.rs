@@ -23,7 +23,6 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 /// One pod that one source wants.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
-    /// The source.
     pub source: Source,
     /// As the source sent it.
     pub pod: &'a Arc<DesiredPod>,

@@ -19,7 +19,6 @@ use crate::pod::{Origin, Source};
 /// One object that one source has.
 #[derive(Clone, Copy)]
 pub struct ObjectClaim<'a> {
-    /// The source.
     pub source: Source,
     /// As the source sent it.
     pub object: &'a Arc<LocalObject>,

@@ -14,7 +14,6 @@ use crate::pod::allocatable::Allocatable;
 /// Default of `--max-pods`.
 pub const MAX_PODS: i64 = 110;
 
-/// The node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Resources of the machine.

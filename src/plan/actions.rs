@@ -82,7 +82,6 @@ pub struct Kill {
     pub name: String,
     /// Kubelet's words (`Container app definition changed, will be restarted`).
     pub message: String,
-    /// Reason of the kill.
     pub reason: KillReason,
 }
 
@@ -91,7 +90,6 @@ pub struct Kill {
 pub enum SandboxAction {
     /// Keep this one (running, or created and about to be started).
     Keep {
-        /// Its id.
         id: String,
         /// It runs already; until then no container can join it.
         running: bool,

@@ -55,7 +55,6 @@ pub enum Need {
 pub struct BadAfter {
     /// Name of the annotation.
     pub key: &'static str,
-    /// Its value.
     pub value: String,
     /// The problem with it.
     pub why: String,
@@ -189,7 +188,6 @@ pub enum Standing<'a> {
     Absent,
     /// Its status is unknown: it was not started, or is being stopped.
     Unknown,
-    /// Its status.
     Status(&'a PodStatus),
 }
 

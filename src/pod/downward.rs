@@ -17,9 +17,7 @@ use crate::pod::qos;
 /// Facts about a pod and its node.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The pod.
     pub pod: &'a DesiredPod,
-    /// Name of the node.
     pub node_name: &'a str,
     /// Addresses of the node, the main one first.
     pub host_ips: &'a [String],

@@ -50,7 +50,6 @@ impl ObjectKind {
 /// one do not see the other's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Kind.
     pub kind: ObjectKind,
     /// Never empty; `default` when the manifest gives none.
     pub namespace: String,

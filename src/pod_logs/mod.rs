@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 
 pub use links::PodLogs;
 
-/// The log of one container.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerLog {
     /// Docker's id of the container.

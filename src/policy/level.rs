@@ -87,7 +87,6 @@ impl fmt::Display for Version {
 /// A level at a version: `restricted:v1.25`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelVersion {
-    /// The level.
     pub level: Level,
     /// The version of its rules.
     pub version: Version,

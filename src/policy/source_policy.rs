@@ -338,7 +338,6 @@ impl Policies {
         Ok(self)
     }
 
-    /// The policy of a source.
     #[must_use]
     pub fn of(&self, source: Source) -> &SourcePolicy {
         self.named.get(&source).unwrap_or(&self.others)

@@ -46,7 +46,6 @@ pub struct Question<'a> {
     pub id: &'a str,
     /// The pod's address.
     pub address: Option<IpAddr>,
-    /// The action.
     pub action: &'a Action,
     /// Time for the whole attempt; `None`: no limit.
     pub timeout: Option<Duration>,
@@ -54,7 +53,6 @@ pub struct Question<'a> {
     pub hook: Option<HookKind>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Attempt {
     doing: Doing,

@@ -18,7 +18,6 @@ pub struct Url {
     pub tls: bool,
     /// Name or address, without brackets.
     pub host: String,
-    /// Port.
     pub port: u16,
     /// Path and query; starts with a slash, without blanks.
     pub target: String,

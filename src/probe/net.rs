@@ -25,7 +25,6 @@ pub enum Progress {
     Closed,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Net {
     fd: OwnedFd,

@@ -10,11 +10,9 @@ use crate::plan::backoff;
 /// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It passed.
     Passed,
     /// It passed, with a warning.
     Warned(String),
-    /// It failed.
     Failed(String),
     /// The attempt itself failed: neither passed nor failed.
     Errored {

@@ -48,7 +48,6 @@ pub enum News {
         kind: Kind,
         /// The event's reason.
         reason: &'static str,
-        /// Its text.
         text: String,
     },
     /// A hook ended.

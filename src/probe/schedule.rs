@@ -21,7 +21,6 @@ pub struct ProbeId(u64);
 /// A stored result that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// The pod.
     pub key: PodKey,
     /// Container id.
     pub id: String,
@@ -34,7 +33,6 @@ pub struct Changed {
 /// The event of an attempt that did not simply pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The pod.
     pub key: PodKey,
     /// Container id.
     pub id: String,
@@ -42,7 +40,6 @@ pub struct Said {
     pub kind: Kind,
     /// The event's reason.
     pub reason: &'static str,
-    /// Its text.
     pub text: String,
 }
 
@@ -72,7 +69,6 @@ struct Entry {
     again: bool,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Schedule {
     random: u64,

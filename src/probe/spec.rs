@@ -109,7 +109,6 @@ impl Action {
 pub struct Probing {
     /// Times and thresholds.
     pub timing: Timing,
-    /// The action.
     pub action: Action,
 }
 
@@ -245,7 +244,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// The probe of a kind.
     #[must_use]
     pub fn probe(&self, kind: Kind) -> Option<&Arc<Probing>> {
         let [startup, readiness, liveness] = &self.probes;
@@ -257,7 +255,6 @@ impl Target {
     }
 }
 
-/// Kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookKind {
     /// After the start.
@@ -271,9 +268,7 @@ pub enum HookKind {
 pub struct HookWish {
     /// Container id.
     pub id: String,
-    /// Kind of hook.
     pub kind: HookKind,
-    /// Its action.
     pub action: Action,
     /// The pod's address; `None` when it is unknown.
     pub address: Option<IpAddr>,

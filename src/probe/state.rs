@@ -8,7 +8,6 @@ use super::spec::{Kind, Timing};
 use crate::base::limits;
 use crate::plan::ProbeVerdict;
 
-/// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracker {
     kind: Kind,

@@ -120,7 +120,6 @@ impl fmt::Display for Subject {
 /// One event. Two that are equal in all fields are one event that is counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {
-    /// The pod.
     pub pod: PodKey,
     /// UID of the pod.
     pub uid: String,

@@ -17,7 +17,6 @@ pub const COMBINED: &str = "(combined from similar events): ";
 /// An event, and how often it was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
-    /// The event.
     pub event: PodEvent,
     /// Unique for each event: nanoseconds of its first time, or a little more.
     pub serial: i128,

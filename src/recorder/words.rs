@@ -101,7 +101,6 @@ pub fn local_copy(image: &str, why: &str) -> Words {
     warning("Failed", message)
 }
 
-/// A pull failed.
 #[must_use]
 pub fn pull_failed(image: &str, why: &str) -> Words {
     warning("Failed", format!("Failed to pull image {image:?}: {why}"))

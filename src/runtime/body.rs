@@ -177,7 +177,6 @@ pub struct Ipam {
     pub config: Vec<Subnet>,
 }
 
-/// One subnet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Subnet {

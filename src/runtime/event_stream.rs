@@ -58,7 +58,6 @@ pub struct DockerEvent {
 /// The result of one read of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventNext {
-    /// An event.
     Event(DockerEvent),
     /// An event that was too long to be read; its container is unknown.
     Unread,

@@ -80,7 +80,6 @@ impl Frames {
 /// Where a piece of output lies in the input of [`Frames::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Its stream.
     pub kind: StreamKind,
     /// Bytes of payload; never 0.
     pub len: usize,

@@ -17,11 +17,8 @@ pub const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// Value of [`CONTAINER_NAME`] on a sandbox.
 pub const SANDBOX_NAME: &str = "POD";
-/// Pod name.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
-/// Pod namespace.
 pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// Pod UID.
 pub const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Prefix under which annotations are kept as labels.
 pub const ANNOTATION: &str = "annotation.";

@@ -54,7 +54,6 @@ pub struct LogOptions {
     pub timestamps: bool,
 }
 
-/// Options of an attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachOptions {
     /// Also standard input, if the container keeps it open.

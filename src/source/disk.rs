@@ -39,7 +39,6 @@ impl Stamp {
 /// State of a manifest and of the signature beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamps {
-    /// Of the manifest.
     pub manifest: Stamp,
     /// Of its signature, where one is asked for and there.
     pub signature: Option<Stamp>,

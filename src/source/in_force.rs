@@ -17,7 +17,6 @@ use crate::pod::{DesiredPod, PodKey};
 /// Number of an accepted content of one path; only grows.
 pub type Version = u64;
 
-/// See the module.
 #[derive(Debug, Clone, Default)]
 pub struct InForce {
     pods: Vec<Arc<DesiredPod>>,

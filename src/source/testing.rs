@@ -79,7 +79,6 @@ pub fn words(update: &SourceUpdate) -> String {
     }
 }
 
-/// Names of the pods.
 pub fn names(set: &PodSet) -> Vec<&str> {
     set.pods.iter().map(|p| p.key.name.as_str()).collect()
 }
@@ -91,7 +90,6 @@ pub enum Node {
     File(String, i64),
     /// A file that changes while it is read.
     Restless(String),
-    /// A directory.
     Directory,
     /// A directory on another file system.
     OtherVolume,

@@ -37,7 +37,6 @@ pub struct Snapshot {
 pub struct PodView {
     /// The wanted version; for a pod that is being stopped, the last wanted one.
     pub pod: Arc<DesiredPod>,
-    /// Its status.
     pub status: Arc<PodStatus>,
     /// When its stop began, wall time (kubectl prints `Terminating`).
     pub leaving: Option<Timestamp>,

@@ -41,7 +41,6 @@ pub struct Node {
 enum Use {
     /// The worker of this pod.
     Worker(PodKey),
-    /// The sweep.
     Sweep,
 }
 

@@ -61,7 +61,6 @@ pub enum Order {
 /// See [`Order::SetUp`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetUp {
-    /// The pod.
     pub pod: Arc<DesiredPod>,
     /// Objects for the files.
     pub objects: Arc<Objects>,
@@ -81,7 +80,6 @@ pub enum Report {
     Note {
         /// Pod UID.
         uid: String,
-        /// The volume.
         volume: String,
         /// What.
         note: Note,

@@ -18,7 +18,6 @@ use super::walk::by_descriptor;
 /// Reads of the table until two agree.
 const READS: u32 = 5;
 
-/// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
     /// Mount point, as seen by this process.

@@ -16,7 +16,6 @@ use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
 /// Mode of files whose volume gives none.
 const DEFAULT_MODE: i32 = 0o644;
 
-/// One file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PayloadFile {
     /// Its content.

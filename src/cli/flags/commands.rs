@@ -9,14 +9,11 @@ use crate::cli::profile::Profile;
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// A table.
     #[default]
     Table,
     /// A table with more columns.
     Wide,
-    /// JSON.
     Json,
-    /// YAML.
     Yaml,
     /// `pod/NAME`.
     Name,

@@ -93,7 +93,6 @@ pub enum InFile {
     BySource,
 }
 
-/// A flag.
 #[derive(Debug)]
 pub struct Flag {
     /// Long name with dashes, without the leading ones.

@@ -183,7 +183,6 @@ pub static SECTION: Section = Section {
     ],
 };
 
-/// A source that remembers.
 fn remembering(text: &str) -> Result<Source, String> {
     Source::parse(text).filter(|s| *s != Source::Api).ok_or_else(|| "must be file or http".to_owned())
 }

@@ -69,7 +69,6 @@ pub(super) fn qualified(text: &str) -> Verdict {
     ok(shaped(name, alphanumeric, b"-_."), QUALIFIED)
 }
 
-/// Value of a label.
 pub(super) fn label_value(text: &str) -> Verdict {
     ok(text.len() <= 63, MOST_63)?;
     ok(text.is_empty() || shaped(text, alphanumeric, b"-_."), LABEL_VALUE)

@@ -16,7 +16,6 @@ use crate::runtime::client::Pending;
 use crate::runtime::exec::{Executed, Execution};
 use crate::runtime::{DockerError, Reply};
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Exec {
     id: String,

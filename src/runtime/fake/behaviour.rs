@@ -78,7 +78,6 @@ impl Behaviour {
         Behaviour { run: Run::Exit { after, code }, ..Self::default() }
     }
 
-    /// Ignores TERM.
     #[must_use]
     pub fn ignores_term() -> Self {
         Behaviour { term: OnTerm::Ignore, ..Self::default() }

@@ -25,7 +25,6 @@ pub struct FakeEvent {
 /// The next result of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventNext {
-    /// An event.
     Event(FakeEvent),
     /// There is no event now.
     Idle,

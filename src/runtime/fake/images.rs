@@ -6,7 +6,6 @@ use super::state::{State, refused};
 use crate::base::clock::Now;
 use crate::runtime::{DockerError, ImageDetail, RefusalKind as Kind, Reply};
 
-/// One image.
 #[derive(Debug, Clone)]
 pub struct Image {
     pub(super) id: String,

@@ -105,7 +105,6 @@ pub(super) enum Timer {
     Overtaken,
 }
 
-/// One exec.
 pub(super) struct Exec {
     pub(super) id: String,
     pub(super) container: String,
@@ -407,7 +406,6 @@ impl State {
     }
 }
 
-/// A refusal of Docker.
 pub(super) fn refused(kind: RefusalKind, status: u16, message: impl Into<String>) -> DockerError {
     DockerError::Refused(Refusal { kind, status, message: message.into() })
 }

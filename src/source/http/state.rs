@@ -59,7 +59,6 @@ pub enum Answer {
     Content {
         /// Of the content.
         digest: Digest,
-        /// Of the content.
         content: Content,
         /// What it means; `None` when the digest was [`State::known`].
         decoded: Option<Decoded>,
@@ -104,7 +103,6 @@ pub struct ToRemember {
     pub signed: Option<Box<Claim>>,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct State {
     in_force: InForce,

@@ -23,7 +23,6 @@ const FORMAT: u8 = 1;
 const HEADER: usize = MAGIC.len() + 1 + NONCE_LEN;
 /// Ending of the files.
 const SUFFIX: &str = ".good";
-/// Bytes of the key.
 pub const KEY_BYTES: usize = 32;
 
 /// Content that was accepted, with what belongs to it.
