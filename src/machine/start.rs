@@ -45,7 +45,7 @@ impl Machine {
             verdict => verdict == Verdict::Passed,
         };
         let probes = self.probes(pod);
-        let actions = plan::actions::compute(pod, &self.seen, &probes, now.mono);
+        let actions = plan::actions::compute(pod, &self.seen, &probes);
         // A pod that has ended stays ended, whatever somebody starts by hand.
         let over =
             self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
 
-use crate::base::clock::Mono;
 use crate::base::order;
 use crate::plan::all::{StartOver, start_over};
 use crate::plan::init::{self, InitPlan};
@@ -138,7 +137,7 @@ pub struct PodActions {
 /// Ephemeral containers are not planned: they live as long as the sandbox that they joined. In-place resize
 /// does not exist here.
 #[must_use]
-pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes, _now: Mono) -> PodActions {
+pub fn compute(pod: &DesiredPod, observed: &Observed, probes: &Probes) -> PodActions {
     match sandbox_change(pod, observed) {
         SandboxChange::New { attempt } => in_new_sandbox(pod, observed, attempt),
         SandboxChange::Keep(current) => in_sandbox(pod, observed, probes, current),

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::base::clock::Mono;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{UID, carry_out, observed, pod, probes};
 use crate::plan::{Observed, Probes, RunState, SandboxAction, stop_now, surplus};
@@ -110,7 +109,7 @@ proptest! {
     fn plans_are_sound(spec in arbitrary_spec(), words in arbitrary_seen(), results in arbitrary_probes()) {
         let pod = pod(&spec);
         let seen = see(&pod, &words);
-        let plan = compute(&pod, &seen, &results, Mono::default());
+        let plan = compute(&pod, &seen, &results);
         let killed = |id: &str| plan.kill.iter().any(|k| k.id == id);
         for start in &plan.start {
             let name = &container_of(&pod, *start).unwrap().name;
@@ -171,8 +170,8 @@ proptest! {
         }
         let probes = Probes::default();
         prop_assert_eq!(
-            compute(&pod, &seen, &probes, Mono::default()),
-            compute(&pod, &other, &probes, Mono(std::time::Duration::from_secs(shift.unsigned_abs())))
+            compute(&pod, &seen, &probes),
+            compute(&pod, &other, &probes)
         );
         prop_assert_eq!(surplus(Some(&pod), &seen), surplus(Some(&pod), &other));
         prop_assert_eq!(surplus(None, &seen), surplus(None, &other));
@@ -188,7 +187,7 @@ proptest! {
         let never_ran = |id: &str| seen.get(id).is_some_and(|s| s.state == RunState::Created);
         let impossible = seen.all.iter().any(|c| c.state.is_running() && c.sandbox_id().is_some_and(never_ran));
         prop_assume!(!impossible);
-        let plan = compute(&pod, &seen, &Probes::default(), Mono::default());
+        let plan = compute(&pod, &seen, &Probes::default());
         let gone = surplus(Some(&pod), &seen);
         for id in &gone {
             prop_assert!(!seen.get(id).unwrap().state.is_running());
@@ -202,7 +201,7 @@ proptest! {
         }
         seen.all.retain(|c| !gone.contains(&c.id));
         prop_assert_eq!(surplus(Some(&pod), &seen), Vec::<String>::new(), "one pass is enough");
-        let after = compute(&pod, &seen, &Probes::default(), Mono::default());
+        let after = compute(&pod, &seen, &Probes::default());
         if let (SandboxAction::Keep { .. }, SandboxAction::Keep { .. }) = (&plan.sandbox, &after.sandbox) {
             let ids = |kill: &[crate::plan::Kill]| {
                 kill.iter().map(|k| k.id.clone()).collect::<std::collections::BTreeSet<_>>()
@@ -219,7 +218,7 @@ proptest! {
         let mut trail = Vec::new();
         for _ in 0..40 {
             let passed = Probes::all_passed(&pod, &seen);
-            let plan = compute(&pod, &seen, &passed, Mono::default());
+            let plan = compute(&pod, &seen, &passed);
             let alive = seen.all.iter().any(|c| c.uid == UID && c.state.is_running());
             let init_runs = seen.all.iter().any(|c| {
                 c.is_kind(crate::pod::ContainerKind::Init) && c.state.is_running() && c.uid == UID
@@ -235,7 +234,7 @@ proptest! {
                 let finished = plan.sandbox == SandboxAction::Finish;
                 let gone = surplus(Some(&pod), &seen);
                 seen.all.retain(|c| !gone.contains(&c.id));
-                let again = compute(&pod, &seen, &passed, Mono::default());
+                let again = compute(&pod, &seen, &passed);
                 prop_assert_eq!(&again, &plan, "removing the dead woke it up");
                 let sandboxes = seen.sandboxes(UID).iter().filter(|s| s.state.is_running()).count();
                 prop_assert_eq!(sandboxes, usize::from(!finished), "sandboxes that run");

@@ -9,7 +9,6 @@ mod past;
 mod regular;
 mod sandbox;
 
-use crate::base::clock::Mono;
 use crate::plan::actions::{compute, made_for};
 use crate::plan::testing::{carry_out, observed, pod, probes, show};
 use crate::plan::{Observed, Probes, StartRef, stop_now, surplus};
@@ -17,7 +16,7 @@ use crate::pod::{ContainerKind, DesiredPod};
 
 fn check_probed(row: &str, pod: &DesiredPod, seen: &str, results: &str, expected: &str) {
     let seen = observed(pod, seen);
-    let actions = compute(pod, &seen, &probes(results), Mono::default());
+    let actions = compute(pod, &seen, &probes(results));
     assert_eq!(show(pod, &actions), expected, "row: {row}");
 }
 

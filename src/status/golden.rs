@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::base::clock::Mono;
 use crate::plan::actions::PodActions;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{at, observed, pod_of, probes};
@@ -57,7 +56,7 @@ fn answer(scenario: &Value) -> Value {
         now += 100;
     }
     let seen = observed(&pod, text("observed"));
-    let actions = compute(&pod, &seen, &probes, Mono::default());
+    let actions = compute(&pod, &seen, &probes);
     json!({"actions": actions_json(&pod, &seen, &actions), "status": old})
 }
 

@@ -118,7 +118,7 @@ fn k23881_a_thousand_crashes_keep_one_dead_container() {
     let mut most = 0;
     for crash in 0..1000 {
         for _ in 0..4 {
-            let actions = compute(&app, &seen, &Probes::default(), Mono::default());
+            let actions = compute(&app, &seen, &Probes::default());
             carry_out(&app, &mut seen, &actions);
             let gone = surplus(Some(&app), &seen);
             seen.all.retain(|c| !gone.contains(&c.id));

@@ -237,10 +237,10 @@ fn k129385_only_name_and_image_make_a_change() {
         "{containers: [{name: app, env: [{name: A, value: b}], args: [x], resources: {limits: {cpu: '1'}}}]}",
     );
     let seen = observed(&before, "sandbox running; app running");
-    let actions = compute(&after, &seen, &Probes::default(), Mono::default());
+    let actions = compute(&after, &seen, &Probes::default());
     assert_eq!(show(&after, &actions), "keep sandbox-0");
     let image = pod("{containers: [{name: app, image: busybox:2}]}");
-    let actions = compute(&image, &seen, &Probes::default(), Mono::default());
+    let actions = compute(&image, &seen, &Probes::default());
     assert!(show(&image, &actions).contains("definition changed"));
 }
 
@@ -251,6 +251,6 @@ fn k2062_a_replaced_container_is_not_replaced_again() {
     let mut seen = observed(&app, "sandbox running; app running");
     seen.all[1].image = "sha256:0123".into();
     seen.all[1].image_id = String::new();
-    let actions = compute(&app, &seen, &Probes::default(), Mono::default());
+    let actions = compute(&app, &seen, &Probes::default());
     assert_eq!(show(&app, &actions), "keep sandbox-0");
 }

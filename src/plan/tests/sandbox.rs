@@ -142,7 +142,7 @@ fn new_sandbox_steps() {
 fn k134153_wall_clock_orders_nothing() {
     let app = simple("OnFailure");
     let mut seen = observed(&app, "sandbox exited 0; sandbox#1 running; app@0 exited 1; app#1@1 exited 0");
-    let plan = |seen: &Observed| show(&app, &compute(&app, seen, &Probes::default(), Mono::default()));
+    let plan = |seen: &Observed| show(&app, &compute(&app, seen, &Probes::default()));
     assert_eq!(plan(&seen), "finish");
     // Attempt 1 was made "before" attempt 0: the clock went back.
     for owned in &mut seen.all {
@@ -157,7 +157,7 @@ fn a_sandbox_that_was_made_late_does_not_replace_one_of_its_attempt_that_runs() 
     let mut seen = observed(&pod, "sandbox running; app running; sandbox created");
     // Its id would sort first.
     seen.all[2].id = "a".into();
-    let actions = compute(&pod, &seen, &Probes::default(), Mono::default());
+    let actions = compute(&pod, &seen, &Probes::default());
     assert_eq!(show(&pod, &actions), "keep sandbox-0");
 }
 
@@ -166,7 +166,7 @@ fn a_sandbox_that_the_pod_does_not_count_on_replaces_none() {
     let pod = simple("Always");
     let mut seen = observed(&pod, "sandbox running; app running; sandbox#1 created");
     seen.all[2].start_sent = true;
-    let decided = |seen: &Observed| show(&pod, &compute(&pod, seen, &Probes::default(), Mono::default()));
+    let decided = |seen: &Observed| show(&pod, &compute(&pod, seen, &Probes::default()));
     assert_eq!(decided(&seen), "keep sandbox-0");
     assert_eq!(crate::plan::surplus(Some(&pod), &seen), ["sandbox-1"]);
     // Its attempt is not given again.
