@@ -86,9 +86,9 @@ pub fn parse_patterns(list: &str) -> Result<Vec<String>, String> {
     words
         .map(|word| {
             let name = dotted(word);
-            let (stem, what) = match name.strip_suffix('*') {
-                Some(prefix) => (prefix.trim_end_matches('.'), "sysctls"),
-                None => (name.as_str(), "sysctl"),
+            let (stem, what, are) = match name.strip_suffix('*') {
+                Some(prefix) => (prefix.trim_end_matches('.'), "sysctls", "are"),
+                None => (name.as_str(), "sysctl", "is"),
             };
             if name.len() > NAME_BYTES || !is_name(stem) {
                 return Err(format!(
@@ -98,7 +98,7 @@ pub fn parse_patterns(list: &str) -> Result<Vec<String>, String> {
             }
             match namespace(&name) {
                 Some(_) => Ok(name),
-                None => Err(format!("the {what} {word:?} are not known to be namespaced")),
+                None => Err(format!("the {what} {word:?} {are} not known to be namespaced")),
             }
         })
         .collect()
@@ -169,7 +169,7 @@ mod tests {
         check("kernel.shm*, net.core.somaxconn", Ok(&["kernel.shm*", "net.core.somaxconn"]));
         check("net/ipv4/route/min_pmtu", Ok(&["net.ipv4.route.min_pmtu"]));
         check("net.*", Ok(&["net.*"]));
-        check("vm.swappiness", Err("the sysctl \"vm.swappiness\" are not known to be namespaced"));
+        check("vm.swappiness", Err("the sysctl \"vm.swappiness\" is not known to be namespaced"));
         check("kernel.*", Err("the sysctls \"kernel.*\" are not known to be namespaced"));
         check("*", Err("must have at most 253"));
         check("Net.x", Err("must have at most 253"));
