@@ -460,6 +460,8 @@ pub const EVENTS_BYTES: usize = 256 * 1024;
 pub const EVENT_MESSAGE: usize = 1024;
 /// Most events of one container and reason that differ only in their text; later ones become one.
 pub const EVENT_VARIANTS: usize = 10;
+/// A hexadecimal number of so many digits in an event's message is an id: as many as Docker's short ids have.
+pub const EVENT_ID: usize = 12;
 /// A repeated event is logged again after this, and at each power of ten of its count.
 pub const EVENT_LOG_AGAIN: Duration = Duration::from_secs(600);
 /// Shortest value of a Secret that is searched for in messages, bytes.

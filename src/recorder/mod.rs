@@ -5,13 +5,13 @@
 //! Not Docker's event stream: that is `events.rs`. Never here: a decision, or keeping without a bound. A
 //! message never holds a Secret's value: its maker calls [`mask`].
 //!
-//! An event's log line is the only one about it. A repeated event is counted, and moves to the end. Past ten
+//! An event's log line is the only one about it. A repeated event is counted, and moves to the end; texts that
+//! differ in ids alone are the same, for a full disk is reported with another layer's id each time. Past ten
 //! texts of one container and reason all further ones are one event, so that a probe that prints the time
 //! pushes no other event out. A start or create whose answer was lost is reported when a later look finds it;
 //! containers of an earlier daemon are not reported again. Events have a file of their own because the status
 //! file holds every pod and is written when a status changes, and counts change without that. A damaged file
 //! loses the past events, with no other effect.
-//! status changes, and counts change without that. A damaged file costs the past events and nothing else.
 
 pub mod object;
 pub mod ring;
@@ -117,7 +117,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One event. Two that are equal in all fields are one event that is counted twice.
+/// One event. Two for which [`PodEvent::is_again`] holds are one event that is counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {
     pub pod: PodKey,
@@ -151,6 +151,12 @@ impl PodEvent {
             && self.pod == other.pod
     }
 
+    /// Whether the two differ at most in ids that their messages name.
+    #[must_use]
+    pub fn is_again(&self, other: &PodEvent) -> bool {
+        self.is_like(other) && without_ids(&self.message).eq(without_ids(&other.message))
+    }
+
     /// Approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let name = self.subject.as_ref().map_or(0, |s| s.name.len());
@@ -159,6 +165,22 @@ impl PodEvent {
             .iter()
             .fold(0, |sum, part| sum.saturating_add(*part))
     }
+}
+
+/// The words of a message, without ids: hexadecimal numbers of at least [`limits::EVENT_ID`] digits (containers,
+/// layers, digests), and parts of paths that are numbers (containerd's snapshots). The events of one
+/// container alone are compared, and its image has one digest.
+fn without_ids(message: &str) -> impl Iterator<Item = &str> {
+    let is_end = |c: char| !c.is_ascii_alphanumeric();
+    let mut in_path = false;
+    message.split_inclusive(is_end).map(move |part| {
+        let word = part.trim_end_matches(is_end);
+        let is_hex = word.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        let is_number = !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit());
+        let is_id = is_hex && word.len() >= limits::EVENT_ID || is_number && in_path;
+        in_path = part.ends_with('/');
+        if is_id { part.get(word.len()..).unwrap_or_default() } else { part }
+    })
 }
 
 /// At most [`limits::EVENT_MESSAGE`] bytes, without white space at the end.

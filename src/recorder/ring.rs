@@ -84,7 +84,7 @@ impl Ring {
 
     /// Takes an event. Returns its log line, if one is due.
     pub fn add(&mut self, event: PodEvent, now: &Now) -> Option<String> {
-        let same = self.kept.iter().rposition(|k| k.event == event && !k.is_combined());
+        let same = self.kept.iter().rposition(|k| !k.is_combined() && k.event.is_again(&event));
         let (at, event) = match same {
             Some(at) => (Some(at), event),
             None => self.combine(event),

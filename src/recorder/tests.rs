@@ -87,6 +87,45 @@ fn texts_that_always_differ_become_one_event() {
 }
 
 #[test]
+fn texts_that_differ_in_ids_alone_are_one_event() {
+    let mut ring = Ring::default();
+    let id = |n: u32| format!("{n:08x}").repeat(8);
+    let texts = |n: u32| {
+        [
+            format!("mkdir /var/lib/docker/overlay2/{}-init: no space left on device", id(n)),
+            format!("mkdir /var/lib/containerd/snapshots/{n}/fs: no space left on device"),
+            format!("layer sha256:{} of container {} is damaged", id(n), &id(n)[..12]),
+        ]
+    };
+    for n in 1..=40 {
+        for text in texts(n) {
+            ring.add(event("u1", "", words::sandbox_failed(&text)), &at(u64::from(n)));
+        }
+    }
+    let shown = texts(40).map(|text| (format!("Failed to create pod sandbox: {text}"), 40));
+    assert_eq!(kept(&ring), shown, "with the latest ids");
+}
+
+#[test]
+fn texts_that_differ_in_anything_but_ids_are_several_events() {
+    let mut ring = Ring::default();
+    let texts = [
+        "mkdir /var/lib/docker/tmp: no space left on device",
+        "mkdir /var/lib/docker/tmp/: no space left on device",
+        "mkdir /var/lib/docker/0123456789a: no space left on device",
+        "mkdir /var/lib/docker/0123456789b: no space left on device",
+        "mkdir /var/lib/docker/0123456789ab: no space left on device",
+        "port 80 is taken",
+        "port 81 is taken",
+        "",
+    ];
+    for text in texts {
+        ring.add(event("u1", "", words::sandbox_failed(text)), &at(1));
+    }
+    assert_eq!(kept(&ring).iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1; 8], "{:?}", kept(&ring));
+}
+
+#[test]
 fn the_ring_is_bounded_in_number() {
     let mut ring = Ring::default();
     for n in 0..limits::EVENTS + 10 {
