@@ -258,6 +258,8 @@ pub const MAILBOX_NEWS: usize = 1024;
 pub const WARNINGS_PER_CREATE: usize = 8;
 /// Most containers of all pods that are being started at once: Docker gets no faster by more.
 pub const STARTS_AT_ONCE: usize = 8;
+/// After so long without the end of any start, one more than [`STARTS_AT_ONCE`] may begin.
+pub const STARTS_STUCK: Duration = Duration::from_secs(2);
 /// Most containers that are looked up by their cgroup in a pod's cgroup; a pod has far fewer.
 pub const CGROUP_CONTAINERS: usize = 64;
 /// A command that Docker lets wait for so long says so.

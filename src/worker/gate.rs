@@ -1,11 +1,13 @@
 //! How many containers are started at once, all pods together. Docker does no more work by being asked
 //! for more at a time, and on a small machine a hundred starts at boot would all run past their deadline.
-//! First come, first served; nobody blocks: who must wait is woken through its mailbox.
+//! First come, first served; nobody blocks: who must wait is woken through its mailbox. Starts that hang do not
+//! hold up the others until their deadline: while none ends, one place after the other is passed on.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::mailbox::Mailbox;
+use crate::base::clock::Mono;
 use crate::base::limits;
 
 /// The gate. Clones are the same one.
@@ -17,28 +19,36 @@ pub struct Gate {
 struct Inner {
     free: usize,
     waiting: VecDeque<Arc<Mailbox>>,
+    /// Number of starts that ended and of places that were passed on; wraps.
+    moves: u64,
 }
 
 /// The right to one start, given back when dropped.
 pub struct Permit {
     gate: Gate,
+    /// What [`Inner::moves`] was when it was last looked at, and when it was first seen so.
+    moves: u64,
+    since: Mono,
+    /// Its place is another one's by now.
+    passed_on: bool,
 }
 
 impl Default for Gate {
     fn default() -> Gate {
-        let inner = Inner { free: limits::STARTS_AT_ONCE, waiting: VecDeque::new() };
+        let inner = Inner { free: limits::STARTS_AT_ONCE, waiting: VecDeque::new(), moves: 0 };
         Gate { inner: Arc::new(Mutex::new(inner)) }
     }
 }
 
 impl Gate {
     /// A permit, or a place in the queue: then [`Mailbox::grant`] is called when it is this one's turn.
-    pub fn enter(&self, mailbox: &Arc<Mailbox>) -> Option<Permit> {
+    pub fn enter(&self, mailbox: &Arc<Mailbox>, now: Mono) -> Option<Permit> {
         let mut inner = self.lock();
         match inner.free.checked_sub(1) {
             Some(left) => {
                 inner.free = left;
-                Some(self.permit())
+                drop(inner);
+                Some(self.permit(now))
             }
             None => {
                 inner.waiting.push_back(Arc::clone(mailbox));
@@ -49,8 +59,8 @@ impl Gate {
 
     /// Turns a grant that was read from the mailbox into its permit.
     #[must_use]
-    pub fn permit(&self) -> Permit {
-        Permit { gate: self.clone() }
+    pub fn permit(&self, now: Mono) -> Permit {
+        Permit { gate: self.clone(), moves: self.lock().moves, since: now, passed_on: false }
     }
 
     /// Takes a worker that ends out of the queue.
@@ -63,29 +73,65 @@ impl Gate {
     }
 }
 
+impl Inner {
+    fn pass_on(&mut self) {
+        match self.waiting.pop_front() {
+            Some(next) => next.grant(),
+            None => self.free += 1,
+        }
+    }
+}
+
+impl Permit {
+    /// Passes the place on when no start at all has ended for [`limits::STARTS_STUCK`]; a Docker that is only
+    /// slow ends some. Returns when to ask again; `None`: no more.
+    pub fn pass_on_if_stuck(&mut self, now: Mono) -> Option<Mono> {
+        if self.passed_on {
+            return None;
+        }
+        let mut inner = self.gate.lock();
+        if inner.moves != self.moves {
+            (self.moves, self.since) = (inner.moves, now);
+        }
+        let due = self.since.after(limits::STARTS_STUCK);
+        if now < due {
+            return Some(due);
+        }
+        self.passed_on = true;
+        // The next one is passed on after as long again.
+        inner.moves = inner.moves.wrapping_add(1);
+        inner.pass_on();
+        None
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut inner = self.gate.lock();
-        match inner.waiting.pop_front() {
-            Some(next) => next.grant(),
-            None => inner.free += 1,
+        inner.moves = inner.moves.wrapping_add(1);
+        if !self.passed_on {
+            inner.pass_on();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const BEGIN: Mono = Mono(Duration::ZERO);
 
     #[test]
     fn turns_are_taken_in_order_and_none_is_lost() {
         let gate = Gate::default();
         let busy: Vec<Permit> = (0..limits::STARTS_AT_ONCE)
-            .map(|_| gate.enter(&Arc::new(Mailbox::new().unwrap())).unwrap())
+            .map(|_| gate.enter(&Arc::new(Mailbox::new().unwrap()), BEGIN).unwrap())
             .collect();
         let [a, b, c] = [(); 3].map(|()| Arc::new(Mailbox::new().unwrap()));
         for waiting in [&a, &b, &c] {
-            assert!(gate.enter(waiting).is_none());
+            assert!(gate.enter(waiting, BEGIN).is_none());
         }
         // One that ends while it waits takes no turn.
         gate.leave(&b);
@@ -93,8 +139,40 @@ mod tests {
         let granted = [&a, &b, &c].map(|m| m.take_grants());
         assert_eq!(granted, [1, 0, 1]);
         // The two that were granted give their turns back: all of them are free again.
-        drop([gate.permit(), gate.permit()]);
-        let again: Vec<Option<Permit>> = (0..=limits::STARTS_AT_ONCE).map(|_| gate.enter(&a)).collect();
+        drop([gate.permit(BEGIN), gate.permit(BEGIN)]);
+        let again: Vec<Option<Permit>> =
+            (0..=limits::STARTS_AT_ONCE).map(|_| gate.enter(&a, BEGIN)).collect();
         assert_eq!(again.iter().flatten().count(), limits::STARTS_AT_ONCE);
+    }
+
+    #[test]
+    fn starts_that_hang_hold_up_the_others_for_a_moment_only() {
+        let gate = Gate::default();
+        let mailbox = || Arc::new(Mailbox::new().unwrap());
+        let mut hung: Vec<Permit> =
+            (0..limits::STARTS_AT_ONCE).map(|_| gate.enter(&mailbox(), BEGIN).unwrap()).collect();
+        let waiting = [(); 3].map(|()| mailbox());
+        assert!(waiting.iter().all(|m| gate.enter(m, BEGIN).is_none()));
+        let at = |times: u32| BEGIN.after(limits::STARTS_STUCK * times);
+        // How many ask again, and how many places were passed on.
+        let mut look = |now: Mono| {
+            let asking = hung.iter_mut().filter_map(|permit| permit.pass_on_if_stuck(now)).count();
+            (asking, waiting.iter().map(|m| m.take_grants()).sum::<usize>())
+        };
+        let all = limits::STARTS_AT_ONCE;
+        assert_eq!(look(BEGIN), (all, 0));
+        assert_eq!(look(at(1)), (all - 1, 1), "one, not all at once");
+        // That one is answered, and what it gives back serves the next two: no other place is needed.
+        for _ in 0..2 {
+            drop(gate.permit(at(1)));
+            assert_eq!(look(at(1)), (all - 1, 1));
+        }
+        drop(gate.permit(at(1)));
+        assert_eq!(look(at(2)), (all - 1, 0), "one ended since");
+        assert_eq!(look(at(3)), (all - 2, 0), "none ended since");
+        // Those that had passed theirs on give nothing back: in the end there are as many places as before.
+        drop(hung);
+        let again: Vec<_> = (0..=all).map(|_| gate.enter(&waiting[0], at(4))).collect();
+        assert_eq!(again.iter().flatten().count(), all);
     }
 }

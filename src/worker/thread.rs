@@ -166,7 +166,7 @@ struct InFlight {
     token: Token,
     pending: Pending,
     /// Held while a container is being started.
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
 }
 
 impl Drop for Body {
@@ -222,7 +222,10 @@ impl Body {
             let done = !self.read.is_empty() || self.addresses.is_some() || !self.refused.is_empty();
             let done = done || (called && self.calls.iter().any(|c| c.pending.fd().is_none()));
             if !done {
-                self.wait(step.wake);
+                let permits = self.calls.iter_mut().filter_map(|call| call.permit.as_mut());
+                let stuck = permits.filter_map(|permit| permit.pass_on_if_stuck(now.mono));
+                let wake = stuck.chain(step.wake).min();
+                self.wait(wake);
             }
         }
     }
@@ -234,10 +237,12 @@ impl Body {
                 let why = self.unsent.remove(&token).unwrap_or_default();
                 self.refused.push((token, Refusal::not_sent(why)));
             }
-            Output::Call(token, call @ Call::Start { .. }) => match self.tools.gate.enter(&self.mailbox) {
-                Some(permit) => self.begin(token, &call, Some(permit)),
-                None => self.queued.push_back((token, call)),
-            },
+            Output::Call(token, call @ Call::Start { .. }) => {
+                match self.tools.gate.enter(&self.mailbox, self.tools.clock.now().mono) {
+                    Some(permit) => self.begin(token, &call, Some(permit)),
+                    None => self.queued.push_back((token, call)),
+                }
+            }
             Output::Create(token, mut create) => {
                 let parts = std::mem::take(&mut create.needs.sub_paths);
                 if parts.is_empty() {
@@ -357,11 +362,12 @@ impl Body {
 
     fn begin(&mut self, token: Token, call: &Call, permit: Option<Permit>) {
         let pending = self.tools.docker.begin(call);
-        self.calls.push(InFlight { token, pending, _permit: permit });
+        self.calls.push(InFlight { token, pending, permit });
     }
 
     fn grants(&self) -> Vec<Permit> {
-        (0..self.mailbox.take_grants()).map(|_| self.tools.gate.permit()).collect()
+        let now = self.tools.clock.now().mono;
+        (0..self.mailbox.take_grants()).map(|_| self.tools.gate.permit(now)).collect()
     }
 
     fn answers(&mut self) -> Vec<(Token, Result<Reply, DockerError>)> {
