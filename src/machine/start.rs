@@ -23,7 +23,7 @@ use crate::network::hosts::HostsFile;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::recorder::words;
+use crate::recorder::{self, words};
 use crate::runtime::{Call, labels, names};
 use crate::status;
 
@@ -234,7 +234,9 @@ impl Machine {
     pub fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
         let Some(Job::Create { container, .. }) = self.in_flight.remove(&token) else { return };
         self.retry_later(&container, now);
-        self.failed(&container, CONFIG_ERROR, why, [words::error(why)]);
+        // It names the subPath, into which variables of Secrets may be expanded, and the status shows it too.
+        let why = recorder::mask(why.to_owned(), &self.objects);
+        self.failed(&container, CONFIG_ERROR, &why, [words::error(&why)]);
     }
 
     /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one

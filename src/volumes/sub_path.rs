@@ -24,19 +24,12 @@ const TARGET_FILE: u32 = 0o640;
 /// Binds a part of a volume to its place.
 ///
 /// # Errors
-/// The message for the container; details are logged.
+/// The kubelet's message for the container, and the reason, which the kubelet only logs.
 pub(super) fn prepare(node: &Node, wanted: &SubPath) -> Result<(), String> {
     let told = |what: &str, why: &str| {
-        log::warn!(
-            "pod {}: subPath {:?} of volume {} cannot be shown to container {}: {why}",
-            wanted.uid,
-            wanted.path,
-            wanted.volume,
-            wanted.container
-        );
+        let SubPath { volume, container, path, .. } = wanted;
         Err(format!(
-            "failed to {what} for volumeMount {:?} of container {:?}",
-            wanted.volume, wanted.container
+            "failed to {what} for volumeMount {volume:?} of container {container:?}: {path:?}: {why}"
         ))
     };
     let found = match resolve(&wanted.base, &wanted.path) {

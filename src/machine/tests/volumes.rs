@@ -186,11 +186,18 @@ fn what_cannot_be_prepared_is_not_created() {
     rig.hurt("create app#0", 9, super::rig::Hurt::Slow(s(9)));
     rig.run(&with_volume());
     rig.pass_until("create app#0");
-    let why = "failed to prepare subPath for volumeMount \"v\" of container \"app\"";
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: hunter2pass}}";
+    rig.slot.objects(crate::pod::object::testing::snapshot(secret));
+    rig.step();
+    let why =
+        "failed to prepare subPath for volumeMount \"v\": \"a/hunter2pass\": it leads out of the volume";
     let now = rig.now();
-    let token = (0..100).map(Token).find(|token| {
-        rig.machine.unprepared(*token, why, &now);
-        rig.machine.step(&now).out.iter().any(|out| format!("{out:?}").contains("prepare subPath"))
+    let told = (0..100).map(Token).find_map(|token| {
+        rig.machine.unprepared(token, why, &now);
+        let out = format!("{:?}", rig.machine.step(&now).out);
+        out.contains("prepare subPath").then_some(out)
     });
-    assert!(token.is_some());
+    let told = told.unwrap();
+    assert!(told.contains("a/<secret>") && told.contains("it leads out of the volume"), "{told}");
+    assert!(!told.contains("hunter2pass"), "{told}");
 }
