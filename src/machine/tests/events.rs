@@ -244,3 +244,23 @@ fn an_inspect_that_fails_is_an_event() {
     rig.pass(s(300));
     one(&rig, "W FailedSync app: error determining status: container ");
 }
+
+#[test]
+fn warnings_of_docker_are_events_of_what_it_made() {
+    let mut rig = Rig::fresh();
+    let swap = "Your kernel does not support swap limit capabilities";
+    rig.hurt("create POD#0", 1, Hurt::Warns(vec!["no bridge filter".into()]));
+    let many = (0..20).map(|n| format!("{swap} {n}")).collect();
+    rig.hurt("create app#0", 1, Hurt::Warns(many));
+    rig.run(&app());
+    rig.pass(s(5));
+    let warnings: Vec<String> =
+        told(&rig).into_iter().filter(|line| line.contains("DockerWarning")).collect();
+    let (of_pod, of_app) = warnings.split_first().unwrap();
+    assert_eq!(of_pod, "W DockerWarning: Docker warns: no bridge filter");
+    let expected: Vec<String> = (0..crate::base::limits::WARNINGS_PER_CREATE)
+        .map(|n| format!("W DockerWarning app: Docker warns: {swap} {n}"))
+        .collect();
+    assert_eq!(of_app, expected, "as many as are told of one create");
+    assert!(rig.status().starts_with("Running"), "{}", rig.status());
+}

@@ -48,6 +48,8 @@ pub(super) enum Hurt {
     Slow(Duration),
     /// A list is answered without these.
     LeavesOut(Vec<String>),
+    /// A create is answered with these warnings.
+    Warns(Vec<String>),
 }
 
 enum Coming {
@@ -420,6 +422,13 @@ impl Rig {
                         let mut answer = self.engine.perform(&call, now);
                         if let Ok(Reply::Containers(list)) = &mut answer {
                             list.retain(|c| !ids.contains(&c.id));
+                        }
+                        (answer, MS)
+                    }
+                    Some(Hurt::Warns(said)) => {
+                        let mut answer = self.engine.perform(&call, now);
+                        if let Ok(Reply::Created { warnings, .. }) = &mut answer {
+                            *warnings = said;
                         }
                         (answer, MS)
                     }
