@@ -191,6 +191,7 @@ fn with_it(
     DesiredPod {
         key,
         uid,
+        withheld: Default::default(),
         written: None,
         shape: None,
         source: Source::parse(&label(labels::SOURCE)).unwrap_or(Source::File),

@@ -29,6 +29,7 @@ mod tests;
 #[cfg(test)]
 mod verdicts;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -395,7 +396,8 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
         PodKey { namespace: metadata.namespace.clone()?, name: metadata.name.clone().unwrap_or_default() };
     let uid = metadata.uid.clone()?;
     let (source, spec) = (context.source, Arc::new(spec));
-    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status })
+    let withheld = BTreeSet::new();
+    Some(DesiredPod { key, uid, written, shape, source, origin, metadata, spec, status, withheld })
 }
 
 fn unknown_fields(metadata: &ObjectMeta, spec: &PodSpec, report: &mut Report<'_>) {

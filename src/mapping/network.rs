@@ -9,7 +9,7 @@ use crate::base::order;
 use crate::network::hosts;
 use crate::network::resolver::Asked;
 use crate::network::{DockerNetwork, NetworkConfig, Wanted};
-use crate::pod::{ContainerKind, DesiredPod, Source};
+use crate::pod::{ContainerKind, DesiredPod, PodKey, Source};
 use crate::runtime::{CreateBody, Empty, Endpoint, Mount, NetworkingConfig, PortBinding};
 
 /// Longest host name of the kernel, bytes.
@@ -59,9 +59,8 @@ pub(super) fn sandbox(body: &mut CreateBody, pod: &DesiredPod, config: &NetworkC
         None if own => String::new(),
         None => "host".to_owned(),
     };
-    body.networking_config = network.map(|network| names(network, pod, config, node));
-    // When the name is too long, the sandbox is not created.
-    body.hostname = own.then(|| kernel_name(pod, config).unwrap_or_else(|_| pod.hostname()));
+    body.networking_config = network.map(|network| endpoint(network, pod, config, node));
+    body.hostname = host_name(pod, config).filter(|_| own);
     let bindings = port_bindings(pod);
     body.exposed_ports = order::map(bindings.keys().map(|key| (key.clone(), Empty {})));
     body.host_config.port_bindings = bindings;
@@ -97,17 +96,50 @@ pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> h
     hosts::file(pod, ips, &host, &domain)
 }
 
-/// The names of this pod for other pods on a Docker network: its name in the manifest, its name on the node
-/// and its host name, each also with the namespace, and the names that a cluster's DNS would have.
-fn names(network: &DockerNetwork, pod: &DesiredPod, config: &NetworkConfig, node: &str) -> NetworkingConfig {
-    let full = pod.key.name.as_str();
+/// The host name of a sandbox with its own network. On a user-defined network Docker answers with it, too: one
+/// that is withheld gives way to the pod's full name, that to the same with the namespace, and that to Docker's
+/// choice, the container's short id.
+fn host_name(pod: &DesiredPod, config: &NetworkConfig) -> Option<String> {
+    // When the name is too long, the sandbox is not created.
+    let wanted = kernel_name(pod, config).unwrap_or_else(|_| pod.hostname());
+    let PodKey { namespace, name } = &pod.key;
+    let others = [name.clone(), format!("{name}.{namespace}")];
+    let others = others.into_iter().filter(|name| name.len() <= KERNEL_NAME_BYTES);
+    std::iter::once(wanted).chain(others).find(|name| !is_withheld(pod, name))
+}
+
+/// The spelling in which names are compared: Docker's resolver ignores the case.
+#[must_use]
+pub fn folded(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+fn is_withheld(pod: &DesiredPod, name: &str) -> bool {
+    pod.withheld.contains(&folded(name))
+}
+
+/// The pod on a Docker network, with the names that it gets there.
+fn endpoint(
+    network: &DockerNetwork,
+    pod: &DesiredPod,
+    config: &NetworkConfig,
+    node: &str,
+) -> NetworkingConfig {
+    let mut aliases = names(pod, config, node);
+    aliases.retain(|name| !is_withheld(pod, name));
+    NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
+}
+
+/// The names that a pod of its own network asks for on a Docker network, its host name among them, each once:
+/// its name in the manifest, its name on the node and its host name, each also with the namespace, and the names
+/// that a cluster's DNS would have.
+#[must_use]
+pub fn names(pod: &DesiredPod, config: &NetworkConfig, node: &str) -> Vec<String> {
     let (host, domain) = host_and_domain(pod, config);
-    let mut aliases: Vec<String> = Vec::new();
-    for name in [written_name(pod, node), full, &host] {
-        for alias in [name.to_owned(), format!("{name}.{}", pod.key.namespace)] {
-            if !aliases.contains(&alias) {
-                aliases.push(alias);
-            }
+    let mut aliases = names_of_key(&pod.key, pod.source, node);
+    for alias in [host.clone(), format!("{host}.{}", pod.key.namespace)] {
+        if !aliases.contains(&alias) {
+            aliases.push(alias);
         }
     }
     if let Some((subdomain, _)) = domain.split_once('.') {
@@ -115,14 +147,25 @@ fn names(network: &DockerNetwork, pod: &DesiredPod, config: &NetworkConfig, node
         aliases.push(format!("{host}.{subdomain}.{}", pod.key.namespace));
         aliases.push(format!("{host}.{domain}"));
     }
-    NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
+    aliases
+}
+
+/// Those of [`names`] that follow from the identity and the source alone.
+#[must_use]
+pub fn names_of_key(key: &PodKey, source: Source, node: &str) -> Vec<String> {
+    let (written, full) = (written_name(key, source, node), key.name.as_str());
+    let mut names = vec![written.to_owned(), format!("{written}.{}", key.namespace)];
+    if written != full {
+        names.extend([full.to_owned(), format!("{full}.{}", key.namespace)]);
+    }
+    names
 }
 
 /// The pod's name without the suffix that pods of files and URLs get on their node.
-fn written_name<'a>(pod: &'a DesiredPod, node: &str) -> &'a str {
-    let name = pod.key.name.as_str();
+fn written_name<'a>(key: &'a PodKey, source: Source, node: &str) -> &'a str {
+    let name = key.name.as_str();
     let short = name.strip_suffix(node).and_then(|name| name.strip_suffix('-'));
-    short.filter(|name| pod.source != Source::Api && !name.is_empty()).unwrap_or(name)
+    short.filter(|name| source != Source::Api && !name.is_empty()).unwrap_or(name)
 }
 
 /// Host ports of regular containers and sidecars, which live as long as the pod. Empty with host network,
@@ -200,7 +243,7 @@ mod tests {
         let network = DockerNetwork { name: "pods".into(), cidrs: Vec::new() };
         let of = |spec: &str, node: &str| {
             let pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
-            let names = names(&network, &pod, &config("x"), node).endpoints_config;
+            let names = endpoint(&network, &pod, &config("x"), node).endpoints_config;
             names["pods"].aliases.join(" ")
         };
         assert_eq!(of("", "node"), "web web.default web-node web-node.default");
@@ -209,6 +252,38 @@ mod tests {
         assert_eq!(
             of("hostname: h, subdomain: s", "node"),
             "web web.default web-node web-node.default h h.default h.s h.s.default h.s.default.svc.x"
+        );
+    }
+    /// Docker 20.10 and 28 answer with a container's host name as with an alias, whatever its case.
+    #[test]
+    fn a_withheld_name_is_neither_an_alias_nor_the_host_name() {
+        let of = |spec: &str, withheld: &[&str]| {
+            let mut pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            pod.withheld = withheld.iter().map(ToString::to_string).collect();
+            let mut body = CreateBody::default();
+            sandbox(&mut body, &pod, &config("X"), "node");
+            let aliases = body.networking_config.unwrap().endpoints_config["pods"].aliases.join(" ");
+            (aliases, body.hostname.unwrap_or("none".to_owned()))
+        };
+        let check = |spec: &str, withheld: &[&str], aliases: &str, host: &str| {
+            assert_eq!(of(spec, withheld), (aliases.to_owned(), host.to_owned()), "{spec} {withheld:?}");
+        };
+        check("", &[], "web web.default web-node web-node.default", "web-node");
+        check("", &["web"], "web.default web-node web-node.default", "web-node");
+        check("hostname: h", &["h"], "web web.default web-node web-node.default h.default", "web-node");
+        check(
+            "hostname: h",
+            &["h", "web-node"],
+            "web web.default web-node.default h.default",
+            "web-node.default",
+        );
+        check("", &["web", "web.default", "web-node", "web-node.default"], "", "none");
+        let full = "setHostnameAsFQDN: true, hostname: h, subdomain: s";
+        check(
+            full,
+            &["h.s.default.svc.x"],
+            "web web.default web-node web-node.default h h.default h.s h.s.default",
+            "web-node",
         );
     }
 }

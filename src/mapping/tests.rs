@@ -19,6 +19,7 @@ pub(crate) fn pod(json: &str) -> DesiredPod {
     let pod: Pod = serde_json::from_str(json).unwrap();
     let name = pod.metadata.name.clone().unwrap();
     DesiredPod {
+        withheld: Default::default(),
         written: None,
         shape: None,
         key: PodKey { namespace: pod.metadata.namespace.clone().unwrap_or("default".into()), name },

@@ -63,6 +63,7 @@ impl Sample {
             ..ObjectMeta::default()
         };
         Arc::new(DesiredPod {
+            withheld: Default::default(),
             written: self.written.map(str::to_owned),
             shape: self.shape.map(str::to_owned),
             key: PodKey { namespace: "default".into(), name: full_name },

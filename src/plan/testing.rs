@@ -27,6 +27,7 @@ pub(crate) fn pod_of(mut spec: serde_json::Value) -> DesiredPod {
         }
     }
     DesiredPod {
+        withheld: Default::default(),
         written: None,
         shape: None,
         key: PodKey { namespace: "default".into(), name: "web-node".into() },

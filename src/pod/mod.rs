@@ -10,6 +10,7 @@ pub mod problem;
 pub mod qos;
 pub mod requests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -131,6 +132,9 @@ pub struct DesiredPod {
     pub spec: Arc<PodSpec>,
     /// Status as the source gave it (the API's, or a bare `Pending`).
     pub status: PodStatus,
+    /// Names on the pods' Docker network, in lower case, that this pod asks for and does not get: pods of
+    /// preceding sources have them. The main loop fills it in; in no hash, and on no container.
+    pub withheld: BTreeSet<String>,
 }
 
 /// The role of a container in its pod's life.

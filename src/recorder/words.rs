@@ -296,6 +296,16 @@ pub fn missing_cluster_dns() -> Words {
     warning("MissingClusterDNS", message)
 }
 
+/// The pod asks for names on the pods' network that belong to pods of preceding sources.
+#[must_use]
+pub fn names_withheld(what: &str) -> Words {
+    let message = format!(
+        "Names on the pods' network that belong to a preceding source: {what}. This pod does not get them; if its \
+         sandbox has some already, it keeps them until it is made anew"
+    );
+    warning("NamesWithheld", message)
+}
+
 /// The outcome of a probe, in the words of `probe::outcome`.
 #[must_use]
 pub fn probe(reason: &'static str, text: String) -> Words {
@@ -389,6 +399,13 @@ mod tests {
             "MissingClusterDNS",
             "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
              Falling back to \"Default\" policy.",
+        );
+        check(
+            names_withheld("db (pod default/db-n of source file)"),
+            warning,
+            "NamesWithheld",
+            "Names on the pods' network that belong to a preceding source: db (pod default/db-n of source file). This \
+             pod does not get them; if its sandbox has some already, it keeps them until it is made anew",
         );
         check(rejected("NodePorts", "taken"), warning, "NodePorts", "taken");
     }

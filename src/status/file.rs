@@ -276,6 +276,7 @@ pub(in crate::status) mod tests {
 
     pub(in crate::status) fn snapshot() -> Snapshot {
         let pod = DesiredPod {
+            withheld: Default::default(),
             written: None,
             shape: None,
             key: PodKey { namespace: "default".into(), name: "web-node1".into() },

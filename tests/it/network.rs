@@ -11,6 +11,7 @@ use podkeeper::testing::runtime::{Call, DockerError, NetworkBody};
 use serde_json::json;
 
 use super::harness::{Node, Options, SOCKET, docker_get, remove_network};
+use super::hostile::{Server, ok};
 use super::pods::Pod;
 use super::proxy::Proxy;
 
@@ -86,6 +87,53 @@ fn pods_find_each_other_by_name_also_after_one_was_replaced() {
     node.wait_running("b", "app");
     node.wait_until("b has both addresses again", || address("b").len() == 2);
     finds("b", &address("b")[0]);
+}
+
+/// Docker alone answers a name with the addresses of all containers that have it, as an alias or as host name.
+#[test]
+fn a_pod_of_the_url_does_not_take_the_names_of_a_pod_of_a_file() {
+    let network = Network::new();
+    let server = Server::start();
+    let claims = |name: &str| Pod::new("evil").set("/spec/hostname", name);
+    let answer = |pods: &[Pod]| {
+        let items: Vec<String> = pods.iter().map(Pod::text).collect();
+        ok("", format!("{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[{}]}}", items.join(",")))
+    };
+    server.send(answer(&[]));
+    let url = format!("--manifest-url={}", server.url());
+    let flags = ["--docker-network", &network.0, &url, "--http-check-frequency=200ms"];
+    let node = Node::with(Options::flags(&flags));
+    for pod in ["db", "asks"] {
+        node.write(&format!("{pod}.yaml"), Pod::new(pod).text());
+    }
+    node.wait_running("db", "app");
+    node.wait_running("asks", "app");
+    server.send(answer(&[claims("db"), Pod::new("db.default")]));
+    node.wait_running("evil", "app");
+    node.wait_running("db.default", "app");
+    let finds = |name: &str, pod: &str| {
+        let ip = || node.pod(pod).and_then(|p| p.status?.pod_ip).unwrap_or_default();
+        node.wait_until(&format!("{pod} has an address"), || !ip().is_empty());
+        let look = format!("nslookup {name} | grep '^Address: '");
+        let found = node.inside("asks", "app", &look);
+        assert_eq!(found, format!("Address: {}", ip()), "{name} is {pod}");
+    };
+    for name in ["db", "DB", "db.default", &node.full("db")] {
+        finds(name, "db");
+    }
+    // They run, under the names that are left to them.
+    for name in ["evil", "evil.default", &node.full("evil")] {
+        finds(name, "evil");
+    }
+    finds("db.default.default", "db.default");
+    assert_eq!(node.inside("evil", "app", "hostname"), node.full("evil"));
+    let full = node.full("db");
+    let told = format!("db, db.default (pod default/{full} of source file)");
+    node.wait_until("the operator is told", || {
+        let status = node.status().unwrap();
+        status.problems.iter().any(|problem| problem.message.contains(&told))
+    });
+    assert!(node.log().contains(&told), "{}", node.log());
 }
 
 #[test]

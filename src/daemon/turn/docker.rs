@@ -56,6 +56,7 @@ impl Turn {
             self.found.get_or_default(owned.key.clone()).push(owned);
         }
         self.forget_uids();
+        self.names_due = true;
         if self.listed {
             self.compare_with_workers(back);
             self.compare_addresses(containers);

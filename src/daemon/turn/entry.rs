@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
+use super::aliases::Taken;
 use super::hold::{Held, Why};
 use super::sizes::Postponed;
 use super::uids::Told;
@@ -21,6 +22,8 @@ pub(super) struct Entry {
     pub(super) desired: Option<Arc<DesiredPod>>,
     /// The version that a source wants, while it does not run; `desired` is an older one then.
     pub(super) blocked: Option<Blocked>,
+    /// Names on the pods' network that `desired` does not get, as they were told last.
+    pub(super) taken: Taken,
     pub(super) worker: Option<WorkerInfo>,
     /// How often in a row the worker's thread could not be started.
     pub(super) spawn_failures: u32,

@@ -5,6 +5,7 @@
 //! Never here: Docker calls, files, clocks, waiting. Only the owner of a pod removes it (invariant 2).
 
 pub mod admission;
+mod aliases;
 mod docker;
 mod drain;
 mod due;
@@ -166,6 +167,8 @@ pub struct Turn {
     waiting: Waiting,
     /// The set of accepted pods has changed: a cycle of waiting may be open now.
     cycles_due: bool,
+    /// Pods have changed: other names on the pods' network may be taken now.
+    names_due: bool,
     /// How often a held pod was judged.
     #[cfg(test)]
     judged: usize,
@@ -202,6 +205,7 @@ impl Turn {
             due: DueHeap::default(),
             waiting: Waiting::default(),
             cycles_due: false,
+            names_due: false,
             #[cfg(test)]
             judged: 0,
             draining: None,
@@ -233,6 +237,7 @@ impl Turn {
             }
             Event::Drain(drain) => self.set_drain(drain, now),
         }
+        self.settle_names(now);
         self.drain_on();
         std::mem::take(&mut self.out)
     }

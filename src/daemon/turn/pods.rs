@@ -23,6 +23,7 @@ impl Turn {
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
         let touched: Vec<PodKey> = touched.collect();
+        self.names_due = true;
         for Change { op, pods } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
@@ -83,9 +84,13 @@ impl Turn {
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
-        let pod = self.with_devices(pod);
+        self.names_due = true;
+        let pod = self.with_names(self.with_devices(pod));
         self.block(&pod.key, None);
         let entry = self.entries.get_or_default(pod.key.clone());
+        if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
+            entry.taken.clear();
+        }
         entry.desired = Some(Arc::clone(&pod));
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -141,6 +146,7 @@ impl Turn {
     /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
     /// others may wait for.
     pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
+        self.names_due = true;
         // A drained node starts no pod, and refused pods may stay refused.
         if !self.listed || self.draining.is_some() {
             return;

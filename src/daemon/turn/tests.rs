@@ -1,6 +1,7 @@
 //! The sync loop's body, one event at a time. [`rig::Rig`] turns events and effects into words.
 
 mod admission;
+mod aliases;
 mod docker;
 mod drain;
 mod hold;

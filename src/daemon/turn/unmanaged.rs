@@ -3,6 +3,7 @@
 //!
 //! Never here: stopping them. `orphans` does that.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
@@ -92,6 +93,7 @@ impl Turn {
             status: PodStatus::default(),
             written: None,
             shape: None,
+            withheld: BTreeSet::new(),
         };
         Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving: None, stale: false })
     }
