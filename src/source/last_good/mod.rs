@@ -228,17 +228,20 @@ impl LastGood {
         if !self.is_behind(now) {
             return;
         }
+        // The record goes first: at the next start another source may judge by it before this one has learned from
+        // its contents. What it is made of is removed after it was written.
+        let seen = if self.seen.is_settled() { Ok(()) } else { self.store_seen() };
         let first = |is: fn(&Kept) -> bool| {
             self.paths.iter().find(|(_, kept)| is(kept)).map(|(path, _)| path.clone())
         };
-        // The record is never above what is remembered, and what it is made of goes after it was written.
         let next = match first(|kept| !kept.unsaved.is_empty()) {
             None if self.seen.is_settled() => first(|kept| !kept.is_settled()),
             next => next,
         };
         let done = match next {
+            // Also when the record cannot be written.
             Some(path) => self.save(&path),
-            None => self.store_seen(),
+            None => seen,
         };
         match done {
             Ok(()) => {

@@ -1,5 +1,6 @@
 //! The highest signed versions that were seen, kept beside the contents of a source: one sealed file. It is
-//! written after the contents that it comes from; what a kill leaves out is learned from them at the next start.
+//! written before the contents that it comes from: at the next start the other sources judge by it, perhaps before
+//! this one has looked at its contents. What it lacks all the same is learned from them.
 //!
 //! Never here: overwriting a file that could not be read. It may hold more than is known, and a key may be late.
 

@@ -124,6 +124,37 @@ fn a_pod_that_moved_from_the_url_to_a_file_stays_when_the_url_goes_on() {
     }
 }
 
+/// A source that starts sooner than this one judges by the record alone.
+#[test]
+fn killed_at_any_moment_the_record_says_what_the_remembered_content_does_without() {
+    let world = World::new();
+    let board = Board::default();
+    let mut http = world.url(&board);
+    let accept = |http: &mut LastGood, claim: Claim, version| {
+        http.note(&[(claim, BTreeSet::new())], BTreeSet::new);
+        let content = Remembered { path: "u".into(), version, bytes: "pods".into(), ..Remembered::default() };
+        http.remember(content, &[version]);
+    };
+    let old = of_url(8, "pod web", &["pod default/web"]);
+    accept(&mut http, old.clone(), 1);
+    write_out(&mut http);
+    accept(&mut http, of_url(20, "pod other", &["pod default/other"]), 2);
+    let of_file = Claim { names: order::set(["pod default/web".to_owned()]), ..old };
+    while http.is_behind(Mono::default()) {
+        http.save_some(Mono::default());
+        let board = Board::default();
+        let mut again = LastGood::new(&world.temp.path(""), None, Source::Http).seen_by(&board);
+        let file = LastGood::new(&world.temp.path(""), None, Source::File).seen_by(&board);
+        assert!(
+            again.load().iter().all(|content| content.version == 1) || {
+                file.seen().check(&of_file, "file").is_err()
+            }
+        );
+    }
+    let file = LastGood::new(&world.temp.path(""), None, Source::File).seen_by(&board);
+    assert!(file.seen().check(&of_file, "file").is_err());
+}
+
 /// One URL after another, and back: what the first one said last is not older than what was seen of it.
 #[test]
 fn a_url_that_is_asked_again_is_not_refused_for_what_another_one_said() {
