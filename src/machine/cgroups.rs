@@ -5,12 +5,13 @@
 use log::Level;
 
 use super::Machine;
-use super::job::{Job, Retry};
-use super::look::short;
+use super::calls::{Job, Retry};
+use super::merge::short;
 use super::output::Output;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::cgroup::{Driver, PodCgroup, Report};
 use crate::mapping::observe;
 use crate::plan::Owned;
@@ -21,8 +22,8 @@ use crate::runtime::{Call, CreateBody, DockerError, RefusalKind, Reply};
 
 /// What is known of the cgroup of one UID.
 #[derive(Debug, PartialEq)]
-pub(super) enum Known {
-    /// Containers were found; an earlier daemon made it, if anybody did.
+enum Known {
+    /// Containers were found; an earlier daemon made it, if it was made.
     Found,
     /// It was asked for.
     As(Box<Asked>),
@@ -34,7 +35,7 @@ pub(super) enum Known {
 
 /// A cgroup that was asked for.
 #[derive(Debug, PartialEq)]
-pub(super) struct Asked {
+struct Asked {
     pod: PodCgroup,
     answer: Answer,
 }
@@ -51,47 +52,78 @@ enum Answer {
     AwaitedAgain(Retry),
 }
 
+/// The cgroups of this name's pods.
+#[derive(Debug, Default)]
+pub(super) struct Cgroups {
+    /// By UID.
+    known: Table<String, Known>,
+    /// Containers in the pod's cgroup that no list has told of, by id, until Docker has said what they are.
+    unlisted: Table<String, Retry>,
+}
+
+impl Cgroups {
+    /// The cgroup of some UID is being removed.
+    pub fn leave(&self) -> bool {
+        self.known.values().any(|known| *known == Known::Leaving)
+    }
+
+    /// A sandbox has ended, and another one comes: somebody may have taken the cgroup away from under it.
+    pub fn doubt(&mut self, uid: &str) {
+        if let Some(known @ Known::As(_)) = self.known.get_mut(uid) {
+            *known = Known::Found;
+        }
+    }
+
+    /// How many are known.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.known.len() + self.unlisted.len()
+    }
+}
+
 impl Machine {
     /// Tells what the pod's cgroup must be like. `changing`: containers of it are being changed, and the
     /// cgroup holds the limits of before and after.
-    pub(super) fn tend_cgroup(&mut self, pod: &DesiredPod, changing: bool, now: &Now) {
+    pub(super) fn order_cgroup(&mut self, pod: &DesiredPod, changing: bool, now: &Now) {
         if self.settings.cgroups.get().is_none() {
             return;
         }
         let mut wanted = PodCgroup::of(pod, self.settings.pod_pids);
         let mut answer = Answer::Awaited;
-        if let Some(Known::As(told)) = self.cgroups.get(&pod.uid) {
+        if let Some(Known::As(told)) = self.cgroups.known.get(&pod.uid) {
             if changing {
                 wanted = wanted.with_room_for(&told.pod);
             }
             if told.pod == wanted {
                 let Answer::Bad(retry) = told.answer else { return };
                 if now.mono < retry.until {
-                    return self.wake_at(retry.until);
+                    return self.out.wake_at(retry.until);
                 }
                 answer = Answer::AwaitedAgain(retry);
             }
         }
         let asked = Asked { pod: wanted.clone(), answer };
-        self.cgroups.insert(pod.uid.clone(), Known::As(Box::new(asked)));
+        self.cgroups.known.insert(pod.uid.clone(), Known::As(Box::new(asked)));
         self.out.push(Output::Cgroup(Box::new(wanted)));
     }
 
     /// Containers of the pod may be made, as far as its cgroup is concerned: it is there, or cannot be had, and
-    /// nothing is in it that nobody knows.
+    /// nothing unknown is in it.
     pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
-        self.unlisted.is_empty()
-            && !matches!(self.cgroups.get(&pod.uid), Some(Known::As(asked)) if asked.answer == Answer::Awaited)
+        let known = self.cgroups.known.get(&pod.uid);
+        self.cgroups.unlisted.is_empty()
+            && !matches!(known, Some(Known::As(asked)) if asked.answer == Answer::Awaited)
     }
 
-    /// What Docker found running when it began with a full disk it leaves out of its list, and what it lists is all
-    /// that a new daemon has. The kernel knows better: what has a cgroup in the pod's is looked at by its id, and
-    /// nothing is made before, or it would run twice.
+    /// Takes the ids of all that has a cgroup in the pod's. What Docker found running when it began with a full disk it
+    /// leaves out of its list, and a new daemon has nothing but the list. The kernel knows better: such a container is
+    /// looked at by its id, and nothing is made before, or it would run twice.
     fn found_inside(&mut self, inside: Vec<String>) {
-        self.unlisted.retain(|id, _| inside.contains(id));
+        let unlisted = &mut self.cgroups.unlisted;
+        unlisted.retain(|id, _| inside.contains(id));
         for id in inside {
-            if !self.all_seen().any(|c| c.id == id) && !self.unlisted.contains_key(&id) {
-                self.unlisted.insert(id, Retry::default());
+            if self.containers.get(&id).is_none() {
+                unlisted.get_or_default(id);
             }
         }
     }
@@ -99,42 +131,42 @@ impl Machine {
     /// Asks for them. False: nothing is decided before the first answer.
     pub(super) fn look_inside(&mut self, now: &Now) -> bool {
         let all: Vec<(String, Retry)> =
-            self.unlisted.iter().map(|(id, retry)| (id.clone(), *retry)).collect();
+            self.cgroups.unlisted.iter().map(|(id, retry)| (id.clone(), *retry)).collect();
         for (id, retry) in &all {
             let asked = |j: &Job| matches!(j, Job::Unlisted { id: it } if it == id);
             if now.mono < retry.until {
-                self.wake_at(retry.until);
-            } else if !self.any_in_flight(asked) && !self.is_full() {
+                self.out.wake_at(retry.until);
+            } else if !self.calls.any(asked) && !self.calls.is_full() {
                 self.call(Job::Unlisted { id: id.clone() }, Call::Inspect { id: id.clone() });
             }
         }
-        all.iter().all(|(_, retry)| retry.tries > 0)
+        all.iter().all(|(_, retry)| retry.has_failed())
     }
 
-    /// What Docker tells of a container that has a cgroup in the pod's and is in no list.
+    /// Takes what Docker tells of a container that has a cgroup in the pod's and is in no list.
     pub(super) fn unlisted_told(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
         let error = match answer {
             Ok(Reply::Container(detail)) => {
-                self.unlisted.remove(id);
+                self.cgroups.unlisted.remove(id);
                 let owned = observe::from_detail(&detail, &self.settings.map.root_dir);
-                return owned
-                    .filter(|c| c.key == self.key)
-                    .into_iter()
-                    .for_each(|c| self.take_unlisted(c, now));
+                if let Some(owned) = owned.filter(|c| c.key == self.key) {
+                    self.take_unlisted(owned, now);
+                }
+                return;
             }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                _ = self.unlisted.remove(id);
+                self.cgroups.unlisted.remove(id);
                 return;
             }
             Ok(_) => DockerError::BadAnswer("inspect".into()),
             Err(error) => error,
         };
-        let Some(retry) = self.unlisted.get_mut(id) else { return };
-        let first = retry.tries == 0;
+        let Some(retry) = self.cgroups.unlisted.get_mut(id) else { return };
+        let first = !retry.has_failed();
         retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
         let retry = *retry;
         // By then it may have ended, and be there no more.
-        for known in self.cgroups.values_mut() {
+        for known in self.cgroups.known.values_mut() {
             if let Known::As(asked) = known {
                 asked.answer = Answer::Bad(retry);
             }
@@ -144,23 +176,18 @@ impl Machine {
         }
     }
 
-    /// It was there before this daemon looked, as what the first list shows.
+    /// The container was there before this daemon looked, as those that the first list shows.
     fn take_unlisted(&mut self, owned: Owned, now: &Now) {
         let line =
             format!("pod {}: container {} runs, and Docker's list lacks it", self.key, short(&owned.id));
-        self.log(Level::Warn, line);
+        self.out.log(Level::Warn, line);
         let (id, runs) = (owned.id.clone(), owned.state.is_running());
-        let watching = std::mem::take(&mut self.watching);
+        let watching = std::mem::take(&mut self.looking.watching);
         self.merge(owned, now);
-        self.watching = watching;
-        if runs {
-            self.adopt(&id);
+        self.looking.watching = watching;
+        if let Some(record) = self.containers.record_mut(&id) {
+            record.adopted |= runs;
         }
-    }
-
-    /// The cgroup of some UID is being removed.
-    pub(super) fn cgroups_leave(&self) -> bool {
-        self.cgroups.values().any(|known| *known == Known::Leaving)
     }
 
     /// Takes what became of an order. Follow with [`Machine::step`].
@@ -171,7 +198,7 @@ impl Machine {
                 if let Some(why) = moved {
                     self.tell(None, words::cgroup_failed(&why));
                 }
-                let Some(Known::As(asked)) = self.cgroups.get_mut(&pod.uid) else { return };
+                let Some(Known::As(asked)) = self.cgroups.known.get_mut(&pod.uid) else { return };
                 if asked.pod != *pod {
                     // Another one has been asked for since.
                     return;
@@ -198,8 +225,8 @@ impl Machine {
                     self.tell_of_uid(&uid, words::cgroup_stays(&why));
                 }
                 // Unless it is wanted again.
-                if self.cgroups.get(&uid) == Some(&Known::Leaving) {
-                    self.cgroups.insert(uid, Known::Dropped);
+                if self.cgroups.known.get(&uid) == Some(&Known::Leaving) {
+                    self.cgroups.known.insert(uid, Known::Dropped);
                 }
             }
         }
@@ -210,27 +237,25 @@ impl Machine {
         if self.settings.cgroups.get().is_none() {
             return;
         }
-        let found = self.seen.all.iter().chain(&self.old.all).map(|c| &c.uid);
-        for uid in found {
-            if !self.cgroups.contains_key(uid) {
-                self.cgroups.insert(uid.clone(), Known::Found);
+        for uid in self.containers.all().map(|c| &c.uid) {
+            if !self.cgroups.known.contains_key(uid) {
+                self.cgroups.known.insert(uid.clone(), Known::Found);
             }
         }
         let making = |j: &Job| {
             matches!(j, Job::Create { .. } | Job::CreateSandbox { .. } | Job::Conflict { .. } | Job::List)
         };
-        if self.cgroups.is_empty() || self.list_needed || self.any_in_flight(making) {
+        if self.cgroups.known.is_empty() || self.looking.list_needed || self.calls.any(making) {
             return;
         }
-        let ended =
-            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        let ended = self.told.has_ended();
         let wanted = match &self.state {
             State::Syncing(pod) if !ended => Some(pod.uid.clone()),
             _ => None,
         };
-        let (seen, old, out) = (&self.seen, &self.old, &mut self.out);
-        self.cgroups.retain(|uid, known| {
-            let mut of_it = seen.all.iter().chain(&old.all).filter(|c| c.uid == *uid).peekable();
+        let (containers, out) = (&self.containers, &mut self.out);
+        self.cgroups.known.retain(|uid, known| {
+            let mut of_it = containers.all().filter(|c| c.uid == *uid).peekable();
             let gone = of_it.peek().is_none();
             // The dead that are kept for their logs are in no cgroup.
             if wanted.as_ref() == Some(uid) || !of_it.all(|c| c.state.is_dead()) {
@@ -256,14 +281,7 @@ impl Machine {
     /// systemd has made the slice with the sandbox; what it knows nothing of is written now.
     pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
         if self.settings.cgroups.get().is_some_and(|naming| naming.driver == Driver::Systemd) {
-            self.cgroups.insert(uid.to_owned(), Known::Found);
-        }
-    }
-
-    /// A sandbox has ended, and another one comes: somebody may have taken the cgroup away from under it.
-    pub(super) fn doubt_cgroup(&mut self, uid: &str) {
-        if let Some(known @ Known::As(_)) = self.cgroups.get_mut(uid) {
-            *known = Known::Found;
+            self.cgroups.known.insert(uid.to_owned(), Known::Found);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! moby/moby#22312). Never here: removing what podkeeper did not make.
 
 use super::Machine;
-use super::job::{Job, Place};
-use super::look::short;
+use super::calls::{Job, Place};
+use super::merge::short;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::mapping::observe;
@@ -12,8 +12,8 @@ use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, lab
 
 impl Machine {
     pub(super) fn with_suffix(&self, container: &str, name: String) -> String {
-        match self.suffixed.get(container) {
-            Some(suffix) => names::with_suffix(&name, *suffix),
+        match self.members.get(container).suffix {
+            Some(suffix) => names::with_suffix(&name, suffix),
             None => name,
         }
     }
@@ -35,7 +35,8 @@ impl Machine {
         let detail = match answer {
             Ok(Reply::Container(detail)) => detail,
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => {
-                if self.suffixed.insert(what.clone(), suffix_of(name, now)).is_some() {
+                let suffix = &mut self.members.get_mut(&what).suffix;
+                if suffix.replace(suffix_of(name, now)).is_some() {
                     // With another name too: Docker calls every name taken.
                     self.retry_later(&what, now);
                 }
@@ -57,14 +58,15 @@ impl Machine {
                 self.create_problem(&what, why);
                 // The first time nothing is waited for. One that comes back has been forgotten since, for
                 // Docker does not list it: its name is given up (kubernetes/kubernetes#40443).
-                if self.create_retry.contains_key(&what) {
-                    self.suffixed.insert(what.clone(), suffix_of(name, now));
+                let member = self.members.get_mut(&what);
+                if member.create_retry.is_some() {
+                    member.suffix = Some(suffix_of(name, now));
                 }
-                self.retry_soon(&what, now);
+                self.members.create_contradicted(&what, now);
                 // As one of the dead of an earlier life it is removed before anything is made; should that
                 // fail, it counts as an attempt and the next one has another name (moby/moby#22312).
                 self.vanished(&owned.id);
-                self.old.all.push(*owned);
+                self.containers.put_earlier(*owned);
             }
             Holder::Foreign => {
                 let wait = self.retry_later(&what, now);

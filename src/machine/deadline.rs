@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use super::Machine;
-use super::job::{Job, Retry};
+use super::calls::{Job, Retry};
+use super::told::has_ended;
 use crate::base::clock::Now;
 use crate::base::limits;
 use crate::plan::Owned;
@@ -56,7 +57,7 @@ impl Machine {
             }
         };
         if self.deadline.passed.as_ref() != Some(&pod.uid) {
-            let told = self.seen.sandboxes(&pod.uid).into_iter().any(is_marked);
+            let told = self.containers.current().sandboxes(&pod.uid).into_iter().any(is_marked);
             if !told && !self.has_passed(pod, up.saturating_sub(since), now) {
                 return Verdict::Active;
             }
@@ -74,28 +75,29 @@ impl Machine {
             return false;
         };
         let left = Duration::from_secs(limit).saturating_sub(active);
-        let is_over = |phase: Option<&str>| matches!(phase, Some("Succeeded" | "Failed"));
-        if is_over(self.status.as_ref().and_then(|s| s.phase.as_deref())) {
+        if self.told.has_ended() {
             return false;
         }
         if !left.is_zero() {
-            self.wake_at(now.mono.after(left));
+            self.out.wake_at(now.mono.after(left));
             return false;
         }
-        !is_over(self.computed(pod, false, now).phase.as_deref())
+        !has_ended(&self.computed(pod, false, now))
     }
 
     /// Writes it into the name of the newest sandbox. A pod without one has nothing to stop.
     fn mark(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
-        let Some(sandbox) = self.seen.sandboxes(&pod.uid).into_iter().next() else { return Verdict::Passed };
+        let Some(sandbox) = self.containers.current().sandboxes(&pod.uid).into_iter().next() else {
+            return Verdict::Passed;
+        };
         if is_marked(sandbox) {
             return Verdict::Passed;
         }
         let (id, name) = (sandbox.id.clone(), names::past_deadline(&self.key, &pod.uid, sandbox.attempt));
         let verdict = if self.deadline.tried { Verdict::Passed } else { Verdict::Marking };
         if now.mono < self.deadline.mark.until {
-            self.wake_at(self.deadline.mark.until);
-        } else if !self.busy(&id) && !self.is_full() {
+            self.out.wake_at(self.deadline.mark.until);
+        } else if !self.calls.is_busy(&id) && !self.calls.is_full() {
             self.call(Job::Rename { id: id.clone(), name: name.clone() }, Call::Rename { id, name });
         }
         verdict
@@ -105,7 +107,7 @@ impl Machine {
     pub(super) fn renamed(&mut self, id: &str, name: String, answer: Result<Reply, DockerError>, now: &Now) {
         match answer {
             Ok(_) => {
-                if let Some(sandbox) = self.seen.all.iter_mut().find(|c| c.id == id) {
+                if let Some((sandbox, _)) = self.containers.current_mut(id) {
                     let since = sandbox.deadline.take().and_then(|told| told.since);
                     sandbox.deadline = Some(Box::new(crate::plan::Deadline { since, passed: true }));
                     sandbox.docker_name = name;
@@ -134,7 +136,7 @@ impl Machine {
     /// others may want.
     pub(super) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
         let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
-        self.deadline.passed.as_ref() == Some(&pod.uid) && !self.seen.all.iter().any(runs)
+        self.deadline.passed.as_ref() == Some(&pod.uid) && !self.containers.current().all.iter().any(runs)
     }
 
     /// What the label of a new sandbox tells the next daemon; `None` for a pod without a deadline.
@@ -147,7 +149,12 @@ impl Machine {
 
     /// Since when the pod is active, by its sandboxes of this start of the machine.
     fn told_since(&self, uid: &str) -> Option<Duration> {
-        let told = self.seen.sandboxes(uid).into_iter().filter_map(|c| c.deadline.as_ref()?.since.as_ref());
+        let told = self
+            .containers
+            .current()
+            .sandboxes(uid)
+            .into_iter()
+            .filter_map(|c| c.deadline.as_ref()?.since.as_ref());
         told.filter(|(boot, _)| *boot == self.settings.boot.id).map(|(_, since)| *since).min()
     }
 }

@@ -4,7 +4,6 @@
 //! A hook is told once: that it ran is not written anywhere. So a daemon that dies in between does not run
 //! a postStart again, for the container is found running, and does run a preStop again.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
@@ -12,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Machine;
+use super::containers::Record;
 use super::made;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
@@ -24,50 +24,24 @@ use crate::recorder::words;
 
 /// How far a hook is.
 #[derive(Debug, Clone, PartialEq)]
-enum Run {
-    /// Somebody carries it out.
+pub(super) enum Hook {
+    /// It is being carried out.
     Asked(Action),
     /// It sleeps until then.
     Sleeps(Mono),
     /// Its container is being stopped, and it is not waited for any more.
     GivenUp,
-    /// It ended, well or not.
+    /// It ended.
     Over,
+    /// It ended badly; of a postStart: its container is killed.
+    Failed,
     /// It ended, and what follows from that has been done.
     Settled,
 }
 
-/// Hooks by container id.
-#[derive(Debug, Default)]
-pub(super) struct Hooks {
-    all: Vec<(String, HookKind, Run)>,
-    /// Containers whose postStart failed: they are killed.
-    failed: BTreeSet<String>,
-}
-
-impl Hooks {
-    fn get(&self, id: &str, kind: HookKind) -> Option<&Run> {
-        self.all.iter().find(|(of, which, _)| of == id && *which == kind).map(|(_, _, run)| run)
-    }
-
-    fn get_mut(&mut self, id: &str, kind: HookKind) -> Option<&mut Run> {
-        self.all.iter_mut().find(|(of, which, _)| of == id && *which == kind).map(|(_, _, run)| run)
-    }
-
-    fn remove(&mut self, id: &str, kind: HookKind) {
-        self.all.retain(|(of, which, _)| of != id || *which != kind);
-    }
-
-    /// Forgets those of containers that do not run.
-    pub fn retain(&mut self, runs: impl Fn(&str) -> bool) {
-        self.all.retain(|(id, _, _)| runs(id));
-        self.failed.retain(|id| runs(id));
-    }
-
-    /// How many things it remembers.
-    #[cfg(test)]
-    pub fn size(&self) -> usize {
-        self.all.len() + self.failed.len()
+impl Hook {
+    fn is_under_way(&self) -> bool {
+        matches!(self, Hook::Asked(_) | Hook::Sleeps(_))
     }
 }
 
@@ -75,33 +49,31 @@ impl Machine {
     /// A container was started: its postStart hook begins.
     pub(super) fn begin_post_start(&mut self, id: &str, now: &Now) {
         let Some(pod) = self.state.pod().filter(|_| matches!(self.state, State::Syncing(_))) else { return };
-        let Some(owned) = self.seen.get(id).filter(|c| c.uid == pod.uid) else { return };
+        let Some(owned) = self.containers.current().get(id).filter(|c| c.uid == pod.uid) else { return };
         let Some((_, spec)) = owned.container_name().and_then(|name| pod.container(name)) else { return };
         let Some(handler) = spec.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return };
         let action = HookAction::of(handler, spec.ports.as_deref().unwrap_or_default());
         self.begin(id, HookKind::PostStart, action, now);
     }
 
+    fn hook(&self, id: &str, kind: HookKind) -> Option<&Hook> {
+        self.containers.record(id)?.hooks.get(&kind)
+    }
+
+    fn hook_mut(&mut self, id: &str, kind: HookKind) -> Option<&mut Hook> {
+        self.containers.record_mut(id)?.hooks.get_mut(&kind)
+    }
+
     /// A postStart is under way: as with the kubelet, nothing further of the pod is started.
     pub(super) fn post_start_runs(&self) -> bool {
-        let under_way = |run: &Run| matches!(run, Run::Asked(_) | Run::Sleeps(_));
-        self.hooks.all.iter().any(|(_, kind, run)| *kind == HookKind::PostStart && under_way(run))
-    }
-
-    /// This container's postStart has not ended.
-    fn in_post_start(&self, id: &str) -> bool {
-        matches!(self.hooks.get(id, HookKind::PostStart), Some(Run::Asked(_) | Run::Sleeps(_) | Run::GivenUp))
-    }
-
-    /// This container is not ready, whatever its probes say: its postStart has not ended, or has failed, and
-    /// it is being killed for that.
-    pub(super) fn unready_by_hook(&self, id: &str) -> bool {
-        self.in_post_start(id) || self.hooks.failed.contains(id)
+        let runs = |record: &Record| record.hooks.get(&HookKind::PostStart).is_some_and(Hook::is_under_way);
+        self.containers.records().any(|(_, record)| runs(record))
     }
 
     /// Kills the containers whose postStart failed.
     pub(super) fn kill_after_post_start(&mut self, pod: &DesiredPod, now: &Now) {
-        for id in self.hooks.failed.clone() {
+        let failed = |record: &Record| record.hooks.get(&HookKind::PostStart) == Some(&Hook::Failed);
+        for id in self.containers.ids(|_, record| failed(record)) {
             self.stop_one(&id, None, Some(&pod.spec), Some("FailedPostStartHook"), now);
         }
     }
@@ -123,65 +95,63 @@ impl Machine {
     /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
     /// takes it further. True: its stop signal has to wait.
     pub(super) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
-        let began = self.stopping.unwrap_or(now.mono);
-        if self.hooks.get(id, HookKind::PreStop).is_none() {
-            let Some(owned) = self.all_seen().find(|c| c.id == id) else { return false };
+        let began = self.stopping.since.unwrap_or(now.mono);
+        if self.hook(id, HookKind::PreStop).is_none() {
+            let Some(owned) = self.containers.get(id) else { return false };
             let Some(action) =
                 self.pre_stop_action(owned).filter(|_| grace.is_some() && owned.state.is_running())
             else {
                 return false;
             };
             // What has not ended by now has nothing to wait for it.
-            if let Some(run) = self.hooks.get_mut(id, HookKind::PostStart)
-                && matches!(run, Run::Asked(_) | Run::Sleeps(_))
-            {
-                *run = Run::GivenUp;
+            if let Some(hook) = self.hook_mut(id, HookKind::PostStart).filter(|hook| hook.is_under_way()) {
+                *hook = Hook::GivenUp;
             }
             self.begin(id, HookKind::PreStop, action, now);
         }
-        let stop = self.stops.get(id).copied();
         let own = grace.map_or(now.mono, |grace| began.after(grace));
-        let deadline = stop.map_or(own, |stop| stop.deadline);
+        let Some(Record { hooks, stop, .. }) = self.containers.record_mut(id) else { return false };
+        let Some(hook) = hooks.get_mut(&HookKind::PreStop) else { return false };
+        let deadline = stop.as_ref().map_or(own, |stop| stop.deadline);
         let late = now.mono >= deadline;
-        let Some(run) = self.hooks.get_mut(id, HookKind::PreStop) else { return false };
-        match run {
-            Run::Asked(_) if !late => {
+        match hook {
+            Hook::Asked(_) if !late => {
                 if stop.is_some() {
-                    self.wake_at(deadline);
+                    self.out.wake_at(deadline);
                 }
                 return true;
             }
-            Run::Sleeps(until) if now.mono < *until && !late => {
-                let until = *until;
-                self.wake_at(until.min(deadline));
+            Hook::Sleeps(until) if now.mono < *until && !late => {
+                self.out.wake_at((*until).min(deadline));
                 return true;
             }
-            Run::Settled => return false,
-            Run::Asked(_) | Run::Sleeps(_) | Run::GivenUp | Run::Over => {}
+            Hook::Settled => return false,
+            Hook::Asked(_) | Hook::Sleeps(_) | Hook::GivenUp | Hook::Over | Hook::Failed => {}
         }
         // What it took is taken off, but for a little (upstream
         // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): it counts from the signal, whose turn may come
         // later.
-        if let Some(stop) = self.stops.get_mut(id) {
-            *run = Run::Settled;
+        if let Some(stop) = stop {
+            *hook = Hook::Settled;
             stop.asked = now.mono;
             let least = Duration::from_secs(u64::from(limits::GRACE_MIN));
             stop.deadline = stop.deadline.max(now.mono.after(least));
         } else {
-            *run = Run::Over;
+            *hook = Hook::Over;
         }
         false
     }
 
     fn begin(&mut self, id: &str, kind: HookKind, action: HookAction, now: &Now) {
-        let run = match action {
-            HookAction::Do(action) => Run::Asked(action),
-            HookAction::Sleep(time) => Run::Sleeps(now.mono.after(time)),
-            HookAction::Invalid => Run::Asked(Action::Exec(Vec::new())),
+        let hook = match action {
+            HookAction::Do(action) => Hook::Asked(action),
+            HookAction::Sleep(time) => Hook::Sleeps(now.mono.after(time)),
+            HookAction::Invalid => Hook::Asked(Action::Exec(Vec::new())),
         };
-        let invalid = action_is_invalid(&run);
-        self.hooks.remove(id, kind);
-        self.hooks.all.push((id.to_owned(), kind, run));
+        let invalid = action_is_invalid(&hook);
+        if let Some(record) = self.containers.record_mut(id) {
+            record.hooks.insert(kind, hook);
+        }
         if invalid {
             self.hooked(id, kind, Err("invalid handler".to_owned()));
         }
@@ -189,20 +159,16 @@ impl Machine {
 
     /// A hook ended.
     pub(super) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
-        let Some(run) = self.hooks.get_mut(id, kind) else { return };
-        if !matches!(run, Run::Asked(_) | Run::Sleeps(_)) {
-            return;
-        }
-        *run = Run::Over;
-        let Some(owned) = self.all_seen().find(|c| c.id == id).cloned() else { return };
+        let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };
+        *hook = if result.is_ok() { Hook::Over } else { Hook::Failed };
         if result.is_ok() {
             return;
         }
+        let Some(owned) = self.containers.get(id).cloned() else { return };
         match kind {
             HookKind::PreStop => self.tell_of(&owned, words::pre_stop_failed()),
             HookKind::PostStart => {
                 let words = words::post_start_failed();
-                self.hooks.failed.insert(id.to_owned());
                 if let Some(name) = owned.container_name() {
                     self.set_waiting(name, "PostStartHookError", &words.message);
                 }
@@ -211,46 +177,47 @@ impl Machine {
         }
     }
 
-    /// Takes the time: sleeps that are over, containers that are gone.
-    pub(super) fn tend_hooks(&mut self, now: &Now) {
-        let runs: BTreeSet<&str> = self
-            .seen
-            .all
-            .iter()
-            .chain(&self.old.all)
-            .filter(|c| c.state.is_running())
-            .map(|c| &*c.id)
-            .collect();
-        self.hooks.retain(|id| runs.contains(id));
-        let mut next = None;
-        for (_, kind, run) in &mut self.hooks.all {
-            match run {
-                Run::Sleeps(until) if now.mono >= *until => *run = Run::Over,
-                Run::Sleeps(until) if *kind == HookKind::PostStart => {
-                    next = Some(next.map_or(*until, |n: Mono| n.min(*until)));
-                }
-                _ => {}
+    /// Lets hooks go on with the time: sleeps that are over, containers that do not run any more.
+    pub(super) fn advance_hooks(&mut self, now: &Now) {
+        for (owned, record) in self.containers.records_mut() {
+            if !owned.state.is_running() {
+                record.hooks.clear();
             }
-        }
-        if let Some(next) = next {
-            self.wake_at(next);
+            for kind in [HookKind::PostStart, HookKind::PreStop] {
+                let Some(hook) = record.hooks.get_mut(&kind) else { continue };
+                match hook {
+                    Hook::Sleeps(until) if now.mono >= *until => *hook = Hook::Over,
+                    // That of a stop is woken up for by the stop.
+                    Hook::Sleeps(until) if kind == HookKind::PostStart => self.out.wake_at(*until),
+                    _ => {}
+                }
+            }
         }
     }
 
-    /// What somebody is to carry out.
+    /// What is to be carried out.
     pub(super) fn hook_wishes(&self) -> Vec<HookWish> {
-        let wish = |(id, kind, run): &(String, HookKind, Run)| {
-            let Run::Asked(action) = run else { return None };
-            let owned = self.all_seen().find(|c| c.id == *id)?;
-            let address = self.address(owned);
-            Some(HookWish { id: id.clone(), kind: *kind, action: action.clone(), address })
-        };
-        self.hooks.all.iter().filter_map(wish).collect()
+        let mut wishes = Vec::new();
+        for (owned, record) in self.containers.records() {
+            for (kind, hook) in record.hooks.iter() {
+                let Hook::Asked(action) = hook else { continue };
+                let address = self.address(owned);
+                wishes.push(HookWish { id: owned.id.clone(), kind: *kind, action: action.clone(), address });
+            }
+        }
+        wishes
     }
 }
 
-fn action_is_invalid(run: &Run) -> bool {
-    matches!(run, Run::Asked(Action::Exec(command)) if command.is_empty())
+/// The container is not ready, whatever its probes say: its postStart has not ended, or has failed, and it is being
+/// killed for that.
+pub(super) fn is_unready(record: &Record) -> bool {
+    let post_start = record.hooks.get(&HookKind::PostStart);
+    post_start.is_some_and(|hook| hook.is_under_way() || matches!(hook, Hook::GivenUp | Hook::Failed))
+}
+
+fn action_is_invalid(hook: &Hook) -> bool {
+    matches!(hook, Hook::Asked(Action::Exec(command)) if command.is_empty())
 }
 
 /// Has this container a postStart hook?

@@ -3,7 +3,7 @@
 //! was looked at is what runs: such a container is made of the image's id, for a tag may move in between.
 
 use super::Machine;
-use super::job::Job;
+use super::calls::Job;
 use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::base::clock::Now;
@@ -18,7 +18,7 @@ pub(super) const INSPECT_ERROR: &str = "ImageInspectError";
 
 /// What Docker said of a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Looked {
+pub(super) struct ImageUser {
     attempt: u32,
     /// `sha256:…`.
     id: String,
@@ -44,24 +44,24 @@ impl Machine {
         now: &Now,
     ) -> Option<Identity> {
         let name = &container.name;
-        let known = self.image_users.get(name).filter(|looked| looked.attempt == attempt);
-        match security::user(pod, container, known.map(|looked| looked.user.as_str())) {
-            User::Is(user) => Some(Identity { user, image: known.map(|looked| looked.id.clone()) }),
+        let known = self.members.get(name).image_user.as_ref().filter(|known| known.attempt == attempt);
+        match security::user(pod, container, known.map(|known| known.user.as_str())) {
+            User::Is(user) => Some(Identity { user, image: known.map(|known| known.id.clone()) }),
             User::Refused(why) => {
                 if known.is_some() {
                     // The image may be mended under its name: it is looked at again, and pulled again where
                     // that is the policy.
-                    self.image_users.remove(name);
-                    self.ensured.remove(name);
+                    let member = self.members.get_mut(name);
+                    member.image_user = None;
+                    member.forget_ensured();
                     self.retry_later(name, now);
                 }
                 self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
                 None
             }
             User::AsksImage => {
-                let asked = self
-                    .any_in_flight(|j| matches!(j, Job::ImageUser { container, .. } if container == name));
-                if !asked && !self.is_full() {
+                let asked = |j: &Job| matches!(j, Job::ImageUser { container, .. } if container == name);
+                if !self.calls.any(asked) && !self.calls.is_full() {
                     let image = container.image.clone().unwrap_or_default();
                     let job = Job::ImageUser { container: name.clone(), image: image.clone(), attempt };
                     self.call(job, Call::ImageInspect { image });
@@ -86,8 +86,8 @@ impl Machine {
         let Some(container) = wanted.filter(|c| c.image.as_deref() == Some(image)) else { return };
         match answer {
             Ok(Reply::Image(detail)) => {
-                let looked = Looked { attempt, id: detail.id, user: detail.user };
-                self.image_users.insert(name, looked);
+                let known = ImageUser { attempt, id: detail.id, user: detail.user };
+                self.members.get_mut(&name).image_user = Some(known);
             }
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {
                 self.image_missing(container, now);

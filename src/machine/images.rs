@@ -1,19 +1,21 @@
 //! Images: which must be there before a container is made, what becomes of a pull, and images that come by
 //! another way. The pulls themselves are `pulls`'s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
 use super::Machine;
 use super::identity::INSPECT_ERROR;
-use super::job::{Ask, Ensured};
 use super::mailbox::{PullOutcome, Pulled};
+use super::members::ImageState;
 use super::output::{Output, PullRequest};
-use super::start::CONFIG_ERROR;
+use super::start::{CONFIG_ERROR, CREATING};
 use super::state::State;
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
+use crate::base::order;
+use crate::base::table::Table;
 use crate::image::credentials::{DockerConfig, lookup};
 use crate::image::grants;
 use crate::image::pull_secrets::{self, PullSecrets};
@@ -28,6 +30,119 @@ use crate::status::WaitingReason;
 /// Waiting reason (upstream `pkg/kubelet/images/types.go`): nobody may pull what is not there.
 pub(super) const NEVER_PULL: &str = "ErrImageNeverPull";
 
+/// What became of the pull of one image.
+#[derive(Debug, Clone, PartialEq)]
+enum Pull {
+    /// It is under way.
+    Asked {
+        /// The container that asked for it first; `None` for the sandbox.
+        container: Option<String>,
+        since: Mono,
+    },
+    /// It failed.
+    Failed {
+        at: Mono,
+        /// The reason that the kubelet has for it.
+        reason: &'static str,
+        message: String,
+    },
+}
+
+/// What is known of images.
+#[derive(Debug)]
+pub(super) struct Images {
+    /// By image, as it is written.
+    pulls: Table<String, Pull>,
+    /// How long pulls that failed are waited for.
+    backoff: Backoff,
+    /// By id: the digest of each image that was asked for it, once it is known.
+    digests: Table<String, Option<String>>,
+}
+
+impl Default for Images {
+    fn default() -> Images {
+        Images { pulls: Table::new(), backoff: Backoff::pulls(), digests: Table::new() }
+    }
+}
+
+impl Images {
+    /// A pull of it is under way.
+    pub fn is_pulling(&self, image: &str) -> bool {
+        matches!(self.pulls.get(image), Some(Pull::Asked { .. }))
+    }
+
+    fn begin(&mut self, image: &str, container: Option<&str>, now: &Now) {
+        let ask = Pull::Asked { container: container.map(str::to_owned), since: now.mono };
+        self.pulls.insert(image.to_owned(), ask);
+    }
+
+    /// The pull under way is over, or nothing waits for it any more: which container asked, and when.
+    fn end(&mut self, image: &str) -> Option<(Option<String>, Mono)> {
+        match self.pulls.get(image)? {
+            Pull::Asked { container, since } => {
+                let asked = (container.clone(), *since);
+                self.pulls.remove(image);
+                Some(asked)
+            }
+            Pull::Failed { .. } => None,
+        }
+    }
+
+    fn failed(&mut self, image: &str, why: &str, now: &Now) {
+        self.backoff.advance(image, Some(now.mono), now.mono);
+        let (reason, message) = failure::explain(image, why);
+        self.pulls.insert(image.to_owned(), Pull::Failed { at: now.mono, reason, message });
+    }
+
+    /// No pull that failed is waited for.
+    pub fn forget_failures(&mut self) {
+        self.keep_failures(|_| false);
+    }
+
+    /// Pulls of other images than these are not waited for.
+    pub fn keep_failures(&mut self, counts: impl Fn(&str) -> bool) {
+        self.pulls.retain(|image, pull| matches!(pull, Pull::Asked { .. }) || counts(image));
+        self.backoff.retain(counts);
+    }
+
+    /// The digest of this image has to be asked for: it was not yet.
+    pub fn ask_digest(&mut self, image_id: &str) -> bool {
+        let new = !self.digests.contains_key(image_id);
+        if new {
+            self.digests.insert(image_id.to_owned(), None);
+        }
+        new
+    }
+
+    /// Docker told it.
+    pub fn digest_is(&mut self, image_id: &str, digest: Option<String>) {
+        if let Some(known) = self.digests.get_mut(image_id) {
+            *known = digest;
+        }
+    }
+
+    /// It was not told, and may be asked for again.
+    pub fn forget_digest(&mut self, image_id: &str) {
+        self.digests.remove(image_id);
+    }
+
+    /// Other images than these have no container any more.
+    pub fn keep_digests(&mut self, counts: impl Fn(&str) -> bool) {
+        self.digests.retain(|image_id, _| counts(image_id));
+    }
+
+    /// Those that are known, by image id.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        order::map(self.digests.iter().filter_map(|(id, digest)| Some((id.clone(), digest.clone()?))))
+    }
+
+    /// How many things it remembers.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.pulls.len() + self.backoff.len() + self.digests.len()
+    }
+}
+
 impl Machine {
     /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
     /// with the image in place costs no extra call.
@@ -39,10 +154,11 @@ impl Machine {
         now: &Now,
     ) -> bool {
         let Some(image) = container.image.as_deref() else { return false };
-        if self.pulling.contains_key(image) || self.is_no_image(&container.name, image) {
+        if self.images.is_pulling(image) || self.is_no_image(&container.name, image) {
             return false;
         }
-        if self.ensured.get(&container.name).is_some_and(|e| e.attempt == attempt) {
+        let known = self.members.get(&container.name).image;
+        if matches!(known, ImageState::Ensured { attempt: of, .. } if of == attempt) {
             return true;
         }
         let anothers = self.is_anothers(pod, image);
@@ -61,12 +177,11 @@ impl Machine {
             return false;
         }
         let always = container.image_pull_policy.as_deref() == Some("Always");
-        if !always && !anothers && !self.missing.contains(&container.name) {
+        if !always && !anothers && known != ImageState::Missing {
             return true;
         }
-        let ask = Ask { container: Some(container.name.clone()), since: now.mono };
-        self.pulling.insert(image.to_owned(), ask);
-        self.waiting.remove(&container.name);
+        self.images.begin(image, Some(&container.name), now);
+        self.members.get_mut(&container.name).waiting = None;
         let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
         self.tell(Some(&container.name), words::pulling(&image));
         let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };
@@ -82,17 +197,19 @@ impl Machine {
         image: &str,
         now: &Now,
     ) -> bool {
-        let Some((failed, kind, why)) = self.pull_failures.get(image).cloned() else { return false };
-        match self.pulls.check_retry(image, now.mono) {
+        let Some(Pull::Failed { at, reason, message }) = self.images.pulls.get(image).cloned() else {
+            return false;
+        };
+        match self.images.backoff.check_retry(image, now.mono) {
             Wait::Go => false,
             Wait::Wait { until, delay } => {
                 // As with the kubelet, the error itself stands first, and then that it waits.
-                let turn = failed.after(delay / 2);
+                let turn = at.after(delay / 2);
                 let (reason, message, backs_off) = if now.mono < turn {
-                    self.wake_at(turn);
-                    (kind, why, None)
+                    self.out.wake_at(turn);
+                    (reason, message, None)
                 } else {
-                    let message = backoff::pull_message(image, Some((kind, &why)));
+                    let message = backoff::pull_message(image, Some((reason, &message)));
                     ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
                 };
                 match container {
@@ -107,7 +224,7 @@ impl Machine {
                         }
                     }
                 }
-                self.wake_at(until);
+                self.out.wake_at(until);
                 true
             }
         }
@@ -117,8 +234,9 @@ impl Machine {
     pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
         // The one that was looked at is gone, too.
-        self.image_users.remove(&container.name);
-        if self.ensured.remove(&container.name).is_some() {
+        let member = self.members.get_mut(&container.name);
+        member.image_user = None;
+        if member.forget_ensured() {
             // It was pulled for this very attempt, and Docker still does not find it.
             self.retry_later(&container.name, now);
         }
@@ -127,7 +245,7 @@ impl Machine {
             self.never_there(container, now);
             return;
         }
-        self.missing.insert(container.name.clone());
+        self.members.get_mut(&container.name).image = ImageState::Missing;
     }
 
     /// The image is not here for this pod, and nobody may pull it.
@@ -160,8 +278,8 @@ impl Machine {
     /// The sandbox image is missing: have it loaded or pulled.
     pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
         let image = self.settings.map.infra_image.clone();
-        if !self.pulling.contains_key(&image) {
-            self.pulling.insert(image.clone(), Ask { container: None, since: now.mono });
+        if !self.images.is_pulling(&image) {
+            self.images.begin(&image, None, now);
             let builtin = self.settings.builtin_sandbox;
             self.out.push(Output::Pull(PullRequest {
                 image,
@@ -174,7 +292,7 @@ impl Machine {
 
     pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
         let Pulled { image, outcome, took, size } = pulled;
-        let Some(Ask { container, since }) = self.pulling.remove(&image) else { return };
+        let Some((container, since)) = self.images.end(&image) else { return };
         let container = container.as_deref();
         match outcome {
             PullOutcome::Done | PullOutcome::LocalCopy(_) => {
@@ -187,7 +305,6 @@ impl Machine {
                     self.tell(Some(name), told);
                 }
                 let told = container.filter(|_| outcome == PullOutcome::Done);
-                self.pull_failures.remove(&image);
                 self.image_arrived(&image, told);
             }
             PullOutcome::Failed(why) => {
@@ -202,12 +319,10 @@ impl Machine {
                 if let State::Syncing(pod) = &self.state {
                     let users = pod.containers().filter(|(_, c)| c.image.as_deref() == Some(&image));
                     for (_, container) in users {
-                        self.missing.remove(&container.name);
+                        self.members.get_mut(&container.name).forget_missing();
                     }
                 }
-                self.pulls.advance(&image, Some(now.mono), now.mono);
-                let (reason, message) = failure::explain(&image, &why);
-                self.pull_failures.insert(image, (now.mono, reason, message));
+                self.images.failed(&image, &why, now);
             }
         }
     }
@@ -216,14 +331,15 @@ impl Machine {
     fn image_arrived(&mut self, image: &str, told: Option<&str>) {
         let State::Syncing(pod) = self.state.clone() else { return };
         if image == self.settings.map.infra_image {
-            self.ensured.insert(labels::SANDBOX_NAME.to_owned(), Ensured { attempt: 0, told: true });
+            let ensured = ImageState::Ensured { attempt: 0, told: true };
+            self.members.get_mut(labels::SANDBOX_NAME).image = ensured;
         }
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
             let name = &container.name;
             let attempt = self.next_attempt(&pod, name);
-            self.ensured.insert(name.clone(), Ensured { attempt, told: told == Some(name) });
-            self.missing.remove(name);
-            self.waiting.remove(name);
+            let member = self.members.get_mut(name);
+            member.image = ImageState::Ensured { attempt, told: told == Some(name) };
+            member.waiting = None;
         }
     }
 
@@ -231,15 +347,15 @@ impl Machine {
     /// one that ended shows its end until it runs again.
     pub(super) fn pull_progress(&mut self, image: &str, words: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
-        if words.is_empty() || !self.pulling.contains_key(image) {
+        if words.is_empty() || !self.images.is_pulling(image) {
             return;
         }
-        let reason = if pod.init_containers().is_empty() { "ContainerCreating" } else { "PodInitializing" };
+        let reason = if pod.init_containers().is_empty() { CREATING } else { "PodInitializing" };
         for (_, container) in pod.containers().filter(|(_, c)| c.image.as_deref() == Some(image)) {
-            if self.seen.newest(&pod.uid, &container.name).is_none() {
+            if self.containers.current().newest(&pod.uid, &container.name).is_none() {
                 let message = format!("pulling image {image:?}: {words}");
                 let waiting = WaitingReason { reason: reason.to_owned(), message };
-                self.waiting.insert(container.name.clone(), waiting);
+                self.members.get_mut(&container.name).waiting = Some(waiting);
             }
         }
     }
@@ -251,37 +367,36 @@ impl Machine {
         let is_here = |image: &str| came.contains(&reference::normal(image));
         let infra = self.settings.map.infra_image.clone();
         if is_here(&infra) {
-            self.pulling.remove(&infra);
+            self.images.end(&infra);
             self.forget_pull_failure(&infra);
-            self.create_retry.remove(labels::SANDBOX_NAME);
+            self.members.get_mut(labels::SANDBOX_NAME).create_retry = None;
         }
         for (_, container) in pod.containers() {
             let Some(image) = container.image.as_deref().filter(|image| is_here(image)) else { continue };
             self.forget_pull_failure(image);
-            self.image_users.remove(&container.name);
-            // Who must have the registry's word waits for it, and may then use what is here.
+            let member = self.members.get_mut(&container.name);
+            member.image_user = None;
+            // A container that must have the registry's word waits for it, and may then use what is here.
             if container.image_pull_policy.as_deref() != Some("Always") {
-                self.pulling.remove(image);
-                self.missing.remove(&container.name);
+                self.images.end(image);
+                member.forget_missing();
             }
-            let of_image = |why: &WaitingReason| why.reason == NEVER_PULL || why.reason == CONFIG_ERROR;
-            if self.waiting.get(&container.name).is_some_and(of_image) {
-                self.create_retry.remove(&container.name);
+            if member.waits_for(NEVER_PULL) || member.waits_for(CONFIG_ERROR) {
+                member.create_retry = None;
             }
-            self.waiting.remove(&container.name);
+            member.waiting = None;
         }
     }
 
     /// Somebody says that what failed may work now: no back-off of an image is waited for.
     pub(super) fn try_images_again(&mut self) {
-        self.pulls = Backoff::pulls();
-        self.pull_failures.clear();
-        let of_images = [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR];
-        let waiting = self.waiting.iter().filter(|(_, why)| of_images.contains(&why.reason.as_str()));
-        let waiting: Vec<String> = waiting.map(|(name, _)| name.clone()).collect();
-        for name in waiting.iter().map(String::as_str).chain([labels::SANDBOX_NAME]) {
-            self.create_retry.remove(name);
+        self.images.forget_failures();
+        for member in self.members.values_mut() {
+            if [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR].iter().any(|reason| member.waits_for(reason)) {
+                member.create_retry = None;
+            }
         }
+        self.members.get_mut(labels::SANDBOX_NAME).create_retry = None;
     }
 
     /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
@@ -299,14 +414,12 @@ impl Machine {
         let State::Syncing(pod) = &self.state else { return };
         self.volumes.objects_changed(pod);
         if pull_secrets::of_pod(pod, &before).configs != pull_secrets::of_pod(pod, &self.objects).configs {
-            self.pulls = Backoff::pulls();
-            self.pull_failures.clear();
+            self.images.forget_failures();
         }
     }
 
     fn forget_pull_failure(&mut self, image: &str) {
-        self.pull_failures.remove(image);
-        self.pulls.retain(|other| other != image);
+        self.images.keep_failures(|other| other != image);
     }
 
     /// The image's name is none: nothing but an edit helps. Says so on the container.

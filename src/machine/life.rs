@@ -11,7 +11,6 @@ use super::state::{State, Trigger};
 use crate::base::order;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::pod::DesiredPod;
-use crate::runtime::labels;
 
 impl Machine {
     /// Applies the table, with what a change of state means for memory.
@@ -25,15 +24,14 @@ impl Machine {
             State::Terminating { order, then, .. } if !was_terminating => {
                 let again = if then.is_some() { ", then started again" } else { "" };
                 let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
-                self.log(Level::Info, line);
+                self.out.log(Level::Info, line);
                 // A stop that was under way for another reason keeps its clock; this order may shorten it.
-                self.waiting.clear();
                 self.forget_start_memory();
             }
             State::Terminating { order: _, .. } => self.shorten_stops(),
             State::Syncing(_) if was_terminating => {
                 self.retire_the_dead();
-                self.status = None;
+                self.told.status = None;
             }
             State::Syncing(_) if !was_syncing => self.retire_the_dead_unless_new(),
             State::Syncing(new) => {
@@ -43,21 +41,19 @@ impl Machine {
                 }
             }
             State::Terminated if was_terminating => {
-                self.log(Level::Info, format!("pod {} has stopped", self.key));
+                self.out.log(Level::Info, format!("pod {} has stopped", self.key));
                 self.retire_the_dead();
             }
             _ => {}
         }
         if !matches!(self.state, State::Terminated) {
-            self.told_terminated = false;
-            self.told_gone = None;
+            self.told.not_over();
         }
     }
 
     /// Everything seen so far is dead and belongs to an earlier life.
     fn retire_the_dead(&mut self) {
-        let mut seen = std::mem::take(&mut self.seen.all);
-        self.old.all.append(&mut seen);
+        self.containers.retire();
         self.deadline = Deadline::default();
         self.forget_start_memory();
     }
@@ -65,38 +61,28 @@ impl Machine {
     /// From `Terminated` straight to `Syncing`: what is left of the last life must not count either. A
     /// machine that has not looked yet has seen nothing, and adopts what it finds.
     fn retire_the_dead_unless_new(&mut self) {
-        if self.told_terminated {
+        if self.told.terminated {
             self.retire_the_dead();
-            self.status = None;
+            self.told.status = None;
         }
     }
 
     fn forget_start_memory(&mut self) {
         self.crashes = Backoff::crashes();
-        self.pulls = Backoff::pulls();
-        self.pull_failures.clear();
-        self.ensured.clear();
-        self.missing.clear();
-        self.image_users.clear();
-        self.create_retry.clear();
-        self.suffixed.clear();
-        self.waiting.clear();
+        self.images.forget_failures();
+        self.members.forget_life();
+        self.sandboxes.forget_deaths();
     }
 
     /// Edited under the same UID: what was learnt of the old spec must not hold up the new one, and names
     /// that are gone are forgotten.
     fn forget_old_spec(&mut self, new: &DesiredPod) {
-        self.create_retry.clear();
-        self.ensured.clear();
-        self.missing.clear();
-        self.image_users.clear();
-        let infra = self.settings.map.infra_image.clone();
-        let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()));
-        self.pull_failures.retain(|image, _| *image == infra || images.contains(image.as_str()));
-        self.pulls.retain(|image| image == infra || images.contains(image));
+        self.members.forget_spec(new);
+        self.sandboxes.forget_deaths();
+        let infra = self.settings.map.infra_image.as_str();
+        let images = order::set(new.containers().filter_map(|(_, c)| c.image.as_deref()).chain([infra]));
+        self.images.keep_failures(|image| images.contains(image));
         let keys = order::set(new.containers().map(|(_, c)| crash_key(c)));
         self.crashes.retain(|key| keys.contains(key));
-        self.waiting.retain(|name, _| new.container(name).is_some());
-        self.suffixed.retain(|what, _| what == labels::SANDBOX_NAME || new.container(what).is_some());
     }
 }

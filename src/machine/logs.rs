@@ -1,7 +1,6 @@
 //! Which logs of this pod should be found under their names: of everything that ran, until it is removed.
 
 use super::Machine;
-use super::job::Job;
 use super::output::Output;
 use crate::base::order;
 use crate::plan::{Owned, RunState};
@@ -10,12 +9,12 @@ use crate::pod_logs::{ContainerLog, ContainerLogs};
 impl Machine {
     /// Tells the whole set whenever it changes. Before the first look nothing is known, and nothing told.
     pub(super) fn tell_logs(&mut self) {
-        if self.list_needed || self.any_in_flight(|j| matches!(j, Job::List)) {
+        if self.looking.list_needed || self.calls.is_listing() {
             return;
         }
-        let logs: ContainerLogs = order::set(self.all_seen().filter_map(log_of));
-        if logs != self.logs {
-            self.logs.clone_from(&logs);
+        let logs: ContainerLogs = order::set(self.containers.all().filter_map(log_of));
+        if logs != self.told.logs {
+            self.told.logs.clone_from(&logs);
             self.out.push(Output::Logs(logs));
         }
     }

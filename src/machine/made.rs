@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::Machine;
-use super::job::Place;
+use super::calls::Place;
+use super::members::ImageState;
 use super::start::CONFIG_ERROR;
 use super::state::State;
 use crate::base::clock::Now;
@@ -36,26 +37,31 @@ impl Machine {
     ) {
         let Made { name, container, attempt, role, crash_key, size } = made;
         let State::Syncing(pod) = self.state.clone() else {
-            self.list_needed = true;
+            self.looking.list_needed = true;
             return;
         };
         match answer {
             Ok(Reply::Created { id, warnings }) => {
                 self.create_worked(container, &warnings);
-                self.missing.remove(container);
-                self.image_users.remove(container);
+                let member = self.members.get_mut(container);
+                member.forget_missing();
+                member.image_user = None;
                 // A restart counts once its container is made; a create that failed was none.
-                let died = self.seen.newest(&pod.uid, container).and_then(|c| match &c.state {
-                    RunState::Exited(exit) => Some(exit.seen),
-                    _ => None,
-                });
+                let died =
+                    self.containers.current().newest(&pod.uid, container).and_then(|c| match &c.state {
+                        RunState::Exited(exit) => Some(exit.seen),
+                        _ => None,
+                    });
                 if let Some(seen) = died {
                     self.crashes.advance(&crash_key, seen, now.mono);
                 }
                 let made = self.fresh(id, name, attempt, role);
                 self.tell_created(&made);
-                self.sizes.made(&made.id, size);
-                self.seen.all.push(made);
+                let id = made.id.clone();
+                self.containers.put(made);
+                if let Some(record) = self.containers.record_mut(&id) {
+                    record.size = Some(size);
+                }
             }
             Ok(_) => self.odd(answer, "create", now),
             Err(error) => match error.refusal() {
@@ -72,7 +78,7 @@ impl Machine {
                 // The sandbox vanished under it; unless Docker contradicts itself.
                 Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) => {
                     self.doubt(sandbox);
-                    self.retry_soon(container, now);
+                    self.members.create_contradicted(container, now);
                 }
                 kind => {
                     let wait = self.retry_later(container, now);
@@ -142,7 +148,8 @@ impl Machine {
     /// A container of this pod was made, and its image was there.
     pub(super) fn tell_created(&mut self, made: &Owned) {
         let Some(name) = made.container_name() else { return };
-        let pulled = self.ensured.get(name).is_some_and(|e| e.attempt == made.attempt && e.told);
+        let told = ImageState::Ensured { attempt: made.attempt, told: true };
+        let pulled = self.members.get(name).image == told;
         let spec = self.state.pod().and_then(|pod| pod.container(name));
         let image = spec.and_then(|(_, c)| c.image.clone()).filter(|_| !pulled);
         if let Some(image) = image {
@@ -153,8 +160,7 @@ impl Machine {
 
     /// Docker made what goes by this name: what held it up before counts no more.
     pub(super) fn create_worked(&mut self, what: &str, warnings: &[String]) {
-        self.create_retry.remove(what);
-        self.suffixed.remove(what);
+        self.members.create_worked(what);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
             let of = Some(what).filter(|what| *what != labels::SANDBOX_NAME);
             self.tell(of, words::docker_warns(warning));

@@ -1,11 +1,12 @@
-//! The last words of containers (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): asked for once
+//! The termination messages of containers (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`): asked for once
 //! an end has been looked at, first of the container's file and then, where its policy says so, of its log.
 //! Nothing waits for them but the status.
 
 use std::collections::BTreeMap;
 
 use super::Machine;
-use super::job::Job;
+use super::calls::Job;
+use super::containers::Look;
 use super::output::Output;
 use crate::base::limits;
 use crate::base::order;
@@ -23,54 +24,58 @@ pub(super) enum Message {
     Log,
     /// The log is being asked.
     AskedLog,
-    /// These are its last words, perhaps none.
+    /// This is its message, perhaps none.
     Known(String),
 }
 
 impl Machine {
     /// Asks for what is missing.
-    pub(super) fn tend_messages(&mut self) {
-        let ended: Vec<(String, Option<LogFile>)> = self
-            .seen
-            .all
-            .iter()
-            .filter(|c| c.message != Way::default() && matches!(c.state, RunState::Exited(_)))
+    pub(super) fn ask_messages(&mut self) {
+        let mut ended: Vec<(String, Option<LogFile>)> = Vec::new();
+        for owned in &self.containers.current().all {
+            let Some(record) = self.containers.record(&owned.id) else { continue };
             // How it ended has to be known.
-            .filter(|c| !self.blind.contains(&c.id) && !self.busy(&c.id))
-            .filter(|c| !self.messages.contains_key(&c.id))
-            .map(|c| (c.id.clone(), file_of(c).filter(|_| c.message.file)))
-            .collect();
+            let known = record.look != Look::Needed && !self.calls.is_busy(&owned.id);
+            let has_ended = owned.message != Way::default() && matches!(owned.state, RunState::Exited(_));
+            if has_ended && known && record.message.is_none() {
+                ended.push((owned.id.clone(), file_of(owned).filter(|_| owned.message.file)));
+            }
+        }
         for (id, file) in ended {
             match file {
                 Some(file) => {
-                    self.messages.insert(id.clone(), Message::File);
+                    self.set_message(&id, Message::File);
                     self.out.push(Output::ReadMessage { id, file });
                 }
                 None => self.message_read(&id, Ok(String::new())),
             }
         }
-        let wanted = self.messages.iter().filter(|(_, message)| **message == Message::Log);
-        let wanted: Vec<String> = wanted.map(|(id, _)| id.clone()).collect();
-        for id in wanted {
-            if self.is_full() {
+        for id in self.containers.ids(|_, record| record.message == Some(Message::Log)) {
+            if self.calls.is_full() {
                 return;
             }
-            self.messages.insert(id.clone(), Message::AskedLog);
+            self.set_message(&id, Message::AskedLog);
             let lines = limits::TERMINATION_LOG_LINES;
             self.call(Job::Log { id: id.clone() }, Call::LogTail { id, lines });
+        }
+    }
+
+    fn set_message(&mut self, id: &str, message: Message) {
+        if let Some(record) = self.containers.record_mut(id) {
+            record.message = Some(message);
         }
     }
 
     /// Takes what an [`Output::ReadMessage`] brought: what the file says, or what is to be said in its place.
     /// Follow with [`Machine::step`].
     pub fn message_read(&mut self, id: &str, read: Result<String, String>) {
-        let Some(container) = self.seen.get(id) else { return };
+        let Some(container) = self.containers.current().get(id) else { return };
         let RunState::Exited(exit) = &container.state else { return };
         let message = match read {
             Ok(text) if text.is_empty() && container.message.asks_log(exit) => Message::Log,
             Ok(text) | Err(text) => Message::Known(text),
         };
-        self.messages.insert(id.to_owned(), message);
+        self.set_message(id, message);
     }
 
     /// Takes a log's last lines.
@@ -81,20 +86,21 @@ impl Machine {
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => String::new(),
             Err(error) => format!("Error on reading termination message from logs: {error}"),
         };
-        if self.messages.contains_key(id) {
-            self.messages.insert(id.to_owned(), Message::Known(text));
+        if let Some(message) = self.containers.record_mut(id).and_then(|record| record.message.as_mut()) {
+            *message = Message::Known(text);
         }
     }
 
-    /// Last words are on their way.
-    pub(super) fn listens(&self) -> bool {
-        self.messages.values().any(|message| !matches!(message, Message::Known(_)))
+    /// A termination message is on its way.
+    pub(super) fn awaits_message(&self) -> bool {
+        let awaits = |message: &Message| !matches!(message, Message::Known(_));
+        self.containers.records().any(|(_, record)| record.message.as_ref().is_some_and(awaits))
     }
 
     /// What is known, by container id.
-    pub(super) fn last_words(&self) -> BTreeMap<String, String> {
-        let known = self.messages.iter().filter_map(|(id, message)| match message {
-            Message::Known(text) if !text.is_empty() => Some((id.clone(), text.clone())),
+    pub(super) fn termination_messages(&self) -> BTreeMap<String, String> {
+        let known = self.containers.records().filter_map(|(owned, record)| match &record.message {
+            Some(Message::Known(text)) if !text.is_empty() => Some((owned.id.clone(), text.clone())),
             _ => None,
         });
         order::map(known)
@@ -104,7 +110,7 @@ impl Machine {
     pub(super) fn forget_file(&mut self, gone: &Owned) {
         let Some(file) = file_of(gone).filter(|_| gone.message.file) else { return };
         // Only after somebody meddled with attempts.
-        if !self.all_seen().any(|c| c.id != gone.id && file_of(c).as_ref() == Some(&file)) {
+        if !self.containers.all().any(|c| c.id != gone.id && file_of(c).as_ref() == Some(&file)) {
             self.out.push(Output::ForgetMessage(file));
         }
     }

@@ -10,23 +10,28 @@
 //! Never here: waiting, reading, calling Docker; another pod's business; a grace period that is waited for
 //! (invariant 10).
 
+mod calls;
 mod cgroups;
 mod conflicts;
+mod containers;
 mod deadline;
 mod hooks;
 mod identity;
 mod images;
-mod job;
 mod life;
 mod logs;
 mod look;
 mod made;
 mod mailbox;
+mod members;
+mod merge;
 mod messages;
 mod network;
+mod out;
 mod output;
 mod probes;
 mod publish;
+mod remove;
 mod replies;
 mod resize;
 mod sandbox;
@@ -36,35 +41,36 @@ mod stop;
 mod tell;
 #[cfg(test)]
 pub(crate) mod tests;
+mod told;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
-use crate::base::clock::{Mono, Now};
+use crate::base::clock::Now;
 use crate::base::limits;
-use crate::base::table::Table;
 use crate::mapping::needs::Create;
+use crate::plan::Owned;
 use crate::plan::backoff::Backoff;
-use crate::plan::{Observed, Owned};
+use crate::pod::PodKey;
 use crate::pod::object::Objects;
-use crate::pod::{DesiredPod, PodKey};
-use crate::pod_logs::ContainerLogs;
 use crate::recorder::words;
-use crate::runtime::{Call, DockerState};
-use crate::status::Waiting;
+use crate::runtime::Call;
 
-use cgroups::Known;
+use calls::{Calls, Job, Retry};
+use cgroups::Cgroups;
+use containers::Containers;
 use deadline::Deadline;
-use hooks::Hooks;
-use job::{Ask, Ensured, Job, Retry, Stop};
-use messages::Message;
+use images::Images;
+use look::Looking;
+use members::Members;
 use network::Network;
-use probes::Asked;
-use resize::Sizes;
+use out::Out;
+use probes::Watched;
+use sandbox::Sandboxes;
+use stop::Stopping;
+use told::Told;
 use volumes::Volumes;
 
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
@@ -76,85 +82,32 @@ pub struct Machine {
     key: PodKey,
     settings: Arc<Settings>,
     state: State,
+    /// Wishes that were put into its mailbox and read or overwritten.
+    wishes: u64,
     /// The local objects that the wanted pod refers to, as far as they are there.
     objects: Arc<Objects>,
-    /// What lives, and the dead that count.
-    seen: Observed,
-    /// The dead of an earlier life of this identity: they only wait for removal.
-    old: Observed,
-    list_needed: bool,
-    /// The first list has been read: an exit seen from now on happened on our watch.
-    watching: bool,
-    /// Must be inspected before anything is decided.
-    blind: BTreeSet<String>,
-    /// Should be inspected; nothing waits for it.
-    stale: BTreeSet<String>,
-    inspect_retry: Table<String, Retry>,
-    in_flight: Table<Token, Job>,
-    next_token: u64,
+    /// What Docker holds, one record each.
+    containers: Containers,
+    /// What has to be looked at as a whole.
+    looking: Looking,
+    /// The containers of the pod by name, one record each.
+    members: Members,
+    /// Crash loops.
+    crashes: Backoff,
+    calls: Calls,
     /// Docker as a whole gives trouble.
     trouble: Retry,
-    stops: Table<String, Stop>,
-    /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
-    stopping: Option<Mono>,
-    removals: Table<String, Retry>,
-    /// Start failed though Docker may still say `created`: id -> message.
-    cannot_run: Table<String, String>,
-    crashes: Backoff,
-    pulls: Backoff,
-    /// By image.
-    pulling: Table<String, Ask>,
-    /// By image: when, and the reason and message that the kubelet has for it.
-    pull_failures: Table<String, (Mono, &'static str, String)>,
-    /// For which attempt the container's image has been ensured (policy Always, or after a 404).
-    ensured: Table<String, Ensured>,
-    /// Containers whose create was refused for want of the image.
-    missing: BTreeSet<String>,
-    sizes: Sizes,
-    /// By UID.
-    cgroups: Table<String, Known>,
-    /// Containers in the pod's cgroup that no list has told of, until Docker has said what they are.
-    unlisted: Table<String, Retry>,
-    /// By container: the user of its image, for this attempt.
-    image_users: Table<String, identity::Looked>,
-    /// The sandbox of which it was told that another one takes its place.
-    sandbox_told: Option<String>,
-    /// The sandbox whose early death has been counted.
-    sandbox_counted: Option<String>,
-    /// By container name; the sandbox under `POD`.
-    create_retry: Table<String, Retry>,
-    /// Starts that Docker contradicted itself about, by id.
-    start_retry: Table<String, Retry>,
-    /// Made containers whose start may still be on its way, by id, and until when: a call without an answer,
-    /// or one of a daemon that died.
-    late_starts: Table<String, Mono>,
-    /// A name nobody can be found to hold: create with a suffix instead.
-    suffixed: Table<String, u32>,
-    sandbox_started: Table<String, Mono>,
-    /// Containers in which the kernel killed a process for want of memory.
-    out_of_memory: BTreeSet<String>,
-    waiting: Waiting,
-    asked: Asked,
-    hooks: Hooks,
-    deadline: Deadline,
-    network: Network,
-    messages: Table<String, Message>,
-    digests: BTreeMap<String, String>,
-    /// Images whose digest has been asked for.
-    digest_asked: BTreeSet<String>,
+    stopping: Stopping,
+    sandboxes: Sandboxes,
+    images: Images,
+    cgroups: Cgroups,
     volumes: Volumes,
-    /// Logs that were told last.
-    logs: ContainerLogs,
-    status: Option<Arc<PodStatus>>,
-    reported: Option<(Arc<PodStatus>, bool, Arc<DesiredPod>)>,
-    reported_seen: Table<String, DockerState>,
-    /// When the sandbox of a pod that is gone for good is stopped.
-    lingers_until: Option<Mono>,
-    told_terminated: bool,
-    told_gone: Option<u64>,
-    wishes: u64,
-    out: Vec<Output>,
-    wake: Option<Mono>,
+    network: Network,
+    deadline: Deadline,
+    /// What is asked of running containers.
+    watched: Watched,
+    told: Told,
+    out: Out,
 }
 
 impl Machine {
@@ -166,58 +119,24 @@ impl Machine {
             key,
             settings,
             state: State::Terminated,
-            objects: Arc::default(),
-            seen: Observed::default(),
-            old: Observed::default(),
-            list_needed: !known_empty,
-            watching: known_empty,
-            blind: BTreeSet::new(),
-            stale: BTreeSet::new(),
-            inspect_retry: Table::new(),
-            in_flight: Table::new(),
-            next_token: 0,
-            trouble: Retry::default(),
-            stops: Table::new(),
-            stopping: None,
-            removals: Table::new(),
-            cannot_run: Table::new(),
-            crashes: Backoff::crashes(),
-            pulls: Backoff::pulls(),
-            pulling: Table::new(),
-            pull_failures: Table::new(),
-            ensured: Table::new(),
-            missing: BTreeSet::new(),
-            sizes: Sizes::default(),
-            cgroups: Table::new(),
-            unlisted: Table::new(),
-            image_users: Table::new(),
-            sandbox_told: None,
-            sandbox_counted: None,
-            create_retry: Table::new(),
-            start_retry: Table::new(),
-            late_starts: Table::new(),
-            suffixed: Table::new(),
-            sandbox_started: Table::new(),
-            out_of_memory: BTreeSet::new(),
-            waiting: Waiting::new(),
-            asked: Asked::default(),
-            hooks: Hooks::default(),
-            deadline: Deadline::default(),
-            network: Network::default(),
-            messages: Table::new(),
-            digests: BTreeMap::new(),
-            digest_asked: BTreeSet::new(),
-            volumes: Volumes::default(),
-            logs: ContainerLogs::new(),
-            status: None,
-            reported: None,
-            reported_seen: Table::new(),
-            lingers_until: None,
-            told_terminated: false,
-            told_gone: None,
             wishes: 0,
-            out: Vec::new(),
-            wake: None,
+            objects: Arc::default(),
+            containers: Containers::default(),
+            looking: Looking { list_needed: !known_empty, watching: known_empty },
+            members: Members::default(),
+            crashes: Backoff::crashes(),
+            calls: Calls::default(),
+            trouble: Retry::default(),
+            stopping: Stopping::default(),
+            sandboxes: Sandboxes::default(),
+            images: Images::default(),
+            cgroups: Cgroups::default(),
+            volumes: Volumes::default(),
+            network: Network::default(),
+            deadline: Deadline::default(),
+            watched: Watched::default(),
+            told: Told::default(),
+            out: Out::default(),
         }
     }
 
@@ -240,7 +159,7 @@ impl Machine {
             self.trigger(Trigger::Run(pod));
         }
         if inbox.look_all {
-            self.list_needed = true;
+            self.looking.list_needed = true;
             // Docker is there again: no more waiting for it.
             self.trouble = Retry::default();
         }
@@ -281,21 +200,22 @@ impl Machine {
 
     /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.
     pub fn step(&mut self, now: &Now) -> Step {
-        self.wake = None;
-        self.tend_hooks(now);
+        self.out.begin();
+        self.advance_hooks(now);
         self.act(now);
         self.drop_cgroups();
-        self.tend_messages();
-        self.tend_files();
+        self.ask_messages();
+        self.forget_pod_files();
         self.publish(now);
         self.tell_logs();
         self.watch(now);
-        Step { out: std::mem::take(&mut self.out), wake: self.wake }
+        self.members.tidy();
+        self.out.take()
     }
 
     fn act(&mut self, now: &Now) {
-        if now.mono < self.trouble.until {
-            self.wake_at(self.trouble.until);
+        if self.in_trouble(now) {
+            self.out.wake_at(self.trouble.until);
             return;
         }
         if !self.look(now) {
@@ -305,7 +225,8 @@ impl Machine {
         for _ in 0..4 {
             match self.state.clone() {
                 State::Syncing(pod) => {
-                    if self.seen.all.iter().any(|c| c.state.is_running() && c.uid != pod.uid) {
+                    let other = |c: &Owned| c.state.is_running() && c.uid != pod.uid;
+                    if self.containers.current().all.iter().any(other) {
                         self.trigger(Trigger::OtherUid);
                         continue;
                     }
@@ -319,11 +240,11 @@ impl Machine {
                     }
                     self.trigger(Trigger::AllDead);
                 }
-                // Its first wish is still on its way: nobody has said yet whether what runs is wanted.
+                // Its first wish is still on its way: whether what runs is wanted is not known yet.
                 State::Terminated if self.wishes == 0 => return,
                 State::Terminated => {
-                    if !self.all_seen().any(|c| c.state.is_running()) {
-                        self.bury(now);
+                    if !self.containers.any_runs() {
+                        self.clean_up(now);
                         return;
                     }
                     let order = StopOrder { grace: None, why: "somebody started what nobody wants" };
@@ -334,19 +255,18 @@ impl Machine {
     }
 
     /// Removes what is left; when nothing is, says so.
-    fn bury(&mut self, now: &Now) {
-        if !self.told_terminated {
-            self.told_terminated = true;
+    fn clean_up(&mut self, now: &Now) {
+        if !self.told.terminated {
+            self.told.terminated = true;
             self.out.push(Output::Report(Report::Terminated));
         }
         self.remove_surplus(None, now);
         let volumes_gone = self.end_volumes(None, now);
         // Before it is said that nothing is left: then a successor may make it anew.
         self.drop_cgroups();
-        let left = self.seen.all.len() + self.old.all.len() + self.in_flight.len();
-        let volumes_gone = volumes_gone && !self.cgroups_leave();
-        if volumes_gone && left == 0 && self.told_gone != Some(self.wishes) {
-            self.told_gone = Some(self.wishes);
+        let empty = self.containers.len() + self.calls.len() == 0;
+        if volumes_gone && !self.cgroups.leave() && empty && self.told.gone != Some(self.wishes) {
+            self.told.gone = Some(self.wishes);
             self.out.push(Output::Report(Report::Gone(self.wishes)));
         }
     }
@@ -355,63 +275,14 @@ impl Machine {
         now.mono < self.trouble.until
     }
 
-    // --- small tools shared by the machine's files ------------------------------------------------
-
-    fn all_seen(&self) -> impl Iterator<Item = &Owned> {
-        self.seen.all.iter().chain(&self.old.all)
-    }
-
-    /// The token of the next call.
-    fn next(&self) -> Token {
-        Token(self.next_token)
-    }
-
     fn call(&mut self, job: Job, call: Call) {
-        let token = self.under_way(job);
+        let token = self.calls.begin(job);
         self.out.push(Output::Call(token, call));
     }
 
     fn create(&mut self, job: Job, create: Create) {
-        let token = self.under_way(job);
+        let token = self.calls.begin(job);
         self.out.push(Output::Create(token, create));
-    }
-
-    fn under_way(&mut self, job: Job) -> Token {
-        let token = self.next();
-        self.next_token += 1;
-        self.in_flight.insert(token, job);
-        token
-    }
-
-    fn log(&mut self, level: Level, line: String) {
-        self.out.push(Output::Log(level, line));
-    }
-
-    fn wake_at(&mut self, at: Mono) {
-        self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
-    }
-
-    /// Some call of this kind is in flight.
-    fn any_in_flight(&self, test: impl Fn(&Job) -> bool) -> bool {
-        self.in_flight.values().any(test)
-    }
-
-    /// As many calls are in flight as one pod may have; the next answer brings the next turn.
-    fn is_full(&self) -> bool {
-        self.in_flight.len() >= limits::CALLS_PER_POD
-    }
-
-    /// A call about this container is in flight.
-    fn busy(&self, container: &str) -> bool {
-        self.any_in_flight(|j| match j {
-            Job::Inspect { id, .. }
-            | Job::Start { id }
-            | Job::Kill { id, .. }
-            | Job::Rename { id, .. }
-            | Job::Update { id, .. }
-            | Job::Remove { id } => id == container,
-            _ => false,
-        })
     }
 
     /// Docker as a whole did not work: look again, after a while. Calls that fail together are one
@@ -419,7 +290,7 @@ impl Machine {
     /// ends it.
     fn docker_trouble(&mut self, why: &str, now: &Now) {
         if self.trouble_begins(now) {
-            self.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
+            self.out.log(Level::Warn, format!("pod {}: {why}; podkeeper tries again", self.key));
         }
     }
 
@@ -432,14 +303,14 @@ impl Machine {
 
     /// Whether that is news.
     fn trouble_begins(&mut self, now: &Now) -> bool {
-        self.list_needed = true;
+        self.looking.list_needed = true;
         if self.in_trouble(now) {
             return false;
         }
         if now.mono.since(self.trouble.until) > limits::CALL_RETRY_MAX {
             self.trouble = Retry::default();
         }
-        let news = self.trouble.tries == 0;
+        let news = !self.trouble.has_failed();
         self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
         news
     }
@@ -450,39 +321,15 @@ impl Machine {
     /// How many things it remembers, by kind: what must not grow.
     fn size(&self) -> usize {
         [
-            self.seen.all.len(),
-            self.old.all.len(),
-            self.blind.len(),
-            self.stale.len(),
-            self.inspect_retry.len(),
-            self.in_flight.len(),
-            self.stops.len(),
-            self.removals.len(),
-            self.cannot_run.len(),
+            self.containers.len(),
+            self.members.len(),
+            self.calls.len(),
             self.crashes.len(),
-            self.pulls.len(),
-            self.pulling.len(),
-            self.pull_failures.len(),
-            self.ensured.len(),
-            self.missing.len(),
-            self.image_users.len(),
+            self.images.len(),
             self.cgroups.len(),
-            self.unlisted.len(),
-            self.sizes.size(),
-            self.create_retry.len(),
-            self.start_retry.len(),
-            self.late_starts.len(),
-            self.suffixed.len(),
-            self.sandbox_started.len(),
-            self.out_of_memory.len(),
-            self.waiting.len(),
-            self.messages.len(),
-            self.digests.len(),
-            self.asked.size(),
-            self.hooks.size(),
-            self.digest_asked.len(),
-            self.reported_seen.len(),
-            self.network_size(),
+            self.volumes.len(),
+            self.network.len(),
+            self.told.len(),
         ]
         .iter()
         .sum()

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::Machine;
-use super::job::Job;
+use super::calls::Job;
+use super::containers::Look;
 use super::output::Output;
 use super::state::State;
 use crate::base::order;
@@ -29,6 +30,21 @@ pub(super) struct Network {
     files: BTreeSet<String>,
 }
 
+impl Network {
+    /// A container of this pod is made, with files.
+    pub(super) fn has_files(&mut self, uid: &str) {
+        if !self.files.contains(uid) {
+            self.files.insert(uid.to_owned());
+        }
+    }
+
+    /// How many pods have files.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+}
+
 /// What became of an environment.
 pub(super) enum Environment {
     /// The container can be made with it.
@@ -48,7 +64,7 @@ impl Machine {
 
     /// Addresses of a sandbox, as far as they are known.
     pub(super) fn pod_ips(&self, sandbox: &str) -> &[String] {
-        match self.seen.get(sandbox).map(|c| &c.role) {
+        match self.containers.current().get(sandbox).map(|c| &c.role) {
             Some(Role::Sandbox { ips, .. }) => ips,
             _ => &[],
         }
@@ -57,12 +73,13 @@ impl Machine {
     /// A sandbox that runs has told its addresses, or will not tell any: an engine that leaves them out of an
     /// inspection, or cannot inspect, must not keep a pod from running.
     pub(super) fn network_is_known(&self, pod: &DesiredPod, sandbox: &str) -> bool {
-        let asking = self.any_in_flight(|j| matches!(j, Job::Inspect { id, .. } if id == sandbox));
-        let coming = asking || self.blind.contains(sandbox) || self.stale.contains(sandbox);
+        let asking = self.calls.any(|j| matches!(j, Job::Inspect { id, .. } if id == sandbox));
+        let record = self.containers.record(sandbox);
+        let coming = asking || record.is_some_and(|record| record.look != Look::Settled);
         pod.host_network()
             || !self.pod_ips(sandbox).is_empty()
             || !coming
-            || self.inspect_retry.contains_key(sandbox)
+            || record.is_some_and(|record| record.look_retry.has_failed())
     }
 
     /// The environment of a container that is about to be made; `up`: its sandbox runs.
@@ -129,17 +146,10 @@ impl Machine {
         }
     }
 
-    /// A container of this pod is made, with files.
-    pub(super) fn has_files(&mut self, uid: &str) {
-        if !self.network.files.contains(uid) {
-            self.network.files.insert(uid.to_owned());
-        }
-    }
-
     /// Lets the files of pods go that are not wanted, and of which no container is left.
-    pub(super) fn tend_files(&mut self) {
-        let seen = order::set(self.all_seen().map(|c| c.uid.clone()));
-        let making = self.any_in_flight(|j| matches!(j, Job::Create { .. } | Job::List));
+    pub(super) fn forget_pod_files(&mut self) {
+        let seen = order::set(self.containers.all().map(|c| c.uid.clone()));
+        let making = self.calls.any(|j| matches!(j, Job::Create { .. } | Job::List));
         let wanted = match &self.state {
             State::Syncing(pod) | State::Terminating { then: Some(pod), .. } => Some(pod.uid.clone()),
             State::Terminating { .. } | State::Terminated => None,
@@ -150,10 +160,5 @@ impl Machine {
             self.out.push(Output::ForgetPod(uid));
         }
         self.network.files.extend(seen);
-    }
-
-    #[cfg(test)]
-    pub(super) fn network_size(&self) -> usize {
-        self.network.files.len()
     }
 }

@@ -19,45 +19,46 @@ impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
     /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
     pub(super) fn publish(&mut self, now: &Now) {
-        let seen = Table::from_iter(self.all_seen().map(|c| (c.id.clone(), coarse(c))));
-        if seen != self.reported_seen {
-            self.reported_seen.clone_from(&seen);
+        let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
+        if seen != self.told.seen {
+            self.told.seen.clone_from(&seen);
             self.out.push(Output::Report(Report::Seen(seen)));
         }
         let Some(pod) = self.state.pod().cloned() else { return };
-        if self.status.is_some() && (self.is_looking() || self.listens()) && !self.in_trouble(now) {
+        if self.told.status.is_some() && (self.is_looking() || self.awaits_message()) && !self.in_trouble(now)
+        {
             return;
         }
         let terminating = matches!(self.state, State::Terminating { .. });
         let past_deadline = self.ended_by_deadline(&pod);
         let status = self.computed(&pod, past_deadline, now);
-        let same = self.reported.as_ref().is_some_and(|(old, was, of)| {
+        let same = self.told.reported.as_ref().is_some_and(|(old, was, of)| {
             **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
         });
         if same {
             return;
         }
         let status = Arc::new(status);
-        self.status = Some(Arc::clone(&status));
-        self.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
+        self.told.status = Some(Arc::clone(&status));
+        self.told.reported = Some((Arc::clone(&status), terminating, Arc::clone(&pod)));
         self.out.push(Output::Report(Report::Status { status, pod, terminating }));
     }
 
     /// The pod's status, as what is known now says it.
     pub(super) fn computed(&mut self, pod: &DesiredPod, past_deadline: bool, now: &Now) -> PodStatus {
         let probes = self.probes(pod);
-        let messages = self.last_words();
+        let messages = self.termination_messages();
         status::compute(&status::Input {
             pod,
-            observed: &self.seen,
+            observed: self.containers.current(),
             probes: &probes,
-            waiting: &self.waiting,
-            digests: &self.digests,
+            waiting: &self.members.waiting(),
+            digests: &self.images.digests(),
             messages: &messages,
-            old: self.status.as_deref(),
+            old: self.told.status.as_deref(),
             terminal: false,
             past_deadline,
-            resize: &self.sizes.shown(),
+            resize: &self.resize_shown(),
             recursive_mounts: self.settings.recursive_mounts.load(Ordering::Relaxed),
             now: now.wall,
         })

@@ -2,11 +2,12 @@
 //! is known at once; where it leaves a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
 
 use super::Machine;
-use super::job::{Job, Retry};
-use super::look::cannot_run;
+use super::calls::{Job, Retry};
+use super::containers::Look;
 use super::made::Made;
+use super::merge::cannot_run;
 use super::output::Token;
-use super::start::CONFIG_ERROR;
+use super::start::{CONFIG_ERROR, CREATING};
 use super::state::State;
 use crate::base::clock::Now;
 use crate::base::limits;
@@ -18,7 +19,7 @@ use crate::runtime::{DockerError, RefusalKind, Reply};
 impl Machine {
     /// Takes the answer to a call. Follow with [`Machine::step`].
     pub fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
-        let Some(job) = self.in_flight.remove(&token) else { return };
+        let Some(job) = self.calls.end(token) else { return };
         if let Err(error) = &answer
             && self.docker_is_to_blame(&job, error, now)
         {
@@ -29,7 +30,7 @@ impl Machine {
                 Ok(Reply::Containers(list)) => self.listed(&list, now),
                 other => self.odd(other, "container list", now),
             },
-            Job::Inspect { id, blind } => {
+            Job::Inspect { id, needed } => {
                 let root = self.settings.map.root_dir.clone();
                 let answer = match answer {
                     // Docker never changes labels: an inspection without ours has lost them, and the
@@ -43,7 +44,7 @@ impl Machine {
                     Err(error) => Err(error),
                     Ok(_) => Err(DockerError::BadAnswer("inspect".into())),
                 };
-                self.inspected(&id, blind, answer, now);
+                self.inspected(&id, needed, answer, now);
             }
             Job::Unlisted { id } => self.unlisted_told(&id, answer, now),
             Job::Conflict { name, place } => self.conflict_seen(&name, place, answer, now),
@@ -76,17 +77,12 @@ impl Machine {
             Job::ImageUser { container, image, attempt } => {
                 self.image_user(container, &image, attempt, answer, now);
             }
-            Job::ImageInspect { image_id } => {
-                // Asked once for each image; without an answer again when a container of it is looked at.
-                match answer {
-                    Ok(Reply::Image(image)) => {
-                        let digest = image.digests.into_iter().next();
-                        self.digests.extend(digest.map(|digest| (image_id, digest)));
-                    }
-                    Err(DockerError::Refused(_)) => {}
-                    _ => _ = self.digest_asked.remove(&image_id),
-                }
-            }
+            // Asked once for each image; without an answer again when a container of it is looked at.
+            Job::ImageInspect { image_id } => match answer {
+                Ok(Reply::Image(image)) => self.images.digest_is(&image_id, image.digests.into_iter().next()),
+                Err(DockerError::Refused(_)) => {}
+                _ => self.images.forget_digest(&image_id),
+            },
         }
     }
 
@@ -119,20 +115,11 @@ impl Machine {
             ) => {
                 self.undo(job, now);
                 if let Job::Start { id } = job {
-                    self.start_may_come(id, now);
+                    self.containers.start_may_come(id, now.mono.after(limits::LATE_START));
                 }
                 self.call_trouble(&error.to_string(), now);
                 true
             }
-        }
-    }
-
-    /// A start of this one may be carried out at any time from now on: it is never sent another one, so that
-    /// once it has run no start of it is left that could run it again beside its successor.
-    pub(super) fn start_may_come(&mut self, id: &str, now: &Now) {
-        self.late_starts.insert(id.to_owned(), now.mono.after(limits::LATE_START));
-        if let Some(made) = self.seen.all.iter_mut().chain(&mut self.old.all).find(|c| c.id == id) {
-            made.start_sent = made.state == RunState::Created;
         }
     }
 
@@ -141,14 +128,18 @@ impl Machine {
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
             Job::Kill { id, .. } => {
-                if let Some(stop) = self.stops.get_mut(id) {
+                if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.stop.as_mut()) {
                     stop.sent = None;
                 }
             }
-            Job::Inspect { id, blind } => self.ask_again(id, *blind),
-            Job::Log { id } => _ = self.messages.remove(id),
+            Job::Inspect { id, needed } => self.ask_again(id, *needed),
+            Job::Log { id } => {
+                if let Some(record) = self.containers.record_mut(id) {
+                    record.message = None;
+                }
+            }
             Job::Rename { .. } => self.mark_later(now),
-            Job::ImageInspect { image_id } => _ = self.digest_asked.remove(image_id),
+            Job::ImageInspect { image_id } => self.images.forget_digest(image_id),
             _ => {}
         }
     }
@@ -162,40 +153,38 @@ impl Machine {
     }
 
     fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
-        let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) else {
-            self.list_needed = true;
+        let Some((container, record)) = self.containers.current_mut(id) else {
+            self.looking.list_needed = true;
             return;
         };
         let name = container.container_name().map(str::to_owned);
-        match answer {
-            Ok(_) => {
-                container.state = RunState::Running { started: None };
-                let told = container.clone();
-                self.stale.insert(id.to_owned());
-                self.start_retry.remove(id);
-                self.tell_of(&told, words::started());
-                self.begin_post_start(id, now);
-                match name {
-                    Some(name) => {
-                        self.waiting.remove(&name);
-                    }
-                    None => {
-                        self.sandbox_started.insert(id.to_owned(), now.mono);
-                        self.sandbox_has_cgroup(&told.uid);
-                        // What waited for the sandbox.
-                        self.waiting.retain(|_, why| why.reason != "ContainerCreating");
-                    }
-                }
+        if let Err(error) = answer {
+            return self.start_refused(id, name, &error, now);
+        }
+        container.state = RunState::Running { started: None };
+        record.needs(Look::Wanted);
+        record.start_retry = None;
+        record.started = Some(now.mono);
+        let told = container.clone();
+        self.tell_of(&told, words::started());
+        self.begin_post_start(id, now);
+        match name {
+            Some(name) => self.members.get_mut(&name).waiting = None,
+            None => {
+                self.sandbox_has_cgroup(&told.uid);
+                // What waited for the sandbox.
+                self.members.no_longer_wait(CREATING);
             }
-            Err(error) => self.start_refused(id, name, &error, now),
         }
     }
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
         if error.refusal() == Some(&RefusalKind::NotSent) {
             // It waits, made as it is, until what it needs can be had.
-            let retry = self.start_retry.get_or_default(id.to_owned());
-            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            if let Some(record) = self.containers.record_mut(id) {
+                let retry = record.start_retry.get_or_insert_default();
+                retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            }
             if let Some(name) = name {
                 let why = error.to_string();
                 self.failed(&name, CONFIG_ERROR, &why, [words::error(&why)]);
@@ -206,20 +195,19 @@ impl Machine {
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
             // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be
             // about either of the two.
-            if let Some(sandbox) = self.seen.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
+            if let Some(sandbox) = self.containers.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
                 self.doubt(&sandbox);
             }
-            match self.start_retry.get_mut(id) {
-                Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
-                None => _ = self.start_retry.insert(id.to_owned(), Retry::default()),
+            if let Some(record) = self.containers.record_mut(id) {
+                Retry::forgive_once(&mut record.start_retry, now);
             }
             return;
         }
         if name.is_none() {
             self.network_may_be_gone(error);
         }
-        self.cannot_run.insert(id.to_owned(), error.to_string());
-        if let Some(container) = self.seen.all.iter_mut().find(|c| c.id == id) {
+        if let Some((container, record)) = self.containers.current_mut(id) {
+            record.start_error = Some(error.to_string());
             container.state = RunState::Exited(cannot_run(error.to_string(), now.mono));
         }
         self.start_problem(name, error);
@@ -244,27 +232,29 @@ impl Machine {
 
     fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
         let Err(error) = answer else { return };
-        match error.refusal() {
+        let bad_signal = match error.refusal() {
             // As good as an inspect's. Should Docker contradict itself, the list has it.
             Some(RefusalKind::NoSuchContainer) => {
                 self.vanished(id);
-                self.list_needed = true;
+                self.looking.list_needed = true;
+                return;
             }
-            Some(RefusalKind::NotRunning) if self.inspect_retry.contains_key(id) => self.lost(id, now),
-            Some(RefusalKind::NotRunning) => self.doubt(id),
-            kind => {
-                let bad_signal = kind == Some(&RefusalKind::BadRequest);
-                self.doubt(id);
-                let Some(stop) = self.stops.get_mut(id) else { return };
-                if bad_signal && !stop.term {
-                    (stop.term, stop.sent) = (true, None);
-                }
-                if !std::mem::replace(&mut stop.told, true) {
-                    let name = self.all_seen().find(|c| c.id == id).and_then(Owned::container_name);
-                    let what = name.map_or("the sandbox".to_owned(), |name| format!("container {name}"));
-                    self.tell(None, words::kill_failed(&format!("{what} could not be signalled: {error}")));
-                }
+            Some(RefusalKind::NotRunning) => {
+                let unseen = self.containers.record(id).is_some_and(|record| record.look_retry.has_failed());
+                return if unseen { self.lost(id, now) } else { self.doubt(id) };
             }
+            kind => kind == Some(&RefusalKind::BadRequest),
+        };
+        self.doubt(id);
+        let Some((container, record)) = self.containers.get_mut(id) else { return };
+        let Some(stop) = &mut record.stop else { return };
+        if bad_signal && !stop.term {
+            (stop.term, stop.sent) = (true, None);
+        }
+        if !std::mem::replace(&mut stop.told, true) {
+            let name = container.container_name();
+            let what = name.map_or("the sandbox".to_owned(), |name| format!("container {name}"));
+            self.tell(None, words::kill_failed(&format!("{what} could not be signalled: {error}")));
         }
     }
 }

@@ -6,53 +6,16 @@
 //! says to be 0, is no difference: at worst one call too many is made, and never a restart for nothing.
 
 use super::Machine;
-use super::job::{Job, Retry};
+use super::calls::Job;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
-use crate::base::table::Table;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{Call, DockerError, Reply, Resources, resources};
-use crate::status::Resize;
+use crate::status::{NO_RESIZE, Resize};
 use k8s_openapi::api::core::v1::Container;
-
-/// What was asked of Docker, by container id.
-#[derive(Debug, Default)]
-pub(super) struct Sizes {
-    asked: Table<String, Resources>,
-    failed: Table<String, (Retry, String)>,
-    /// Names of containers that are being changed.
-    changing: Table<String, String>,
-}
-
-impl Sizes {
-    /// A container was made so.
-    pub(super) fn made(&mut self, id: &str, resources: Resources) {
-        self.asked.insert(id.to_owned(), resources);
-    }
-
-    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.asked.retain(|id, _| keep(id));
-        self.failed.retain(|id, _| keep(id));
-        self.changing.retain(|id, _| keep(id));
-    }
-
-    /// For the status.
-    pub(super) fn shown(&self) -> Resize {
-        let error = self.failed.iter().find(|(id, _)| self.changing.contains_key(*id));
-        Resize {
-            containers: self.changing.values().cloned().collect(),
-            error: error.map(|(_, (_, why))| why.clone()),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        self.asked.len() + self.failed.len() + self.changing.len()
-    }
-}
 
 /// A running container that is not as it should be.
 struct Change {
@@ -66,40 +29,49 @@ impl Machine {
     /// What is to be changed of the running containers; from now on the status tells of it.
     fn changes(&mut self, pod: &DesiredPod) -> Vec<Change> {
         let mut all = Vec::new();
-        self.sizes.changing.clear();
+        for (_, record) in self.containers.records_mut() {
+            record.resizing = false;
+        }
         for (_, container) in pod.containers() {
-            let Some(owned) = self.seen.newest(&pod.uid, &container.name).filter(|c| c.state.is_running())
-            else {
-                continue;
-            };
+            let newest = self.containers.current().newest(&pod.uid, &container.name);
+            let Some(owned) = newest.filter(|c| c.state.is_running()) else { continue };
             let wanted = resources::sizes(container);
             let Some(now) = self.size_of(owned) else { continue };
             let id = owned.id.clone();
+            let Some(record) = self.containers.record_mut(&id) else { continue };
             if !differs(now, wanted) {
-                self.sizes.asked.insert(id, wanted);
+                record.size = Some(wanted);
                 continue;
             }
-            self.sizes.changing.insert(id.clone(), container.name.clone());
-            all.push(Change {
-                id,
-                name: container.name.clone(),
-                wanted,
-                restart: needs_restart(container, now, wanted),
-            });
+            record.resizing = true;
+            let restart = needs_restart(container, now, wanted);
+            all.push(Change { id, name: container.name.clone(), wanted, restart });
         }
         all
     }
 
-    /// What a container was last asked to be; `None` while nobody knows.
+    /// What is being resized, for the status.
+    pub(super) fn resize_shown(&self) -> Resize {
+        let mut shown = NO_RESIZE;
+        for id in self.containers.ids(|_, record| record.resizing) {
+            let name = self.containers.get(&id).and_then(Owned::container_name);
+            shown.containers.extend(name.map(str::to_owned));
+            let failure = self.containers.record(&id).and_then(|record| record.size_failure.as_deref());
+            shown.error = shown.error.or_else(|| failure.map(|(_, why)| why.clone()));
+        }
+        shown
+    }
+
+    /// What a container was last asked to be; `None` while that is not known.
     fn size_of(&self, owned: &Owned) -> Option<Resources> {
         let seen = Some(owned.resources).filter(|r| *r != Resources::default());
-        self.sizes.asked.get(&owned.id).copied().or(seen)
+        self.containers.record(&owned.id).and_then(|record| record.size).or(seen)
     }
 
     /// Brings running containers to their sizes. The pod's cgroup grows before, and shrinks when all is done.
-    pub(super) fn tend_sizes(&mut self, pod: &DesiredPod, now: &Now) {
+    pub(super) fn resize(&mut self, pod: &DesiredPod, now: &Now) {
         let changes = self.changes(pod);
-        self.tend_cgroup(pod, !changes.is_empty(), now);
+        self.order_cgroup(pod, !changes.is_empty(), now);
         if !self.cgroup_ready(pod) {
             return;
         }
@@ -109,10 +81,11 @@ impl Machine {
                 self.stop_one(&id, None, Some(&pod.spec), Some(&why), now);
                 continue;
             }
-            let until = self.sizes.failed.get(&id).map_or(Mono::default(), |(retry, _)| retry.until);
+            let Some(record) = self.containers.record(&id) else { continue };
+            let until = record.size_failure.as_ref().map_or(Mono::default(), |failure| failure.0.until);
             if now.mono < until {
-                self.wake_at(until);
-            } else if !self.busy(&id) && !self.is_full() && !self.stops.contains_key(&id) {
+                self.out.wake_at(until);
+            } else if !self.calls.is_busy(&id) && !self.calls.is_full() && record.stop.is_none() {
                 let job = Job::Update { id: id.clone(), resources: wanted };
                 self.call(job, Call::Update { id, resources: wanted });
             }
@@ -126,12 +99,12 @@ impl Machine {
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
-        let Some(owned) = self.seen.get(id).cloned() else { return };
+        let Some((owned, record)) = self.containers.current_mut(id) else { return };
         let name = owned.container_name().unwrap_or_default().to_owned();
         match answer {
             Ok(_) => {
-                self.sizes.asked.insert(id.to_owned(), wanted);
-                self.sizes.failed.remove(id);
+                record.size = Some(wanted);
+                record.size_failure = None;
                 let State::Syncing(pod) = &self.state else { return };
                 let requirements = pod.container(&name).and_then(|(_, c)| c.resources.clone());
                 let told = words::resize_completed(&name, requirements.as_ref());
@@ -139,7 +112,7 @@ impl Machine {
             }
             Err(error) => {
                 let why = error.to_string();
-                let (retry, old) = self.sizes.failed.get_or_default(id.to_owned());
+                let (retry, old) = &mut **record.size_failure.get_or_insert_default();
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
                 if std::mem::replace(old, why.clone()) != why {
                     self.tell(None, words::resize_error(&name, &why));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
-use super::job::{Job, Place};
+use super::calls::{Job, Place, Retry};
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
@@ -14,33 +14,52 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply, labels};
 
+/// What is remembered of the sandboxes of this pod.
+#[derive(Debug, Default)]
+pub(super) struct Sandboxes {
+    /// The one of which it was told that another one takes its place.
+    told: Option<String>,
+    /// The one whose early death was counted last.
+    counted: Option<String>,
+    /// Early deaths.
+    deaths: Retry,
+}
+
+impl Sandboxes {
+    /// Another life begins, or another spec: what died young before does not count.
+    pub fn forget_deaths(&mut self) {
+        self.deaths = Retry::default();
+    }
+}
+
 impl Machine {
     /// Once for each sandbox that there was.
     pub(super) fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
-        let sandboxes = self.seen.all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
+        let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
         let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
-        if self.sandbox_told.as_ref() != Some(&old) {
-            self.sandbox_told = Some(old);
+        if self.sandboxes.told.as_ref() != Some(&old) {
+            self.sandboxes.told = Some(old);
             self.tell(None, words::sandbox_changed());
         }
     }
 
     pub(super) fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
-        if self.making(None) || self.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
+        if self.calls.is_making(None) || self.calls.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
             return;
         }
         let image = &self.settings.map.infra_image;
-        if self.pulling.contains_key(image) || self.pull_held_back(pod, None, &image.clone(), now) {
+        if self.images.is_pulling(image) || self.pull_held_back(pod, None, &image.clone(), now) {
             return;
         }
         // Attempts only grow, also past what an earlier life left behind.
         if self.name_is_too_long(pod) {
             return;
         }
-        let left = self.all_seen().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
+        let left =
+            self.containers.all().filter(|c| c.uid == pod.uid && c.is_sandbox()).map(|c| c.attempt).max();
         let attempt = left.map_or(attempt, |a| attempt.max(a.saturating_add(1)));
         if let Some(wait) = self.sandbox_wait(now) {
-            self.wake_at(wait);
+            self.out.wake_at(wait);
             return;
         }
         let Create { name, mut body, needs } = mapping::sandbox(pod, attempt, &self.settings.map);
@@ -54,26 +73,26 @@ impl Machine {
 
     /// A sandbox that keeps dying young is made again more and more slowly.
     fn sandbox_wait(&mut self, now: &Now) -> Option<Mono> {
-        let newest = self.seen.all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
+        let newest =
+            self.containers.current().all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
         let RunState::Exited(exit) = &newest.state else { return None };
         let seen = exit.seen?;
-        let young = match self.sandbox_started.get(&newest.id) {
-            Some(started) => seen.since(*started) < limits::SANDBOX_YOUNG,
+        let started = self.containers.record(&newest.id).and_then(|record| record.started);
+        let young = match started {
+            Some(started) => seen.since(started) < limits::SANDBOX_YOUNG,
             None => exit.cannot_run,
         };
-        let id = newest.id.clone();
-        let retry = self.create_retry.get_or_default(format!("{}:death", labels::SANDBOX_NAME));
+        let Sandboxes { counted, deaths, .. } = &mut self.sandboxes;
         if !young {
-            retry.tries = 0;
+            deaths.tries = 0;
             return None;
         }
-        // One failure is counted once, however often it is looked at: the entry remembers whose.
-        if self.sandbox_counted.as_deref() != Some(&id) {
-            retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-            self.sandbox_counted = Some(id);
+        // One failure is counted once, however often it is looked at.
+        if counted.as_ref() != Some(&newest.id) {
+            deaths.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+            *counted = Some(newest.id.clone());
         }
-        let until = retry.until;
-        (now.mono < until).then_some(until)
+        (now.mono < deaths.until).then_some(deaths.until)
     }
 
     pub(super) fn sandbox_made(
@@ -86,13 +105,14 @@ impl Machine {
     ) {
         let State::Syncing(pod) = self.state.clone() else {
             // Stopped meanwhile: what was made is found and removed by a look.
-            self.list_needed = true;
+            self.looking.list_needed = true;
             return;
         };
         match answer {
             Ok(Reply::Created { id, warnings }) => {
                 self.create_worked(labels::SANDBOX_NAME, &warnings);
-                self.seen.all.push(self.fresh(id, name, attempt, role));
+                let made = self.fresh(id, name, attempt, role);
+                self.containers.put(made);
             }
             Ok(_) => self.odd(answer, "create", now),
             Err(error) => match error.refusal() {
@@ -100,7 +120,7 @@ impl Machine {
                     self.resolve_conflict(name, Place { container: None, attempt })
                 }
                 Some(RefusalKind::NoSuchImage) => {
-                    if self.ensured.remove(labels::SANDBOX_NAME).is_some() {
+                    if self.members.get_mut(labels::SANDBOX_NAME).forget_ensured() {
                         // It was loaded for this very sandbox, and Docker still does not find it.
                         self.retry_later(labels::SANDBOX_NAME, now);
                     }

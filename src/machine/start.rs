@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Machine;
+use super::calls::Job;
 use super::deadline::Verdict;
 use super::hooks::has_post_start;
-use super::job::{Job, Retry};
 use super::network::Environment;
 use super::output::{Output, Token};
 use super::state::State;
-use crate::base::clock::{Mono, Now};
-use crate::base::limits;
+use crate::base::clock::Now;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
@@ -27,13 +26,15 @@ use crate::recorder::{self, words};
 use crate::runtime::{Call, labels, names};
 use crate::status;
 
+/// Waiting reason: the container waits for its sandbox, its volumes or its image.
+pub(super) const CREATING: &str = "ContainerCreating";
 /// Waiting reason: a container cannot be made of what is known now.
 pub(super) const CONFIG_ERROR: &str = "CreateContainerConfigError";
 
 impl Machine {
     /// One decision for a wanted pod.
     pub(super) fn sync(&mut self, pod: &Arc<DesiredPod>, now: &Now) {
-        if self.stop_the_risen(pod, now) {
+        if self.stop_earlier_life(pod, now) {
             return;
         }
         if self.is_in_the_way(pod, now) {
@@ -45,13 +46,12 @@ impl Machine {
             verdict => verdict == Verdict::Passed,
         };
         let probes = self.probes(pod);
-        let actions = plan::actions::compute(pod, &self.seen, &probes);
+        let actions = plan::actions::compute(pod, self.containers.current(), &probes);
         // A pod that has ended stays ended, whatever somebody starts by hand.
-        let over =
-            self.status.as_ref().is_some_and(|s| matches!(s.phase.as_deref(), Some("Succeeded" | "Failed")));
+        let over = self.told.has_ended();
         let finishes = over || past_deadline || actions.sandbox == SandboxAction::Finish;
         if !finishes {
-            self.tend_sizes(pod, now);
+            self.resize(pod, now);
         }
         let volumes_ready = !finishes && self.volumes_ready(pod, now);
         // Both are asked for at once.
@@ -60,7 +60,7 @@ impl Machine {
         match actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
-                self.waiting.clear();
+                self.members.none_waits();
                 _ = self.stop_everything(None, Some(&pod.spec), now);
             }
             SandboxAction::Replace { attempt } => {
@@ -70,7 +70,7 @@ impl Machine {
                 }
             }
             SandboxAction::Keep { id, running } => {
-                self.stopping = None;
+                self.stopping.since = None;
                 if !running && ready {
                     self.start(&id, None, now);
                 }
@@ -78,7 +78,7 @@ impl Machine {
                     let grace = super::probes::grace_of(pod, kill);
                     self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
                 }
-                self.clear_up(pod, &actions.remove, now);
+                self.remove_to_start_over(pod, &actions.remove, now);
                 self.kill_after_post_start(pod, now);
                 for at in &actions.start {
                     if self.post_start_runs() || !ready {
@@ -94,25 +94,28 @@ impl Machine {
                 }
             }
         }
-        if !self.any_in_flight(|j| {
-            matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. })
-        }) {
+        if !self
+            .calls
+            .any(|j| matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. }))
+        {
             self.remove_surplus(Some(pod), now);
         }
     }
 
     /// Starts one made container, unless that is under way; first its hosts file is brought up to date.
     fn start(&mut self, id: &str, hosts: Option<HostsFile>, now: &Now) {
-        let until = self.start_retry.get(id).map_or(Mono::default(), |r| r.until);
-        if now.mono < until {
-            self.wake_at(until);
+        let retry = self.containers.record(id).and_then(|record| record.start_retry);
+        if let Some(retry) = retry.filter(|retry| now.mono < retry.until) {
+            self.out.wake_at(retry.until);
             return;
         }
-        if self.busy(id) || self.is_full() {
+        if self.calls.is_busy(id) || self.calls.is_full() {
             return;
         }
-        let token = self.next();
-        self.out.extend(hosts.map(|hosts| Output::Hosts(token, hosts)));
+        let token = self.calls.next();
+        if let Some(hosts) = hosts {
+            self.out.push(Output::Hosts(token, hosts));
+        }
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
     }
 
@@ -128,16 +131,16 @@ impl Machine {
     ) -> bool {
         let Some(container) = plan::actions::container_of(pod, at) else { return true };
         let name = container.name.as_str();
-        if self.making(Some(name)) {
+        if self.calls.is_making(Some(name)) {
             return true;
         }
-        let newest = self.seen.newest(&pod.uid, name);
-        if self.seen.instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
+        let newest = self.containers.current().newest(&pod.uid, name);
+        if self.containers.current().instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
             // Being killed; its end brings us here again. Not only the newest: an older one, whose start
             // came late, may run beside one that is made already.
             return true;
         }
-        if let Some(made) = plan::actions::made_for(pod, &self.seen, sandbox, at) {
+        if let Some(made) = plan::actions::made_for(pod, self.containers.current(), sandbox, at) {
             let id = made.id.clone();
             if up && self.network_is_known(pod, sandbox) {
                 self.start(&id, self.hosts(pod, container, sandbox), now);
@@ -153,11 +156,11 @@ impl Machine {
             if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
                 let message = backoff::crash_message(delay, name, pod);
                 self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
-                self.wake_at(until);
+                self.out.wake_at(until);
                 return false;
             }
         }
-        if self.is_full() || self.held_back(name, now) {
+        if self.calls.is_full() || self.held_back(name, now) {
             return false;
         }
         let attempt = self.next_attempt(pod, name);
@@ -188,8 +191,9 @@ impl Machine {
             }
         };
         let Some(identity) = self.identity_of(pod, container, attempt, now) else { return false };
-        if self.waiting.get(name).is_some_and(|why| why.reason == CONFIG_ERROR) {
-            self.waiting.remove(name);
+        let member = self.members.get_mut(name);
+        if member.waits_for(CONFIG_ERROR) {
+            member.waiting = None;
         }
         let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
         let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
@@ -198,7 +202,7 @@ impl Machine {
         if let Some(id) = identity.image {
             body.image = id;
         }
-        self.has_files(&pod.uid);
+        self.network.has_files(&pod.uid);
         self.place(&mut body, pod);
         let docker_name = self.with_suffix(name, docker_name);
         let role = Role::Container {
@@ -224,15 +228,15 @@ impl Machine {
     /// Attempts only grow, also when all the dead were removed by hand: then what was told of them counts. While
     /// one is there, only what ran counts: the number of one that was made and never started is free again.
     pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
-        let seen = self.all_seen().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+        let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
         let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
-        let told = || self.status.as_deref().and_then(|status| status::restarts_told(status, name));
+        let told = || self.told.status.as_deref().and_then(|status| status::restarts_told(status, name));
         seen.or_else(told).unwrap_or(0)
     }
 
     /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].
     pub fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
-        let Some(Job::Create { container, .. }) = self.in_flight.remove(&token) else { return };
+        let Some(Job::Create { container, .. }) = self.calls.end(token) else { return };
         self.retry_later(&container, now);
         // It names the subPath, into which variables of Secrets may be expanded, and the status shows it too.
         let why = recorder::mask(why.to_owned(), &self.objects);
@@ -244,39 +248,30 @@ impl Machine {
     /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
     /// One that cannot be removed holds up nothing, unless a start of it may still come.
     fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {
-        if self.old.all.is_empty() && !self.seen.all.iter().any(|c| c.state == RunState::Created) {
+        if self.containers.earlier().all.is_empty()
+            && !self.containers.current().all.iter().any(|c| c.state == RunState::Created)
+        {
             return false;
         }
-        let surplus = plan::surplus(Some(pod), &self.seen);
+        let surplus = plan::surplus(Some(pod), self.containers.current());
         let of_this_name =
             |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
         let never_started =
             |c: &&Owned| c.state == RunState::Created && (c.uid != pod.uid || surplus.contains(&c.id));
-        let old = self.old.all.iter().filter(of_this_name);
-        let made = self.all_seen().filter(never_started);
-        let may_come = |id: &str| self.late_starts.get(id).is_some_and(|until| now.mono < *until);
-        let made = made.map(|c| (c, may_come(&c.id)));
-        old.map(|c| (c, false)).chain(made).any(|(c, late)| late || !self.removals.contains_key(&c.id))
+        let old = self.containers.earlier().all.iter().filter(of_this_name);
+        let made = self.containers.all().filter(never_started);
+        let made = made.map(|c| (c, self.containers.may_start_late(&c.id, now.mono)));
+        let untried = |c: &Owned| self.containers.record(&c.id).is_some_and(|r| !r.removal.has_failed());
+        old.map(|c| (c, false)).chain(made).any(|(c, late)| late || untried(c))
     }
 
-    /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
-    pub(super) fn making(&self, container: Option<&str>) -> bool {
-        self.any_in_flight(|j| match j {
-            Job::CreateSandbox { .. } => container.is_none(),
-            Job::Create { container: it, .. } => container == Some(it),
-            Job::Conflict { place, .. } => place.container.as_deref() == container,
-            _ => false,
-        })
-    }
-
-    /// An earlier failure of this very thing asks for patience.
-    pub(super) fn held_back(&mut self, what: &str, now: &Now) -> bool {
-        let until = self.create_retry.get(what).map_or(Mono::default(), |r| r.until);
-        if now.mono < until {
-            self.wake_at(until);
-            return true;
+    /// An earlier failure of this very create asks to wait.
+    pub(super) fn held_back(&mut self, name: &str, now: &Now) -> bool {
+        let until = self.members.held_back(name, now);
+        if let Some(until) = until {
+            self.out.wake_at(until);
         }
-        false
+        until.is_some()
     }
 
     /// The create of a container, or (`POD`) of the sandbox, does not work.
@@ -290,20 +285,10 @@ impl Machine {
         }
     }
 
-    /// Counts a failure of this thing.
-    pub(super) fn retry_later(&mut self, what: &str, now: &Now) -> Duration {
-        let retry = self.create_retry.get_or_default(what.to_owned());
-        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-        let until = retry.until;
-        self.wake_at(until);
-        until.since(now.mono)
-    }
-
-    /// Counts what may be no failure at all: the first time nothing is waited for.
-    pub(super) fn retry_soon(&mut self, what: &str, now: &Now) {
-        match self.create_retry.get_mut(what) {
-            Some(retry) => retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono),
-            None => _ = self.create_retry.insert(what.to_owned(), Retry::default()),
-        }
+    /// Counts a failure of this one's create; for how long it waits.
+    pub(super) fn retry_later(&mut self, name: &str, now: &Now) -> Duration {
+        let (until, wait) = self.members.create_failed(name, now);
+        self.out.wake_at(until);
+        wait
     }
 }

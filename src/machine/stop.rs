@@ -1,5 +1,5 @@
-//! Taking containers down: TERM, deadline, KILL as separate planned calls (invariant 10), in the order
-//! that sidecars need; and removing the dead, which nothing ever waits for (moby/moby#22312).
+//! Taking containers down: TERM, deadline, KILL as separate planned calls (invariant 10), in the order that sidecars
+//! need.
 
 use std::time::Duration;
 
@@ -7,56 +7,90 @@ use k8s_openapi::api::core::v1::PodSpec;
 use log::Level;
 
 use super::Machine;
-use super::job::{Job, Retry, Stop};
-use super::look::short;
+use super::calls::Job;
+use super::merge::short;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
-use crate::plan::backoff::{self, Verdict as Wait};
-use crate::plan::{self, Owned, RunState};
+use crate::plan::{self, Owned};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::Call;
 
+/// How far the stop of the whole pod got.
+#[derive(Debug, Default)]
+pub(super) struct Stopping {
+    /// Since when everything is being stopped: the grace is the pod's, not each container's anew.
+    pub since: Option<Mono>,
+    /// When the sandbox of a pod that is gone for good is stopped.
+    lingers_until: Option<Mono>,
+}
+
+/// How far the stop of one container got.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stop {
+    /// When the pod's stop began; of a container that is stopped alone, when its own did.
+    pub began: Mono,
+    /// When its turn came.
+    pub asked: Mono,
+    pub deadline: Mono,
+    /// When a signal was last sent, and whether it was KILL.
+    pub sent: Option<(Mono, bool)>,
+    /// Docker does not know its own stop signal: TERM is sent.
+    pub term: bool,
+    /// That it could not be signalled was told.
+    pub told: bool,
+}
+
+impl Stop {
+    /// A stop whose turn comes now; nothing is sent yet.
+    fn begins(began: Mono, now: Mono) -> Stop {
+        Stop { began, asked: now, deadline: Mono(Duration::MAX), sent: None, term: false, told: false }
+    }
+
+    /// A grace of the pod, or a shorter one later: a container whose turn comes late has at least
+    /// [`limits::GRACE_MIN`] (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
+    pub fn allow(&mut self, grace: Duration) {
+        let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
+        self.deadline = self.deadline.min(self.began.after(grace).max(least));
+    }
+}
+
 impl Machine {
     /// Stops whatever runs under this identity. True: nothing does, and nothing is about to.
     pub(super) fn stop_everything(&mut self, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) -> bool {
-        let starting = self.any_in_flight(|j| {
-            matches!(
-                j,
-                Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. } | Job::Conflict { .. }
-            )
-        });
-        if !self.all_seen().any(|c| c.state.is_running()) {
-            self.stopping = None;
-            return !starting;
+        if !self.containers.any_runs() {
+            self.stopping.since = None;
+            return !self.calls.is_starting();
         }
-        let began = *self.stopping.get_or_insert(now.mono);
+        let began = *self.stopping.since.get_or_insert(now.mono);
         if self.sandbox_lingers(now) {
             return false;
         }
         let mut ids: Vec<String> =
-            plan::stop_now(&self.seen, |_| true).into_iter().map(|c| c.id.clone()).collect();
-        // Whose grace ran out while it waited for its turn waits no longer (upstream
+            plan::stop_now(self.containers.current(), |_| true).into_iter().map(|c| c.id.clone()).collect();
+        // A container whose grace ran out while it waited for its turn waits no longer (upstream
         // `pkg/kubelet/kuberuntime/kuberuntime_termination_order.go`).
-        let waits =
-            self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
+        let waits = self.containers.current().all.iter();
+        let waits = waits.filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
         let spent = |c: &Owned| began.after(Duration::from_secs(u64::from(seconds_of(c, grace, spec))));
         let waits: Vec<(Mono, String)> = waits.map(|c| (spent(c), c.id.clone())).collect();
         for (until, id) in waits {
             if now.mono < until {
-                self.wake_at(until);
+                self.out.wake_at(until);
             } else {
                 ids.push(id);
             }
         }
-        ids.extend(self.old.all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()));
+        ids.extend(
+            self.containers.earlier().all.iter().filter(|c| c.state.is_running()).map(|c| c.id.clone()),
+        );
         for id in ids {
             self.stop_one(&id, grace, spec, None, now);
         }
         // Those whose turn comes later: their preStop runs already.
-        let later = self.seen.all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
-        let later = later.filter(|c| !self.stops.contains_key(&c.id));
+        let later = self.containers.current().all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
+        let later = later.filter(|c| self.containers.stop_of(&c.id).is_none());
         let later: Vec<(String, Option<Duration>)> =
             later.map(|c| (c.id.clone(), hook_grace(c, grace, spec))).collect();
         for (id, grace) in later {
@@ -69,34 +103,34 @@ impl Machine {
     /// a network down it brings none up, and whatever takes this pod's place starts first.
     fn sandbox_lingers(&mut self, now: &Now) -> bool {
         let gone = matches!(self.state, State::Terminating { then: None, .. });
-        if !gone || self.all_seen().any(|c| c.state.is_running() && !c.is_sandbox()) {
-            self.lingers_until = None;
+        if !gone || self.containers.all().any(|c| c.state.is_running() && !c.is_sandbox()) {
+            self.stopping.lingers_until = None;
             return false;
         }
-        let until = *self.lingers_until.get_or_insert(now.mono.after(limits::SANDBOX_LINGER));
+        let until = *self.stopping.lingers_until.get_or_insert(now.mono.after(limits::SANDBOX_LINGER));
         if now.mono < until {
-            self.wake_at(until);
+            self.out.wake_at(until);
         }
         now.mono < until
     }
 
-    /// What died in an earlier life of this name and runs again (somebody started it, or Docker carried
-    /// out late what was given up) is stopped before anything new is made. True: there is such a thing.
-    pub(super) fn stop_the_risen(&mut self, pod: &DesiredPod, now: &Now) -> bool {
-        let risen = self.old.all.iter().filter(|c| c.state.is_running());
-        let risen: Vec<String> = risen.map(|c| c.id.clone()).collect();
-        for id in &risen {
-            if !self.stops.contains_key(id) {
+    /// Stops what died in an earlier life of this name and runs again (somebody started it, or Docker carried out
+    /// late what was given up), before anything new is made. True: there is such a thing.
+    pub(super) fn stop_earlier_life(&mut self, pod: &DesiredPod, now: &Now) -> bool {
+        let running = self.containers.earlier().all.iter().filter(|c| c.state.is_running());
+        let running: Vec<String> = running.map(|c| c.id.clone()).collect();
+        for id in &running {
+            if self.containers.stop_of(id).is_none() {
                 let line = format!(
                     "pod {}: container {} of an earlier life runs again and is stopped",
                     self.key,
                     short(id)
                 );
-                self.log(Level::Warn, line);
+                self.out.log(Level::Warn, line);
             }
             self.stop_one(id, None, Some(&pod.spec), None, now);
         }
-        !risen.is_empty()
+        !running.is_empty()
     }
 
     /// Takes the stop of one container a step further. `why`: the kubelet's message, when it is not the
@@ -109,21 +143,14 @@ impl Machine {
         why: Option<&str>,
         now: &Now,
     ) {
-        let Some(container) = self.all_seen().find(|c| c.id == id) else { return };
-        let told = (!self.stops.contains_key(id)).then(|| container.clone());
+        let Some((container, record)) = self.containers.get_mut(id) else { return };
+        let told = record.stop.is_none().then(|| container.clone());
         let grace = grace_of(container, order, spec);
         let own_signal = container.stop_signal.clone();
         let for_hook = hook_grace(container, order, spec);
-        let fresh = Stop {
-            // A sandbox has its own short grace, whenever its turn comes.
-            began: self.stopping.filter(|_| !container.is_sandbox()).unwrap_or(now.mono),
-            asked: now.mono,
-            deadline: Mono(Duration::MAX),
-            sent: None,
-            term: false,
-            told: false,
-        };
-        let stop = self.stops.get_or_insert(id.to_owned(), fresh);
+        // A sandbox has its own short grace, whenever its turn comes.
+        let began = self.stopping.since.filter(|_| !container.is_sandbox()).unwrap_or(now.mono);
+        let stop = record.stop.get_or_insert_with(|| Box::new(Stop::begins(began, now.mono)));
         stop.allow(grace);
         let sent = stop.sent;
         if let Some((told, name)) = told.as_ref().and_then(|c| Some((c, c.container_name()?))) {
@@ -132,7 +159,7 @@ impl Machine {
         if sent.is_none() && self.pre_stop_runs(id, for_hook, now) {
             return;
         }
-        let Some(stop) = self.stops.get(id).copied() else { return };
+        let Some(stop) = self.containers.stop_of(id) else { return };
         let hard = now.mono >= stop.deadline;
         let due = match stop.sent {
             None => now.mono,
@@ -140,10 +167,10 @@ impl Machine {
             Some((at, true)) => at.after(limits::KILL_AGAIN),
         };
         if now.mono < due {
-            self.wake_at(due);
+            self.out.wake_at(due);
             return;
         }
-        if self.busy(id) || self.is_full() {
+        if self.calls.is_busy(id) || self.calls.is_full() {
             return;
         }
         let signal = match own_signal {
@@ -158,9 +185,9 @@ impl Machine {
                 short(id),
                 now.mono.since(sent).as_secs()
             );
-            self.log(Level::Warn, line);
+            self.out.log(Level::Warn, line);
         }
-        if let Some(stop) = self.stops.get_mut(id) {
+        if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.stop.as_mut()) {
             stop.sent = Some((now.mono, hard));
         }
         self.call(Job::Kill { id: id.to_owned(), hard }, Call::Kill { id: id.to_owned(), signal });
@@ -170,99 +197,8 @@ impl Machine {
     pub(super) fn shorten_stops(&mut self) {
         let State::Terminating { order, .. } = &self.state else { return };
         let Some(grace) = order.grace else { return };
-        for stop in self.stops.values_mut() {
+        for stop in self.containers.records_mut().filter_map(|(_, record)| record.stop.as_mut()) {
             stop.allow(Duration::from_secs(u64::from(grace)));
-        }
-    }
-
-    /// Removes dead containers that nobody needs: all of an earlier life, and of this one all but the
-    /// newest dead of each name (kubernetes/kubernetes#23881).
-    pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
-        let mut ids = plan::surplus(pod, &self.seen);
-        ids.extend(plan::surplus(None, &self.old));
-        for id in ids {
-            self.remove(&id, now);
-        }
-    }
-
-    fn remove(&mut self, id: &str, now: &Now) {
-        let retry = self.removals.get(id).copied().unwrap_or_default();
-        if now.mono < retry.until {
-            self.wake_at(retry.until);
-        } else if !self.busy(id) && !self.is_full() {
-            self.call(Job::Remove { id: id.to_owned() }, Call::Remove { id: id.to_owned(), force: false });
-        }
-    }
-
-    /// Removes what is dead of a pod that starts over. Whose end had it start over goes when its back-off is over:
-    /// with it goes what is known of its crashes.
-    pub(super) fn clear_up(&mut self, pod: &DesiredPod, ids: &[String], now: &Now) {
-        if ids.is_empty() {
-            return;
-        }
-        let triggers: Vec<String> =
-            plan::all::triggers(pod, &self.seen).into_iter().map(|trigger| trigger.id.clone()).collect();
-        for id in ids {
-            if triggers.contains(id) && !self.may_start_over(pod, id, now) {
-                return;
-            }
-        }
-        for id in ids {
-            if triggers.contains(id) && !self.busy(id) && !self.is_full() {
-                self.count_crash(pod, id, now);
-            }
-            self.remove(id, now);
-        }
-    }
-
-    fn may_start_over(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
-        let Some((name, key, seen)) = self.crash_of(pod, id) else { return true };
-        if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
-            let message = backoff::crash_message(delay, &name, pod);
-            self.wait_for(&name, "CrashLoopBackOff", &message, [words::backs_off(&name, pod)]);
-            self.wake_at(until);
-            return false;
-        }
-        true
-    }
-
-    fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
-        if let Some((_, key, seen)) = self.crash_of(pod, id) {
-            self.crashes.advance(&key, seen, now.mono);
-        }
-    }
-
-    /// Name and key of a container that ended, and when that was seen.
-    fn crash_of(&self, pod: &DesiredPod, id: &str) -> Option<(String, String, Option<Mono>)> {
-        let owned = self.seen.get(id)?;
-        let RunState::Exited(exit) = &owned.state else { return None };
-        let name = owned.container_name()?;
-        Some((name.to_owned(), backoff::crash_key(pod.container(name)?.1), exit.seen))
-    }
-
-    /// It is gone, and what it joined may be able to go now.
-    pub(super) fn removed(&mut self, id: &str, now: &Now) {
-        let sandbox = self.all_seen().find(|c| c.id == id).and_then(Owned::sandbox_id).map(str::to_owned);
-        self.vanished(id);
-        if let Some(retry) = sandbox.and_then(|id| self.removals.get_mut(&id)) {
-            retry.until = now.mono;
-        }
-    }
-
-    /// Tries a removal again in a while. True: it is the first time.
-    pub(super) fn remove_later(&mut self, id: &str, now: &Now) -> bool {
-        let retry: &mut Retry = self.removals.get_or_default(id.to_owned());
-        let first = retry.tries == 0;
-        retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
-        let until = retry.until;
-        self.wake_at(until);
-        first
-    }
-
-    /// A removal did not work: later again, in the background.
-    pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
-        if self.remove_later(id, now) {
-            self.tell_of_any(id, words::removal_failed(short(id), why));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Machine;
 use super::output::Output;
+use super::start::CREATING;
 use crate::plan::{Owned, Role};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::{self, List, PodEvent, Subject, Words};
@@ -14,7 +15,7 @@ impl Machine {
         let uid = match self.state.pod() {
             Some(pod) => pod.uid.clone(),
             // Found without its manifest.
-            None => self.all_seen().next().map(|c| c.uid.clone()).unwrap_or_default(),
+            None => self.containers.all().next().map(|c| c.uid.clone()).unwrap_or_default(),
         };
         let pod = self.state.pod();
         let subject = container.map(|name| {
@@ -35,7 +36,7 @@ impl Machine {
 
     /// The same, of a sandbox too: told as the pod's own.
     pub(super) fn tell_of_any(&mut self, id: &str, words: Words) {
-        let found = self.all_seen().find(|c| c.id == id).cloned();
+        let found = self.containers.get(id).cloned();
         match found {
             Some(owned) if owned.is_sandbox() => self.put_event(owned.uid, None, words),
             Some(owned) => self.tell_of(&owned, words),
@@ -81,7 +82,7 @@ impl Machine {
     /// True: this is new.
     pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
         let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
-        let old = self.waiting.insert(container.to_owned(), new);
+        let old = self.members.get_mut(container).waiting.replace(new);
         old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
     }
 
@@ -89,7 +90,7 @@ impl Machine {
     pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
         let mut new = false;
         for (_, container) in pod.containers() {
-            new |= self.set_waiting(&container.name, "ContainerCreating", message);
+            new |= self.set_waiting(&container.name, CREATING, message);
         }
         new
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Volume;
 
 use super::Machine;
-use super::job::{Job, Retry};
+use super::calls::Retry;
 use super::output::Output;
+use super::start::CREATING;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::base::limits;
@@ -16,9 +17,6 @@ use crate::layout;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::volumes::{self, Note, Order, Report, SetUp};
-
-/// Waiting reason of containers whose volumes are not there yet.
-const CREATING: &str = "ContainerCreating";
 
 /// What is known of the volumes of each UID that this name had.
 #[derive(Debug, Default)]
@@ -45,6 +43,12 @@ impl Volumes {
     /// There may be something on disk.
     pub(super) fn may_have(&mut self, uid: &str) {
         self.0.get_or_default(uid.to_owned());
+    }
+
+    /// How many UIDs are known.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Other objects are in force: what is made of them follows, without waiting for a retry.
@@ -74,7 +78,7 @@ impl Machine {
         if life.due && !life.asked {
             if now.mono < life.retry.until {
                 let until = life.retry.until;
-                self.wake_at(until);
+                self.out.wake_at(until);
             } else {
                 (life.due, life.asked, life.leaving) = (false, true, Retry::default());
                 let objects = Arc::clone(&self.objects);
@@ -89,28 +93,22 @@ impl Machine {
     pub(super) fn end_volumes(&mut self, but: Option<&str>, now: &Now) -> bool {
         let over: Vec<String> =
             self.volumes.0.keys().filter(|uid| Some(uid.as_str()) != but).cloned().collect();
-        let starting = |j: &Job| {
-            matches!(
-                j,
-                Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. } | Job::Conflict { .. }
-            )
-        };
         for uid in &over {
-            let runs = self.all_seen().any(|c| c.uid == *uid && c.state.is_running());
-            if runs || self.any_in_flight(starting) {
+            let runs = self.containers.all().any(|c| c.uid == *uid && c.state.is_running());
+            if runs || self.calls.is_starting() {
                 continue;
             }
             // A start that an earlier daemon sent may still be carried out.
-            let late = self.all_seen().filter(|c| c.uid == *uid && c.start_sent);
-            let late = late.filter_map(|c| self.late_starts.get(&c.id)).max().copied();
+            let late = self.containers.records().filter(|(c, _)| c.uid == *uid && c.start_sent);
+            let late = late.filter_map(|(_, record)| record.late_start).max();
             if let Some(until) = late.filter(|until| now.mono < *until) {
-                self.wake_at(until);
+                self.out.wake_at(until);
                 continue;
             }
             let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.asked) else { continue };
             if now.mono < life.leaving.until {
                 let until = life.leaving.until;
-                self.wake_at(until);
+                self.out.wake_at(until);
                 continue;
             }
             (life.asked, life.ready, life.retry) = (true, false, Retry::default());
@@ -175,7 +173,7 @@ impl Machine {
                 let message = words::mount_failed(&failure.volume, &failure.why).message;
                 self.volume_problem(&pod, &message);
             }
-            None if ready => self.waiting.retain(|_, why| why.reason != CREATING),
+            None if ready => self.members.no_longer_wait(CREATING),
             None => {}
         }
     }
@@ -183,7 +181,7 @@ impl Machine {
     /// Containers that never ran wait for volumes. One that ended shows its end.
     fn volume_problem(&mut self, pod: &DesiredPod, message: &str) {
         for (_, container) in pod.containers() {
-            if self.seen.newest(&pod.uid, &container.name).is_none() {
+            if self.containers.current().newest(&pod.uid, &container.name).is_none() {
                 self.set_waiting(&container.name, CREATING, message);
             }
         }

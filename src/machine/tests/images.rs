@@ -306,9 +306,9 @@ fn what_a_failed_pull_is_called() {
         rig.pass(s(2));
         assert_eq!(rig.status(), format!("Pending, app: {first}"), "{why}");
         rig.pass(s(6));
-        let message = rig.machine.waiting["app"].message.clone();
+        let message = rig.machine.members.waiting()["app"].message.clone();
         assert_eq!(
-            (rig.machine.waiting["app"].reason.as_str(), message.as_str()),
+            (rig.machine.members.waiting()["app"].reason.as_str(), message.as_str()),
             ("ImagePullBackOff", then)
         );
     };
@@ -340,10 +340,10 @@ fn how_far_a_pull_is_stands_in_the_status() {
     rig.slot.pulling("web:1".into(), words.into());
     rig.slot.pulling("busybox".into(), "of another one".into());
     rig.step();
-    let waiting = rig.machine.waiting["app"].clone();
+    let waiting = rig.machine.members.waiting()["app"].clone();
     assert_eq!(waiting.reason, "ContainerCreating");
     assert_eq!(waiting.message, format!("pulling image \"web:1\": {words}"));
-    assert!(!rig.machine.waiting.contains_key("other"));
+    assert!(!rig.machine.members.waiting().contains_key("other"));
     let logged = rig.log.len();
     rig.slot.pulling("web:1".into(), "more".into());
     rig.step();

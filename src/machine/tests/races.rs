@@ -32,7 +32,7 @@ fn a_removal_while_an_inspect_is_on_its_way_is_not_lost() {
     rig.engine.remove_behind_our_back(&id, now);
     rig.pass(s(30));
     assert_eq!(rig.running().len(), 2, "made anew: {:?}", rig.calls);
-    assert!(!rig.machine.all_seen().any(|c| c.id == id), "a ghost is believed in");
+    assert!(!rig.machine.containers.all().any(|c| c.id == id), "a ghost is believed in");
 }
 
 /// The wish changes (same UID) while the container of the old one is being made: it is not started.

@@ -1,0 +1,264 @@
+//! What a look brings is put into what is known: a container that is new, one that changed, one that is gone. What
+//! happened meanwhile is told.
+
+use log::Level;
+
+use super::Machine;
+use super::calls::{Job, Retry};
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::mapping::observe;
+use crate::plan::{self, Exit, Link, Owned, Role, RunState};
+use crate::pod::ContainerKind;
+use crate::recorder::words;
+use crate::runtime::{Call, ContainerSummary, DockerError, KILLED, Resources};
+
+impl Machine {
+    pub(super) fn listed(&mut self, list: &[ContainerSummary], now: &Now) {
+        let found: Vec<Owned> = list
+            .iter()
+            .filter_map(|c| observe::from_summary(c, &self.settings.map.root_dir))
+            .filter(|c| c.key == self.key)
+            .collect();
+        let missing: Vec<(String, bool)> = self
+            .containers
+            .all()
+            .filter(|c| !list.iter().any(|l| l.id == c.id))
+            .map(|c| (c.id.clone(), c.state.is_running()))
+            .collect();
+        for (id, ran) in missing {
+            // What Docker found running when it began with a full disk it leaves out of its list: only an inspect
+            // says that it is gone, or its pod would run twice.
+            if ran {
+                self.doubt(&id);
+            } else {
+                self.vanished(&id);
+            }
+        }
+        for new in found {
+            let known = self.containers.get(&new.id);
+            let settled =
+                known.is_some_and(|c| same_kind(&c.state, &new.state) && c.state != RunState::Created);
+            if settled {
+                continue;
+            }
+            let id = new.id.clone();
+            self.merge(new, now);
+            // Also what was only made: that a start failed is seen by an inspect alone.
+            self.doubt(&id);
+        }
+        if !self.looking.watching {
+            for (_, record) in self.containers.records_mut().filter(|(c, _)| c.state.is_running()) {
+                record.adopted = true;
+            }
+        }
+        self.looking.watching = true;
+    }
+
+    pub(super) fn inspected(
+        &mut self,
+        id: &str,
+        needed: bool,
+        answer: Result<Option<Owned>, DockerError>,
+        now: &Now,
+    ) {
+        match answer {
+            Ok(Some(owned)) => match self.containers.record_mut(id) {
+                // It was removed between: the answer is older than that.
+                None => self.looking.list_needed = true,
+                Some(record) => {
+                    record.look_retry = Retry::default();
+                    self.want_digest(&owned);
+                    self.merge(owned, now);
+                }
+            },
+            // Not there any more, or no longer ours.
+            Ok(None) => self.vanished(id),
+            Err(error) => {
+                // Whether it lives can be seen in a list all the same.
+                self.looking.list_needed = true;
+                self.ask_again(id, needed);
+                let retry = self.containers.record_mut(id).map(|record| &mut record.look_retry);
+                let first = retry.as_ref().is_none_or(|retry| !retry.has_failed());
+                if let Some(retry) = retry {
+                    retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+                }
+                if first {
+                    let words = words::inspect_failed(short(id), &error.to_string());
+                    self.tell_of_any(id, words);
+                }
+            }
+        }
+    }
+
+    /// A container is gone: its record goes with it.
+    pub(super) fn vanished(&mut self, id: &str) {
+        let Some(gone) = self.containers.remove(id) else { return };
+        self.forget_file(&gone);
+        let containers = &self.containers;
+        self.images.keep_digests(|image| containers.all().any(|c| c.image_id == image));
+    }
+
+    /// A container has ended, as Docker's answer to a signal tells, and no inspect says how: the code is the kubelet's
+    /// for a container that it lost.
+    pub(super) fn lost(&mut self, id: &str, now: &Now) {
+        let Some(mut lost) = self.containers.get(id).cloned() else { return };
+        lost.state = RunState::Exited(Exit {
+            code: KILLED,
+            oom_killed: false,
+            cannot_run: false,
+            message: "Docker does not tell how it ended".to_owned(),
+            started: None,
+            finished: None,
+            seen: Some(now.mono),
+        });
+        self.merge(lost, now);
+        self.looking.list_needed = true;
+    }
+
+    /// Puts a fresh look into what is known.
+    pub(super) fn merge(&mut self, mut new: Owned, now: &Now) {
+        let known = self.containers.get(&new.id);
+        let record = self.containers.record(&new.id);
+        if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
+        {
+            // Some engines leave no trace of a failed start; ours is remembered here.
+            new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
+        }
+        if new.state == RunState::Removing && known.is_some_and(|c| c.start_sent) {
+            // It has not run, and will not: until it is gone it is no instance that ended.
+            new.state = RunState::Created;
+        }
+        // What an earlier daemon made it may have started too. What comes later was made by a call whose answer was
+        // never read, so no start of it can have been sent: it is of use unless that call was an earlier daemon's,
+        // and the pod has gone on without it. Debug containers are started by the command line.
+        let foreign = known.is_none() && !self.looking.watching && !new.is_kind(ContainerKind::Ephemeral);
+        let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
+        let is_past =
+            || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, self.containers.current(), &new));
+        let is_lost = new.state == RunState::Created && (foreign || is_past());
+        new.start_sent |= known.map_or(is_lost, |c| c.start_sent);
+        new.start_sent &= new.state == RunState::Created;
+        if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
+            new.log_path.clone_from(&known.log_path);
+        }
+        if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
+            new.resources = known.resources;
+        }
+        if new.state.is_running()
+            && let Role::Sandbox { link, .. } = &mut new.role
+        {
+            let before = match known.map(|c| &c.role) {
+                Some(Role::Sandbox { link, .. }) => *link,
+                _ => Link::Untold,
+            };
+            *link = link_after(before, *link, record.is_some_and(|r| r.started.is_some()));
+        }
+        if let RunState::Exited(exit) = &mut new.state {
+            if record.is_some_and(|r| r.out_of_memory) {
+                mark_out_of_memory(exit);
+            }
+            exit.seen = match known.map(|c| &c.state) {
+                Some(RunState::Exited(old)) => old.seen,
+                Some(_) => Some(now.mono),
+                None => self.looking.watching.then_some(now.mono),
+            };
+        }
+        // Made or started by a call whose answer never came.
+        let made = known.is_none() && self.looking.watching && pod.is_some();
+        let ran = match &new.state {
+            RunState::Running { .. } => true,
+            RunState::Exited(exit) => !exit.cannot_run,
+            RunState::Created | RunState::Removing => false,
+        };
+        let started = ran && known.map_or(made, |c| c.state == RunState::Created);
+        let died = known.is_some_and(|c| c.state.is_running()) && new.state.is_dead();
+        let is_new = known.is_none();
+        if is_new {
+            self.volumes.may_have(&new.uid);
+        }
+        if died {
+            let line = format!("pod {}: {}", self.key, death_notice(&new));
+            self.out.log(Level::Info, line);
+            if new.is_sandbox() {
+                self.cgroups.doubt(&new.uid);
+            }
+        }
+        if made {
+            self.tell_created(&new);
+        }
+        if started {
+            self.tell_of(&new, words::started());
+        }
+        let (id, start_sent) = (new.id.clone(), new.start_sent);
+        self.containers.put(new);
+        let Some(record) = self.containers.record_mut(&id) else { return };
+        if died {
+            record.stop = None;
+        }
+        if !start_sent {
+            record.late_start = None;
+        } else if is_new {
+            record.late_start = Some(now.mono.after(limits::LATE_START));
+        }
+    }
+
+    fn want_digest(&mut self, owned: &Owned) {
+        let image = &owned.image_id;
+        if owned.is_sandbox() || image.is_empty() || !self.images.ask_digest(image) {
+            return;
+        }
+        self.call(Job::ImageInspect { image_id: image.clone() }, Call::ImageInspect { image: image.clone() });
+    }
+}
+
+/// What a look at a running sandbox means after what was known of its network. `ours`: this daemon started it, and
+/// no address was ever seen: then the engine reports none (Docker gives it before the start is over). What an
+/// earlier daemon started counts as lost only where the engine says in so many words that it is on no network.
+fn link_after(before: Link, now: Link, ours: bool) -> Link {
+    match (before, now) {
+        (Link::Up | Link::Lost, Link::Bare | Link::Cut) => Link::Lost,
+        (_, Link::Cut) if !ours => Link::Lost,
+        (before, Link::Untold) => before,
+        (_, now) => now,
+    }
+}
+
+/// The two states differ at most in details that only an inspect tells.
+fn same_kind(a: &RunState, b: &RunState) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+/// A process that was not the container's first may have been the one; then the first ended otherwise.
+pub(super) fn mark_out_of_memory(exit: &mut Exit) {
+    exit.oom_killed |= exit.code == KILLED;
+}
+
+pub(super) fn cannot_run(message: String, now: Mono) -> Exit {
+    Exit {
+        code: 128,
+        oom_killed: false,
+        cannot_run: true,
+        message,
+        started: None,
+        finished: None,
+        seen: Some(now),
+    }
+}
+
+fn death_notice(dead: &Owned) -> String {
+    let what = match dead.container_name() {
+        Some(name) => format!("container {name} (attempt {})", dead.attempt),
+        None => format!("sandbox (attempt {})", dead.attempt),
+    };
+    match &dead.state {
+        RunState::Exited(exit) if exit.oom_killed => format!("{what} was killed: out of memory"),
+        RunState::Exited(exit) => format!("{what} ended with exit code {}", exit.code),
+        _ => format!("{what} ended"),
+    }
+}
+
+/// First 12 digits of an id, as Docker prints it.
+pub(super) fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}

@@ -1,0 +1,107 @@
+//! Removing dead containers, which nothing ever waits for (moby/moby#22312).
+
+use super::Machine;
+use super::calls::Job;
+use super::merge::short;
+use crate::base::clock::{Mono, Now};
+use crate::base::limits;
+use crate::plan::backoff::{self, Verdict as Wait};
+use crate::plan::{self, Owned, RunState};
+use crate::pod::DesiredPod;
+use crate::recorder::words;
+use crate::runtime::Call;
+
+impl Machine {
+    /// Removes dead containers that nobody needs: all of an earlier life, and of this one all but the
+    /// newest dead of each name (kubernetes/kubernetes#23881).
+    pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
+        let mut ids = plan::surplus(pod, self.containers.current());
+        ids.extend(plan::surplus(None, self.containers.earlier()));
+        for id in ids {
+            self.remove(&id, now);
+        }
+    }
+
+    fn remove(&mut self, id: &str, now: &Now) {
+        let Some(until) = self.containers.record(id).map(|record| record.removal.until) else { return };
+        if now.mono < until {
+            self.out.wake_at(until);
+        } else if !self.calls.is_busy(id) && !self.calls.is_full() {
+            self.call(Job::Remove { id: id.to_owned() }, Call::Remove { id: id.to_owned(), force: false });
+        }
+    }
+
+    /// Removes what is dead of a pod that starts over. The container whose end had it start over goes when its
+    /// back-off is over: with it goes what is known of its crashes.
+    pub(super) fn remove_to_start_over(&mut self, pod: &DesiredPod, ids: &[String], now: &Now) {
+        if ids.is_empty() {
+            return;
+        }
+        let triggers: Vec<String> = plan::all::triggers(pod, self.containers.current())
+            .into_iter()
+            .map(|trigger| trigger.id.clone())
+            .collect();
+        for id in ids {
+            if triggers.contains(id) && !self.may_start_over(pod, id, now) {
+                return;
+            }
+        }
+        for id in ids {
+            if triggers.contains(id) && !self.calls.is_busy(id) && !self.calls.is_full() {
+                self.count_crash(pod, id, now);
+            }
+            self.remove(id, now);
+        }
+    }
+
+    fn may_start_over(&mut self, pod: &DesiredPod, id: &str, now: &Now) -> bool {
+        let Some((name, key, seen)) = self.crash_of(pod, id) else { return true };
+        if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
+            let message = backoff::crash_message(delay, &name, pod);
+            self.wait_for(&name, "CrashLoopBackOff", &message, [words::backs_off(&name, pod)]);
+            self.out.wake_at(until);
+            return false;
+        }
+        true
+    }
+
+    fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
+        if let Some((_, key, seen)) = self.crash_of(pod, id) {
+            self.crashes.advance(&key, seen, now.mono);
+        }
+    }
+
+    /// Name and key of a container that ended, and when that was seen.
+    fn crash_of(&self, pod: &DesiredPod, id: &str) -> Option<(String, String, Option<Mono>)> {
+        let owned = self.containers.current().get(id)?;
+        let RunState::Exited(exit) = &owned.state else { return None };
+        let name = owned.container_name()?;
+        Some((name.to_owned(), backoff::crash_key(pod.container(name)?.1), exit.seen))
+    }
+
+    /// It is gone, and what it joined may be able to go now.
+    pub(super) fn removed(&mut self, id: &str, now: &Now) {
+        let sandbox = self.containers.get(id).and_then(Owned::sandbox_id).map(str::to_owned);
+        self.vanished(id);
+        if let Some(record) = sandbox.and_then(|id| self.containers.record_mut(&id)) {
+            record.removal.until = record.removal.until.min(now.mono);
+        }
+    }
+
+    /// Tries a removal again in a while. True: it is the first time.
+    pub(super) fn remove_later(&mut self, id: &str, now: &Now) -> bool {
+        let Some(record) = self.containers.record_mut(id) else { return true };
+        let retry = &mut record.removal;
+        let first = !retry.has_failed();
+        retry.failed(limits::CALL_RETRY_MIN, limits::REMOVE_RETRY_MAX, now.mono);
+        self.out.wake_at(retry.until);
+        first
+    }
+
+    /// A removal did not work: later again, in the background.
+    pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
+        if self.remove_later(id, now) {
+            self.tell_of_any(id, words::removal_failed(short(id), why));
+        }
+    }
+}
