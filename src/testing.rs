@@ -34,7 +34,7 @@ pub mod daemon {
 
 pub mod machine {
     pub use crate::machine::{
-        Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+        Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
     };
 }
 

@@ -190,8 +190,8 @@ impl Machine {
         }
     }
 
-    /// Takes what became of an order. Follow with [`Machine::step`].
-    pub fn cgroup_told(&mut self, report: Report, now: &Now) {
+    /// Takes what became of an order.
+    pub(super) fn cgroup_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::Ensured { pod, moved, inside, result } => {
                 self.found_inside(inside);

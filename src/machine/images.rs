@@ -1,7 +1,7 @@
 //! Images: which must be there before a container is made, what becomes of a pull, and images that come by
 //! another way. The pulls themselves are `pulls`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
@@ -362,7 +362,7 @@ impl Machine {
 
     /// These images (in full) have come without a pull of ours: what waited for them goes on at once, not
     /// after a back-off.
-    pub(super) fn images_came(&mut self, came: &BTreeSet<String>) {
+    pub(super) fn images_came(&mut self, came: &[String]) {
         let State::Syncing(pod) = self.state.clone() else { return };
         let is_here = |image: &str| came.contains(&reference::normal(image));
         let infra = self.settings.map.infra_image.clone();

@@ -2,7 +2,7 @@
 //! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
 
 use super::Machine;
-use super::calls::Job;
+use super::calls::{Job, Retry};
 use super::containers::{Look, Record};
 use super::merge::mark_out_of_memory;
 use crate::base::clock::Now;
@@ -83,6 +83,12 @@ impl Machine {
     /// An inspect that gave no answer is still wanted.
     pub(super) fn ask_again(&mut self, id: &str, needed: bool) {
         self.containers.needs(id, if needed { Look::Needed } else { Look::Wanted });
+    }
+
+    /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more.
+    pub(super) fn look_at_all(&mut self) {
+        self.looking.list_needed = true;
+        self.trouble = Retry::default();
     }
 
     pub(super) fn hint_started(&mut self, id: &str) {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Input;
 use crate::base::limits;
 use crate::cgroup;
 use crate::pod::DesiredPod;
@@ -122,6 +123,31 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// What the machine is told of it, in the order in which it counts: a stop before what runs then, and the local
+    /// objects of a pod before the pod.
+    pub fn inputs(self) -> impl Iterator<Item = Input> {
+        let mut all = vec![Input::Wishes(self.wishes)];
+        let hints =
+            |ids: BTreeSet<String>, hint: fn(String) -> Hint| ids.into_iter().map(hint).map(Input::Hint);
+        all.extend(self.stop.map(|order| Input::Wish(Wish::Stop(order))));
+        all.extend(self.objects.map(Input::Objects));
+        all.extend(self.run.map(|pod| Input::Wish(Wish::Run(pod))));
+        all.extend(self.look_all.then_some(Input::Hint(Hint::All)));
+        all.extend(hints(self.started, Hint::Started));
+        all.extend(hints(self.out_of_memory, Hint::OutOfMemory));
+        all.extend(hints(self.changed, Hint::Changed));
+        all.extend(hints(self.removed, Hint::Removed));
+        all.extend(self.pulling.into_iter().map(|(image, words)| Input::Pulling { image, words }));
+        all.extend(self.news.into_iter().map(Input::News));
+        all.extend(self.pulled.into_iter().map(Input::Pulled));
+        all.extend(self.cgroups.into_iter().map(Input::Cgroup));
+        all.extend(self.volumes.into_iter().map(Input::Volumes));
+        let images: Vec<String> = self.images.into_iter().collect();
+        all.extend((!images.is_empty()).then_some(Input::Hint(Hint::Images(images))));
+        all.extend(self.retry.then_some(Input::Hint(Hint::Retry)));
+        all.into_iter()
+    }
+
     /// Containers to look at, counted once for each reason.
     fn hints(&self) -> usize {
         self.started.len() + self.changed.len() + self.out_of_memory.len() + self.removed.len()

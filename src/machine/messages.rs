@@ -67,8 +67,8 @@ impl Machine {
     }
 
     /// Takes what an [`Output::ReadMessage`] brought: what the file says, or what is to be said in its place.
-    /// Follow with [`Machine::step`].
-    pub fn message_read(&mut self, id: &str, read: Result<String, String>) {
+    ///
+    pub(super) fn message_read(&mut self, id: &str, read: Result<String, String>) {
         let Some(container) = self.containers.current().get(id) else { return };
         let RunState::Exited(exit) = &container.state else { return };
         let message = match read {

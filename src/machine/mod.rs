@@ -18,6 +18,7 @@ mod deadline;
 mod hooks;
 mod identity;
 mod images;
+mod input;
 mod life;
 mod logs;
 mod look;
@@ -73,6 +74,7 @@ use stop::Stopping;
 use told::Told;
 use volumes::Volumes;
 
+pub use input::Input;
 pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
 pub use output::{FromPod, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};
@@ -143,59 +145,6 @@ impl Machine {
     #[cfg(test)]
     pub fn state(&self) -> &State {
         &self.state
-    }
-
-    /// Takes what was read from the mailbox. Follow with [`Machine::step`].
-    pub fn read(&mut self, inbox: Inbox, now: &Now) {
-        self.wishes = inbox.wishes;
-        if let Some(order) = inbox.stop {
-            self.trigger(Trigger::Stop(order));
-        }
-        // What runs is not touched: it took its environment when it was made.
-        if let Some(objects) = inbox.objects {
-            self.take_objects(objects);
-        }
-        if let Some(pod) = inbox.run {
-            self.trigger(Trigger::Run(pod));
-        }
-        if inbox.look_all {
-            self.looking.list_needed = true;
-            // Docker is there again: no more waiting for it.
-            self.trouble = Retry::default();
-        }
-        for id in inbox.started {
-            self.hint_started(&id);
-        }
-        for id in inbox.out_of_memory {
-            self.hint_out_of_memory(&id);
-        }
-        for id in inbox.changed {
-            self.hint_changed(&id);
-        }
-        for id in inbox.removed {
-            self.hint_removed(&id);
-        }
-        for (image, words) in &inbox.pulling {
-            self.pull_progress(image, words);
-        }
-        for news in inbox.news {
-            self.hear(news);
-        }
-        for pulled in inbox.pulled {
-            self.pulled(pulled, now);
-        }
-        for report in inbox.cgroups {
-            self.cgroup_told(report, now);
-        }
-        for report in inbox.volumes {
-            self.volumes_told(report, now);
-        }
-        if !inbox.images.is_empty() {
-            self.images_came(&inbox.images);
-        }
-        if inbox.retry {
-            self.try_images_again();
-        }
     }
 
     /// Decides what to do now. Call it after every input and when the last step's `wake` is reached.

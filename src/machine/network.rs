@@ -56,8 +56,8 @@ pub(super) enum Environment {
 }
 
 impl Machine {
-    /// Takes what an [`Output::AskAddresses`] brought. Follow with [`Machine::step`].
-    pub fn addresses(&mut self, ips: Vec<String>) {
+    /// Takes what an [`Output::AskAddresses`] brought.
+    pub(super) fn addresses(&mut self, ips: Vec<String>) {
         self.network.asked = false;
         self.network.host_ips = Some(ips);
     }

@@ -94,8 +94,8 @@ pub enum Output {
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.
     Missing(String),
-    /// Read the last words of this container from its file, and hand them in with
-    /// [`crate::machine::Machine::message_read`].
+    /// Read the termination message of this container from its file, and hand them in as
+    /// [`super::Input::Message`].
     ReadMessage {
         /// Container id.
         id: String,
@@ -103,7 +103,7 @@ pub enum Output {
     },
     /// This file is of no more use.
     ForgetMessage(LogFile),
-    /// Look the node's addresses up, and hand them in with [`crate::machine::Machine::addresses`].
+    /// Look the node's addresses up, and hand them in as [`super::Input::Addresses`].
     AskAddresses,
     /// The pod's hosts file has to say this before this call; where it cannot, that is the call's answer.
     Hosts(Token, HostsFile),
@@ -111,11 +111,11 @@ pub enum Output {
     ForgetPod(String),
     /// See to it that the network of the pods is there.
     Network,
-    /// Do this about volumes, and hand in what became of it with [`crate::machine::Machine::volumes_told`].
+    /// Do this about volumes, and hand in what became of it as [`super::Input::Volumes`].
     Volumes(volumes::Order),
     /// From now on this, and nothing else, is to be asked of the pod's containers.
     Watch(Watch),
-    /// The pod's cgroup is to be so; hand in what became of it with [`crate::machine::Machine::cgroup_told`].
+    /// The pod's cgroup is to be so; hand in what became of it as [`super::Input::Cgroup`].
     Cgroup(Box<PodCgroup>),
     /// Nothing is left in the cgroup of this UID: the same.
     DropCgroup(String),

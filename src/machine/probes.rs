@@ -48,7 +48,7 @@ impl Watched {
 
 impl Machine {
     /// Takes what a probe or a hook brought. What a probe says is an event of its container.
-    pub(super) fn hear(&mut self, news: News) {
+    pub(super) fn take_news(&mut self, news: News) {
         match news {
             News::Probed { id, kind, verdict } => self.probed(&id, kind, verdict),
             News::Said { id, reason, text, .. } => {

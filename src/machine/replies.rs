@@ -17,8 +17,8 @@ use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply};
 
 impl Machine {
-    /// Takes the answer to a call. Follow with [`Machine::step`].
-    pub fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
+    /// Takes the answer to a call.
+    pub(super) fn reply(&mut self, token: Token, answer: Result<Reply, DockerError>, now: &Now) {
         let Some(job) = self.calls.end(token) else { return };
         if let Err(error) = &answer
             && self.docker_is_to_blame(&job, error, now)

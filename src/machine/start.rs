@@ -234,8 +234,8 @@ impl Machine {
         seen.or_else(told).unwrap_or(0)
     }
 
-    /// A create was not sent: what it needs on disk cannot be had. Follow with [`Machine::step`].
-    pub fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
+    /// A create was not sent: what it needs on disk cannot be had.
+    pub(super) fn unprepared(&mut self, token: Token, why: &str, now: &Now) {
         let Some(Job::Create { container, .. }) = self.calls.end(token) else { return };
         self.retry_later(&container, now);
         // It names the subPath, into which variables of Secrets may be expanded, and the status shows it too.

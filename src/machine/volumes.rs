@@ -117,8 +117,8 @@ impl Machine {
         over.is_empty()
     }
 
-    /// Takes what an [`Output::Volumes`] brought. Follow with [`Machine::step`].
-    pub fn volumes_told(&mut self, report: Report, now: &Now) {
+    /// Takes what an [`Output::Volumes`] brought.
+    pub(super) fn volumes_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::SetUp { uid, failed } => self.volumes_set_up(&uid, failed, now),
             Report::Note { uid, volume, note } => {

@@ -17,7 +17,7 @@ use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
-use crate::machine::{FromPod, Machine, Output, Settings, Slot, Token};
+use crate::machine::{FromPod, Input, Machine, Output, Settings, Slot, Token};
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
@@ -27,7 +27,7 @@ use crate::probe::{Prober, Watch};
 use crate::recorder::{PodEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
-use crate::runtime::{BindOptions, Call, DockerError, Refusal, Reply, labels};
+use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
 use crate::termination::files::Files;
 use crate::volumes::manager::{PodVolumes, Volumes};
 
@@ -101,14 +101,12 @@ impl Worker {
             tools,
             calls: Vec::new(),
             queued: VecDeque::new(),
-            read: Vec::new(),
-            addresses: None,
+            told: Vec::new(),
             volumes,
             cgroups,
             unbound: Table::new(),
             logs: ContainerLogs::new(),
             unsent: Table::new(),
-            refused: Vec::new(),
         };
         thread::Builder::new()
             .name(thread_name(key))
@@ -146,10 +144,8 @@ struct Body {
     calls: Vec<InFlight>,
     /// Starts that wait for their turn at the gate.
     queued: VecDeque<(Token, Call)>,
-    /// Last words of containers, by id, for the machine.
-    read: Vec<(String, Result<String, String>)>,
-    /// The node's, for the machine.
-    addresses: Option<Vec<String>>,
+    /// What the machine is told next, without waiting.
+    told: Vec<Input>,
     volumes: PodVolumes,
     cgroups: cgroup::PodCgroups,
     /// Creates that wait for parts of volumes.
@@ -158,8 +154,6 @@ struct Body {
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
     unsent: Table<Token, String>,
-    /// Creates and starts that could not be sent.
-    refused: Vec<(Token, DockerError)>,
 }
 
 struct InFlight {
@@ -197,18 +191,8 @@ impl Body {
             for (token, bound) in std::mem::take(&mut inbox.bound) {
                 self.bound(token, bound, &now);
             }
-            self.machine.read(inbox, &now);
-            for (token, answer) in self.answers() {
-                self.machine.reply(token, answer, &now);
-            }
-            if let Some(addresses) = self.addresses.take() {
-                self.machine.addresses(addresses);
-            }
-            for (token, error) in std::mem::take(&mut self.refused) {
-                self.machine.reply(token, Err(error), &now);
-            }
-            for (id, read) in std::mem::take(&mut self.read) {
-                self.machine.message_read(&id, read);
+            for input in inbox.inputs().chain(self.answers()).chain(std::mem::take(&mut self.told)) {
+                self.machine.handle(input, &now);
             }
             let step = self.machine.step(&now);
             let mut called = false;
@@ -219,8 +203,8 @@ impl Body {
                 }
             }
             // What is answered already (nothing could be sent) is taken without waiting.
-            let done = !self.read.is_empty() || self.addresses.is_some() || !self.refused.is_empty();
-            let done = done || (called && self.calls.iter().any(|c| c.pending.fd().is_none()));
+            let done =
+                !self.told.is_empty() || (called && self.calls.iter().any(|c| c.pending.fd().is_none()));
             if !done {
                 let permits = self.calls.iter_mut().filter_map(|call| call.permit.as_mut());
                 let stuck = permits.filter_map(|permit| permit.pass_on_if_stuck(now.mono));
@@ -235,7 +219,7 @@ impl Body {
         match output {
             Output::Call(token, Call::Start { .. }) if self.unsent.contains_key(&token) => {
                 let why = self.unsent.remove(&token).unwrap_or_default();
-                self.refused.push((token, Refusal::not_sent(why)));
+                self.told.push(Input::Reply(token, Err(Refusal::not_sent(why))));
             }
             Output::Call(token, call @ Call::Start { .. }) => {
                 match self.tools.gate.enter(&self.mailbox, self.tools.clock.now().mono) {
@@ -257,11 +241,11 @@ impl Body {
             Output::Call(token, call) => self.begin(token, &call, None),
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
-                self.read.push((id, read));
+                self.told.push(Input::Message { id, read });
             }
             Output::Volumes(order) => self.volumes.order(order),
             Output::ForgetMessage(file) => self.tools.termination.remove(&file),
-            Output::AskAddresses => self.addresses = Some(self.tools.files.addresses()),
+            Output::AskAddresses => self.told.push(Input::Addresses(self.tools.files.addresses())),
             Output::Hosts(token, hosts) => {
                 if let Err(why) = self.tools.files.write_hosts(&hosts) {
                     self.unsent.insert(token, why);
@@ -321,7 +305,7 @@ impl Body {
         let Some(create) = self.unbound.remove(&token) else { return };
         match result {
             Ok(()) => self.create(Token(token), create),
-            Err(why) => self.machine.unprepared(Token(token), &why, now),
+            Err(why) => self.machine.handle(Input::Unprepared(Token(token), why), now),
         }
     }
 
@@ -350,7 +334,7 @@ impl Body {
         let uid = body.labels.get(labels::POD_UID).cloned().unwrap_or_default();
         let told = match self.prepare(&mut create) {
             Ok(told) => told,
-            Err(error) => return self.refused.push((token, error)),
+            Err(error) => return self.told.push(Input::Reply(token, Err(error))),
         };
         for words in told {
             let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
@@ -370,12 +354,12 @@ impl Body {
         (0..self.mailbox.take_grants()).map(|_| self.tools.gate.permit(now)).collect()
     }
 
-    fn answers(&mut self) -> Vec<(Token, Result<Reply, DockerError>)> {
+    fn answers(&mut self) -> Vec<Input> {
         let mut done = Vec::new();
         self.calls.retain_mut(|call| match call.pending.advance() {
             None => true,
             Some(answer) => {
-                done.push((call.token, answer));
+                done.push(Input::Reply(call.token, answer));
                 false
             }
         });

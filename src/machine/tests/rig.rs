@@ -12,8 +12,8 @@ use log::Level;
 use crate::base::clock::{Boot, Mono, Now, Timestamp};
 use crate::cgroup;
 use crate::machine::{
-    Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State, StopOrder, Token,
-    Wish,
+    Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Report, Settings, Slot, State, StopOrder,
+    Token, Wish,
 };
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
@@ -446,7 +446,7 @@ impl Rig {
             }
             Coming::Answer(token, answer) => {
                 let now = self.now();
-                self.machine.reply(token, *answer, &now);
+                self.machine.handle(Input::Reply(token, *answer), &now);
                 self.step();
             }
             Coming::Pull(request) => {
@@ -482,7 +482,7 @@ impl Rig {
     pub(super) fn step(&mut self) {
         let now = self.now();
         let inbox = self.slot.take();
-        self.machine.read(inbox, &now);
+        inbox.inputs().for_each(|input| self.machine.handle(input, &now));
         let step = self.machine.step(&now);
         self.wake = step.wake;
         let mut unsent = BTreeSet::new();
@@ -517,14 +517,14 @@ impl Rig {
                 Output::ReadMessage { id, file } => {
                     let words = format!("{}#{}", file.container, file.attempt);
                     let text = self.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
-                    self.machine.message_read(&id, text);
+                    self.machine.handle(Input::Message { id, read: text }, &now);
                     self.later(Duration::ZERO, Coming::Read);
                 }
                 Output::ForgetMessage(file) => {
                     self.forgotten.push(format!("{}#{}", file.container, file.attempt));
                 }
                 Output::AskAddresses => {
-                    self.machine.addresses(self.addresses.clone());
+                    self.machine.handle(Input::Addresses(self.addresses.clone()), &now);
                     self.later(Duration::ZERO, Coming::Read);
                 }
                 Output::Hosts(_, hosts) if self.disk_full.is_none() => self.hosts.push(hosts),

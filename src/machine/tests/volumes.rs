@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
-use crate::machine::Token;
+use crate::machine::{Input, Token};
 use crate::pod::DesiredPod;
 use crate::pod::object::testing::{config_map, snapshot};
 use crate::volumes::Failure;
@@ -193,7 +193,7 @@ fn what_cannot_be_prepared_is_not_created() {
         "failed to prepare subPath for volumeMount \"v\": \"a/hunter2pass\": it leads out of the volume";
     let now = rig.now();
     let told = (0..100).map(Token).find_map(|token| {
-        rig.machine.unprepared(token, why, &now);
+        rig.machine.handle(Input::Unprepared(token, why.to_owned()), &now);
         let out = format!("{:?}", rig.machine.step(&now).out);
         out.contains("prepare subPath").then_some(out)
     });

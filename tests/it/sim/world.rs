@@ -14,7 +14,7 @@ use podkeeper::testing::daemon::config::Config;
 use podkeeper::testing::daemon::drain::Drain;
 use podkeeper::testing::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use podkeeper::testing::machine::{
-    Hint, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
+    Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,
 };
 use podkeeper::testing::manifest::{self, Context};
 use podkeeper::testing::mapping::MapConfig;
@@ -458,10 +458,8 @@ impl World {
         let generation = self.generation;
         let Some(worker) = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key)) else { return };
         let inbox = worker.slot.take();
-        worker.machine.read(inbox, &now);
-        if let Some((token, answer)) = answer {
-            worker.machine.reply(token, answer, &now);
-        }
+        let answer = answer.map(|(token, answer)| Input::Reply(token, answer));
+        inbox.inputs().chain(answer).for_each(|input| worker.machine.handle(input, &now));
         let step = worker.machine.step(&now);
         worker.wake = step.wake;
         if let Some(at) = step.wake {
@@ -492,7 +490,7 @@ impl World {
                 Output::ReadMessage { id, .. } => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
                     if let Some(worker) = worker {
-                        worker.machine.message_read(&id, Ok(String::new()));
+                        worker.machine.handle(Input::Message { id, read: Ok(String::new()) }, &now);
                     }
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
@@ -500,7 +498,7 @@ impl World {
                 Output::AskAddresses => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
                     if let Some(worker) = worker {
-                        worker.machine.addresses(vec!["192.0.2.2".to_owned()]);
+                        worker.machine.handle(Input::Addresses(vec!["192.0.2.2".to_owned()]), &now);
                     }
                     self.later(Duration::ZERO, Job::Read { generation, key: key.clone() });
                 }
