@@ -196,12 +196,10 @@ impl MainLoop {
     /// Returns what the turn must hear of it.
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
-            Effect::Spawn { key, known_empty } => {
-                match Worker::spawn(&key, known_empty, self.actors.tools.clone()) {
-                    Ok(worker) => _ = self.workers.insert(key, worker),
-                    Err(error) => return Some(Event::SpawnFailed { key, why: error.to_string() }),
-                }
-            }
+            Effect::Spawn { key, found } => match Worker::spawn(&key, found, self.actors.tools.clone()) {
+                Ok(worker) => _ = self.workers.insert(key, worker),
+                Err(error) => return Some(Event::SpawnFailed { key, why: error.to_string() }),
+            },
             Effect::Wish(key, wish) => self.put(&key, |slot| slot.wish(wish)),
             Effect::Objects(key, objects) => self.put(&key, |slot| slot.objects(objects)),
             Effect::Hint(key, hint) => self.put(&key, |slot| slot.hint(hint)),

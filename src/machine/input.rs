@@ -7,6 +7,7 @@ use super::mailbox::{Hint, Pulled, Wish};
 use super::{Machine, Token, Trigger};
 use crate::base::clock::Now;
 use crate::cgroup;
+use crate::plan::Owned;
 use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::runtime::{DockerError, Reply};
@@ -21,6 +22,8 @@ pub enum Input {
     Wishes(u64),
     /// Local objects, all that the wanted pod refers to.
     Objects(Arc<Objects>),
+    /// What the daemon's list held under this identity, told before any hint: the machine does not list for itself.
+    Found(Vec<Owned>),
     /// Something may have changed in Docker.
     Hint(Hint),
     /// How far the pull of an image is.
@@ -61,6 +64,7 @@ impl Machine {
             Input::Wish(Wish::Run(pod)) => self.trigger(Trigger::Run(pod)),
             Input::Wishes(count) => self.wishes = count,
             Input::Objects(objects) => self.take_objects(objects),
+            Input::Found(found) => self.begin_with(found, now),
             Input::Hint(Hint::All) => self.look_at_all(),
             Input::Hint(Hint::Started(id)) => self.hint_started(&id),
             Input::Hint(Hint::Changed(id)) => self.hint_changed(&id),

@@ -24,6 +24,13 @@ fn counts(record: &Record) -> bool {
     !record.look_retry.has_failed()
 }
 
+impl Default for Looking {
+    /// Nothing is known yet.
+    fn default() -> Looking {
+        Looking { list_needed: true, watching: false }
+    }
+}
+
 impl Machine {
     /// Asks for what is missing. False: something must be known before anything is decided.
     pub(super) fn look(&mut self, now: &Now) -> bool {

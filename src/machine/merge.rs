@@ -14,12 +14,8 @@ use crate::recorder::words;
 use crate::runtime::{Call, ContainerSummary, DockerError, KILLED, Resources};
 
 impl Machine {
+    /// Takes the answer to a list.
     pub(super) fn listed(&mut self, list: &[ContainerSummary], now: &Now) {
-        let found: Vec<Owned> = list
-            .iter()
-            .filter_map(|c| observe::from_summary(c, &self.settings.map.root_dir))
-            .filter(|c| c.key == self.key)
-            .collect();
         let missing: Vec<(String, bool)> = self
             .containers
             .all()
@@ -35,7 +31,24 @@ impl Machine {
                 self.vanished(&id);
             }
         }
+        let root_dir = &self.settings.map.root_dir;
+        let found = list.iter().filter_map(|c| observe::from_summary(c, root_dir)).collect();
+        self.found(found, now);
+    }
+
+    /// Takes what the daemon's own list held when this machine began, in place of a list.
+    pub(super) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
+        self.looking.list_needed = false;
+        self.found(found, now);
+    }
+
+    /// Takes what a list holds of this identity. It may be older than what is known: each container of which it says
+    /// something new is inspected before anything is decided.
+    fn found(&mut self, found: Vec<Owned>, now: &Now) {
         for new in found {
+            if new.key != self.key {
+                continue;
+            }
             let known = self.containers.get(&new.id);
             let settled =
                 known.is_some_and(|c| same_kind(&c.state, &new.state) && c.state != RunState::Created);

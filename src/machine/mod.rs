@@ -113,10 +113,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine for one identity. `known_empty`: Docker's list is known to hold nothing under it, so the
-    /// first look is not needed.
+    /// A machine for one identity, which lists what Docker holds under it, unless [`Input::Found`] comes first.
     #[must_use]
-    pub fn new(key: PodKey, settings: Arc<Settings>, known_empty: bool) -> Machine {
+    pub fn new(key: PodKey, settings: Arc<Settings>) -> Machine {
         Machine {
             key,
             settings,
@@ -124,7 +123,7 @@ impl Machine {
             wishes: 0,
             objects: Arc::default(),
             containers: Containers::default(),
-            looking: Looking { list_needed: !known_empty, watching: known_empty },
+            looking: Looking::default(),
             members: Members::default(),
             crashes: Backoff::crashes(),
             calls: Calls::default(),

@@ -21,6 +21,7 @@ use crate::machine::{FromPod, Input, Machine, Output, Settings, Slot, Token};
 use crate::mapping::needs::Create;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
+use crate::plan::Owned;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::{Prober, Watch};
@@ -79,13 +80,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread of one pod.
+    /// Starts the thread of one pod. `found`: what Docker is known to hold under its identity.
     ///
     /// # Errors
     /// The system has no thread or file descriptor left.
-    pub fn spawn(key: &PodKey, known_empty: bool, tools: Tools) -> io::Result<Worker> {
+    pub fn spawn(key: &PodKey, found: Option<Vec<Owned>>, tools: Tools) -> io::Result<Worker> {
         let mailbox = Arc::new(Mailbox::new()?);
-        let machine = Machine::new(key.clone(), Arc::clone(&tools.settings), known_empty);
+        let machine = Machine::new(key.clone(), Arc::clone(&tools.settings));
         let told = Arc::clone(&mailbox);
         let tell = Arc::new(move |report| told.put(|slot| slot.volumes(report)));
         let volumes = PodVolumes::new(&tools.volumes, key.clone(), tell);
@@ -101,7 +102,7 @@ impl Worker {
             tools,
             calls: Vec::new(),
             queued: VecDeque::new(),
-            told: Vec::new(),
+            told: found.map(Input::Found).into_iter().collect(),
             volumes,
             cgroups,
             unbound: Table::new(),
@@ -191,7 +192,9 @@ impl Body {
             for (token, bound) in std::mem::take(&mut inbox.bound) {
                 self.bound(token, bound, &now);
             }
-            for input in inbox.inputs().chain(self.answers()).chain(std::mem::take(&mut self.told)) {
+            // What the machine asked for first: hints may be about it.
+            let told = std::mem::take(&mut self.told).into_iter();
+            for input in told.chain(inbox.inputs()).chain(self.answers()) {
                 self.machine.handle(input, &now);
             }
             let step = self.machine.step(&now);

@@ -52,6 +52,7 @@ impl Turn {
             self.sweep = Sweep::Due;
         }
         self.found.clear();
+        self.found_changed.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.get_or_default(owned.key.clone()).push(owned);
         }
@@ -125,7 +126,21 @@ impl Turn {
     fn hint(&mut self, key: &PodKey, hint: Hint) {
         if self.entries.get(key).is_some_and(|e| e.worker.is_some()) {
             self.out.push(Effect::Hint(key.clone(), hint));
+        } else {
+            let found = self.found.get(key);
+            let is_known = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
+            // What was removed and is in no list changes nothing: a worker that has gone removed it.
+            if !matches!(&hint, Hint::Removed(id) if !is_known(id)) {
+                self.found_changed.insert(key.clone());
+            }
         }
+    }
+
+    /// What Docker holds under this identity, as the last list has it. `None` where that is not certain any more: a
+    /// worker that begins lists for itself then.
+    pub(super) fn found_of(&self, key: &PodKey) -> Option<Vec<Owned>> {
+        let is_certain = self.listed && self.docker.reachable && !self.found_changed.contains(key);
+        is_certain.then(|| self.found.get(key).cloned().unwrap_or_default())
     }
 }
 

@@ -122,8 +122,8 @@ pub enum Effect {
     Spawn {
         /// The worker's pod.
         key: PodKey,
-        /// Docker is known to hold no container of this identity.
-        known_empty: bool,
+        /// What Docker is known to hold under this identity; `None`: the worker looks for itself.
+        found: Option<Vec<Owned>>,
     },
     /// Put a wish into a worker's mailbox.
     Wish(PodKey, Wish),
@@ -159,6 +159,8 @@ pub struct Turn {
     entries: Table<PodKey, Entry>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     found: Table<PodKey, Vec<Owned>>,
+    /// Identities without a worker of which an event came after that list.
+    found_changed: BTreeSet<PodKey>,
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     listed: bool,
     docker: DockerView,
@@ -195,6 +197,7 @@ impl Turn {
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
             found: Table::new(),
+            found_changed: BTreeSet::new(),
             listed: false,
             docker: DockerView {
                 endpoint: config.docker.to_string(),

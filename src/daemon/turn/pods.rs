@@ -97,15 +97,14 @@ impl Turn {
 
     /// Puts a wish into the worker's mailbox, and spawns the worker first when there is none.
     pub(super) fn wish(&mut self, key: &PodKey, wish: Wish) {
-        let known_empty = self.listed && !self.found.contains_key(key);
         let objects = match &wish {
             Wish::Run(pod) => Some(self.objects_of(pod)),
             Wish::Stop(_) => None,
         };
-        let entry = self.entries.get_or_default(key.clone());
-        if entry.worker.is_none() {
-            self.out.push(Effect::Spawn { key: key.clone(), known_empty });
+        if self.entries.get(key).is_none_or(|entry| entry.worker.is_none()) {
+            self.out.push(Effect::Spawn { key: key.clone(), found: self.found_of(key) });
         }
+        let entry = self.entries.get_or_default(key.clone());
         let worker = entry.worker.get_or_insert_with(WorkerInfo::default);
         worker.wishes += 1;
         worker.terminated = false;

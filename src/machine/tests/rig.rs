@@ -191,6 +191,16 @@ fn settings() -> Arc<Settings> {
     })
 }
 
+/// `empty`: the daemon's list held nothing of it.
+fn machine(key: PodKey, settings: Arc<Settings>, empty: bool) -> Machine {
+    let mut machine = Machine::new(key, settings);
+    if empty {
+        let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
+        machine.handle(Input::Found(Vec::new()), &now);
+    }
+    machine
+}
+
 fn key() -> PodKey {
     app().key.clone()
 }
@@ -207,7 +217,7 @@ impl Rig {
     /// The same, of any pod's name.
     pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
         let mut rig = Rig::fresh();
-        rig.machine = Machine::new(pod.key.clone(), settings(), true);
+        rig.machine = machine(pod.key.clone(), settings(), true);
         rig
     }
 
@@ -215,7 +225,7 @@ impl Rig {
         let cursor = engine.subscribe(None).unwrap();
         Rig {
             engine,
-            machine: Machine::new(key(), settings(), known_empty),
+            machine: machine(key(), settings(), known_empty),
             slot: Slot::default(),
             now: Mono::default(),
             sent: Vec::new(),
@@ -253,7 +263,7 @@ impl Rig {
     /// The daemon is killed and started again; calls on their way are lost, Docker goes on.
     pub(super) fn reborn(mut self) -> Rig {
         self.coming.clear();
-        self.machine = Machine::new(key(), settings(), false);
+        self.machine = Machine::new(key(), settings());
         self.slot = Slot::default();
         self.calls.clear();
         self.log.clear();
@@ -273,7 +283,7 @@ impl Rig {
         let mut rig = self.reborn();
         let mut other = (*settings()).clone();
         other.boot = Boot { id: "boot-2".into(), began: s(3) };
-        rig.machine = Machine::new(key(), Arc::new(other), false);
+        rig.machine = Machine::new(key(), Arc::new(other));
         rig
     }
 

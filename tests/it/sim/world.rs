@@ -410,11 +410,14 @@ impl World {
     }
 
     fn effect(&mut self, effect: Effect) {
-        let generation = self.generation;
+        let (generation, now) = (self.generation, self.now());
         let daemon = self.daemon.as_mut().unwrap();
         match effect {
-            Effect::Spawn { key, known_empty } => {
-                let machine = Machine::new(key.clone(), Arc::clone(&daemon.settings), known_empty);
+            Effect::Spawn { key, found } => {
+                let mut machine = Machine::new(key.clone(), Arc::clone(&daemon.settings));
+                if let Some(found) = found {
+                    machine.handle(Input::Found(found), &now);
+                }
                 let worker = Worker { machine, slot: Slot::default(), wake: None };
                 assert!(daemon.workers.insert(key, worker).is_none(), "a worker is spawned twice");
             }

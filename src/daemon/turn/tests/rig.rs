@@ -253,8 +253,9 @@ impl Rig {
 
 fn words(effect: &Effect) -> String {
     match effect {
-        Effect::Spawn { key, known_empty } => {
-            format!("spawn {}{}", key.name, if *known_empty { ", empty" } else { "" })
+        Effect::Spawn { key, found: None } => format!("spawn {}, list", key.name),
+        Effect::Spawn { key, found: Some(found) } => {
+            format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
         Effect::Wish(key, Wish::Stop(StopOrder { grace, why })) => {
