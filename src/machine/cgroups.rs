@@ -6,7 +6,7 @@ use log::Level;
 
 use super::Machine;
 use super::calls::{Job, Retry};
-use super::merge::short;
+use super::containers::merge::short;
 use super::output::Output;
 use super::state::State;
 use crate::base::clock::Now;

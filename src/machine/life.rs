@@ -6,7 +6,7 @@ use std::sync::Arc;
 use log::Level;
 
 use super::Machine;
-use super::deadline::Deadline;
+use super::running::deadline::Deadline;
 use super::state::{State, Trigger};
 use crate::base::order;
 use crate::plan::backoff::{Backoff, crash_key};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::calls::Retry;
-use super::identity::ImageUser;
+use super::start::identity::ImageUser;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::table::Table;

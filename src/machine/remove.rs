@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::calls::Job;
-use super::merge::short;
+use super::containers::merge::short;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::plan::backoff::{self, Verdict as Wait};

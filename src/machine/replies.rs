@@ -4,9 +4,9 @@
 use super::Machine;
 use super::calls::{Job, Retry};
 use super::containers::Look;
-use super::made::Made;
-use super::merge::cannot_run;
+use super::containers::merge::cannot_run;
 use super::output::Token;
+use super::start::made::Made;
 use super::start::{CONFIG_ERROR, CREATING};
 use super::state::State;
 use crate::base::clock::Now;

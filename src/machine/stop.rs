@@ -8,7 +8,7 @@ use log::Level;
 
 use super::Machine;
 use super::calls::Job;
-use super::merge::short;
+use super::containers::merge::short;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;

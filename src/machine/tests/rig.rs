@@ -221,11 +221,11 @@ impl Rig {
         rig
     }
 
-    fn on(mut engine: Engine, known_empty: bool) -> Rig {
+    fn on(mut engine: Engine, empty: bool) -> Rig {
         let cursor = engine.subscribe(None).unwrap();
         Rig {
             engine,
-            machine: machine(key(), settings(), known_empty),
+            machine: machine(key(), settings(), empty),
             slot: Slot::default(),
             now: Mono::default(),
             sent: Vec::new(),

@@ -2,11 +2,11 @@
 //! Docker once for each attempt, and what the kubelet refuses is refused until the image is another one. What
 //! was looked at is what runs: such a container is made of the image's id, for a tag may move in between.
 
-use super::Machine;
-use super::calls::Job;
-use super::start::CONFIG_ERROR;
-use super::state::State;
 use crate::base::clock::Now;
+use crate::machine::Machine;
+use crate::machine::calls::Job;
+use crate::machine::start::CONFIG_ERROR;
+use crate::machine::state::State;
 use crate::mapping::security::{self, User};
 use crate::pod::DesiredPod;
 use crate::recorder::words;
@@ -14,11 +14,11 @@ use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 use k8s_openapi::api::core::v1::Container;
 
 /// Waiting reason: Docker cannot tell of an image (upstream `pkg/kubelet/images/types.go`).
-pub(super) const INSPECT_ERROR: &str = "ImageInspectError";
+pub(in crate::machine) const INSPECT_ERROR: &str = "ImageInspectError";
 
 /// What Docker said of a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ImageUser {
+pub(in crate::machine) struct ImageUser {
     attempt: u32,
     /// `sha256:…`.
     id: String,
@@ -27,16 +27,16 @@ pub(super) struct ImageUser {
 
 /// As whom a container is made, and of what.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(in crate::machine) struct Identity {
     /// Docker's `User`.
-    pub(super) user: Option<String>,
+    pub(in crate::machine) user: Option<String>,
     /// Id of the image that was looked at; `None`: it did not matter.
-    pub(super) image: Option<String>,
+    pub(in crate::machine) image: Option<String>,
 }
 
 impl Machine {
     /// For this attempt; `None`: it waits, for the image's user, or for another image or manifest.
-    pub(super) fn identity_of(
+    pub(in crate::machine) fn identity_of(
         &mut self,
         pod: &DesiredPod,
         container: &Container,
@@ -72,7 +72,7 @@ impl Machine {
     }
 
     /// The image's user, for this attempt of this container.
-    pub(super) fn image_user(
+    pub(in crate::machine) fn image_user(
         &mut self,
         name: String,
         image: &str,

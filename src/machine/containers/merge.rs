@@ -3,10 +3,10 @@
 
 use log::Level;
 
-use super::Machine;
-use super::calls::{Job, Retry};
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
+use crate::machine::Machine;
+use crate::machine::calls::{Job, Retry};
 use crate::mapping::observe;
 use crate::plan::{self, Exit, Link, Owned, Role, RunState};
 use crate::pod::ContainerKind;
@@ -15,7 +15,7 @@ use crate::runtime::{Call, ContainerSummary, DockerError, KILLED, Resources};
 
 impl Machine {
     /// Takes the answer to a list.
-    pub(super) fn listed(&mut self, list: &[ContainerSummary], now: &Now) {
+    pub(in crate::machine) fn listed(&mut self, list: &[ContainerSummary], now: &Now) {
         let missing: Vec<(String, bool)> = self
             .containers
             .all()
@@ -37,7 +37,7 @@ impl Machine {
     }
 
     /// Takes what the daemon's own list held when this machine began, in place of a list.
-    pub(super) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
+    pub(in crate::machine) fn begin_with(&mut self, found: Vec<Owned>, now: &Now) {
         self.looking.list_needed = false;
         self.found(found, now);
     }
@@ -68,7 +68,7 @@ impl Machine {
         self.looking.watching = true;
     }
 
-    pub(super) fn inspected(
+    pub(in crate::machine) fn inspected(
         &mut self,
         id: &str,
         needed: bool,
@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// A container is gone: its record goes with it.
-    pub(super) fn vanished(&mut self, id: &str) {
+    pub(in crate::machine) fn vanished(&mut self, id: &str) {
         let Some(gone) = self.containers.remove(id) else { return };
         self.forget_file(&gone);
         let containers = &self.containers;
@@ -114,7 +114,7 @@ impl Machine {
 
     /// A container has ended, as Docker's answer to a signal tells, and no inspect says how: the code is the kubelet's
     /// for a container that it lost.
-    pub(super) fn lost(&mut self, id: &str, now: &Now) {
+    pub(in crate::machine) fn lost(&mut self, id: &str, now: &Now) {
         let Some(mut lost) = self.containers.get(id).cloned() else { return };
         lost.state = RunState::Exited(Exit {
             code: KILLED,
@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// Puts a fresh look into what is known.
-    pub(super) fn merge(&mut self, mut new: Owned, now: &Now) {
+    pub(in crate::machine) fn merge(&mut self, mut new: Owned, now: &Now) {
         let known = self.containers.get(&new.id);
         let record = self.containers.record(&new.id);
         if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
@@ -243,11 +243,11 @@ fn same_kind(a: &RunState, b: &RunState) -> bool {
 }
 
 /// A process that was not the container's first may have been the one; then the first ended otherwise.
-pub(super) fn mark_out_of_memory(exit: &mut Exit) {
+pub(in crate::machine) fn mark_out_of_memory(exit: &mut Exit) {
     exit.oom_killed |= exit.code == KILLED;
 }
 
-pub(super) fn cannot_run(message: String, now: Mono) -> Exit {
+pub(in crate::machine) fn cannot_run(message: String, now: Mono) -> Exit {
     Exit {
         code: 128,
         oom_killed: false,
@@ -272,6 +272,6 @@ fn death_notice(dead: &Owned) -> String {
 }
 
 /// First 12 digits of an id, as Docker prints it.
-pub(super) fn short(id: &str) -> &str {
+pub(in crate::machine) fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }

@@ -5,16 +5,19 @@
 //! What Docker says of the containers is a row of its own ([`Observed`]), because the plan and the status read it as
 //! it is. Each row and its records change here alone, so that they keep step.
 
+pub(super) mod look;
+pub(super) mod merge;
+
 use crate::base::clock::Mono;
 use crate::plan::{Observed, Owned, ProbeVerdict, RunState};
 use crate::probe::{HookKind, Kind};
 use crate::runtime::Resources;
 
-use super::calls::Retry;
-use super::hooks::Hook;
-use super::messages::Message;
-use super::stop::Stop;
 use crate::base::table::Table;
+use crate::machine::calls::Retry;
+use crate::machine::running::hooks::Hook;
+use crate::machine::running::messages::Message;
+use crate::machine::stop::Stop;
 
 /// What a container needs of an inspection, the less first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

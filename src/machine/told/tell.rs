@@ -1,9 +1,9 @@
 //! What a machine tells of its pod's life: events, and why containers wait. One wording each: what is an
 //! event is not logged beside it, for the recorder writes its line.
 
-use super::Machine;
-use super::output::Output;
-use super::start::CREATING;
+use crate::machine::Machine;
+use crate::machine::output::Output;
+use crate::machine::start::CREATING;
 use crate::plan::{Owned, Role};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::recorder::{self, List, PodEvent, Subject, Words};
@@ -11,7 +11,7 @@ use crate::status::WaitingReason;
 
 impl Machine {
     /// Something happened to the pod, or to this container of it.
-    pub(super) fn tell(&mut self, container: Option<&str>, words: Words) {
+    pub(in crate::machine) fn tell(&mut self, container: Option<&str>, words: Words) {
         let uid = match self.state.pod() {
             Some(pod) => pod.uid.clone(),
             // Found without its manifest.
@@ -28,14 +28,14 @@ impl Machine {
 
     /// Something happened to what was made: its labels say whose it is, also when its manifest is gone.
     /// Of a sandbox nothing is told.
-    pub(super) fn tell_of(&mut self, owned: &Owned, words: Words) {
+    pub(in crate::machine) fn tell_of(&mut self, owned: &Owned, words: Words) {
         let Role::Container { name, kind, .. } = &owned.role else { return };
         let subject = Subject { list: List::of(*kind), name: name.clone() };
         self.put_event(owned.uid.clone(), Some(subject), words);
     }
 
     /// The same, of a sandbox too: told as the pod's own.
-    pub(super) fn tell_of_any(&mut self, id: &str, words: Words) {
+    pub(in crate::machine) fn tell_of_any(&mut self, id: &str, words: Words) {
         let found = self.containers.get(id).cloned();
         match found {
             Some(owned) if owned.is_sandbox() => self.put_event(owned.uid, None, words),
@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Something happened to what is left of the pod of this UID.
-    pub(super) fn tell_of_uid(&mut self, uid: &str, words: Words) {
+    pub(in crate::machine) fn tell_of_uid(&mut self, uid: &str, words: Words) {
         self.put_event(uid.to_owned(), None, words);
     }
 
@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// A container waits, and why; told once, however often it is looked at.
-    pub(super) fn wait_for(
+    pub(in crate::machine) fn wait_for(
         &mut self,
         container: &str,
         reason: &str,
@@ -68,7 +68,7 @@ impl Machine {
     }
 
     /// A step of a container failed, and it waits; told each time.
-    pub(super) fn failed(
+    pub(in crate::machine) fn failed(
         &mut self,
         container: &str,
         reason: &str,
@@ -80,14 +80,14 @@ impl Machine {
     }
 
     /// True: this is new.
-    pub(super) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
+    pub(in crate::machine) fn set_waiting(&mut self, container: &str, reason: &str, message: &str) -> bool {
         let new = WaitingReason { reason: reason.to_owned(), message: message.to_owned() };
         let old = self.members.get_mut(container).waiting.replace(new);
         old.is_none_or(|old| old.reason != reason || !gist(&old.message).eq(gist(message)))
     }
 
     /// Nothing of the pod can run, and every container that waits says why. True: this is new.
-    pub(super) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
+    pub(in crate::machine) fn sandbox_problem(&mut self, pod: &DesiredPod, message: &str) -> bool {
         let mut new = false;
         for (_, container) in pod.containers() {
             new |= self.set_waiting(&container.name, CREATING, message);

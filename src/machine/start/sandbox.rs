@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Machine;
-use super::calls::{Job, Place, Retry};
-use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
+use crate::machine::Machine;
+use crate::machine::calls::{Job, Place, Retry};
+use crate::machine::state::State;
 use crate::mapping;
 use crate::mapping::needs::Create;
 use crate::plan::{Link, Role, RunState};
@@ -16,7 +16,7 @@ use crate::runtime::{DockerError, RefusalKind, Reply, labels};
 
 /// What is remembered of the sandboxes of this pod.
 #[derive(Debug, Default)]
-pub(super) struct Sandboxes {
+pub(in crate::machine) struct Sandboxes {
     /// The one of which it was told that another one takes its place.
     told: Option<String>,
     /// The one whose early death was counted last.
@@ -34,7 +34,7 @@ impl Sandboxes {
 
 impl Machine {
     /// Once for each sandbox that there was.
-    pub(super) fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
+    pub(in crate::machine) fn tell_sandbox_change(&mut self, pod: &DesiredPod) {
         let sandboxes = self.containers.current().all.iter().filter(|c| c.is_sandbox() && c.uid == pod.uid);
         let Some(old) = sandboxes.max_by_key(|c| c.attempt).map(|c| c.id.clone()) else { return };
         if self.sandboxes.told.as_ref() != Some(&old) {
@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
+    pub(in crate::machine) fn create_sandbox(&mut self, pod: &Arc<DesiredPod>, attempt: u32, now: &Now) {
         if self.calls.is_making(None) || self.calls.is_full() || self.held_back(labels::SANDBOX_NAME, now) {
             return;
         }
@@ -95,7 +95,7 @@ impl Machine {
         (now.mono < deaths.until).then_some(deaths.until)
     }
 
-    pub(super) fn sandbox_made(
+    pub(in crate::machine) fn sandbox_made(
         &mut self,
         name: String,
         attempt: u32,

@@ -5,11 +5,11 @@
 //! once for each container: from then on it is what was asked that counts. What an engine leaves out, or
 //! says to be 0, is no difference: at worst one call too many is made, and never a restart for nothing.
 
-use super::Machine;
-use super::calls::Job;
-use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
+use crate::machine::Machine;
+use crate::machine::calls::Job;
+use crate::machine::state::State;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     /// What is being resized, for the status.
-    pub(super) fn resize_shown(&self) -> Resize {
+    pub(in crate::machine) fn resize_shown(&self) -> Resize {
         let mut shown = NO_RESIZE;
         for id in self.containers.ids(|_, record| record.resizing) {
             let name = self.containers.get(&id).and_then(Owned::container_name);
@@ -69,7 +69,7 @@ impl Machine {
     }
 
     /// Brings running containers to their sizes. The pod's cgroup grows before, and shrinks when all is done.
-    pub(super) fn resize(&mut self, pod: &DesiredPod, now: &Now) {
+    pub(in crate::machine) fn resize(&mut self, pod: &DesiredPod, now: &Now) {
         let changes = self.changes(pod);
         self.order_cgroup(pod, !changes.is_empty(), now);
         if !self.cgroup_ready(pod) {
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn updated(
+    pub(in crate::machine) fn updated(
         &mut self,
         id: &str,
         wanted: Resources,

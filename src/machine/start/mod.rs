@@ -2,18 +2,24 @@
 //! `images`). Which ones is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
 //! there (design invariant 1: what ran before is observed dead first).
 
+pub(super) mod conflicts;
+pub(super) mod identity;
+pub(super) mod images;
+pub(super) mod made;
+pub(super) mod sandbox;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Machine;
-use super::calls::Job;
-use super::deadline::Verdict;
-use super::hooks::has_post_start;
-use super::network::Environment;
-use super::output::{Output, Token};
-use super::state::State;
 use crate::base::clock::Now;
+use crate::machine::Machine;
+use crate::machine::calls::Job;
+use crate::machine::network::Environment;
+use crate::machine::output::{Output, Token};
+use crate::machine::running::deadline::Verdict;
+use crate::machine::running::hooks::has_post_start;
+use crate::machine::state::State;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
@@ -75,7 +81,7 @@ impl Machine {
                     self.start(&id, None, now);
                 }
                 for kill in &actions.kill {
-                    let grace = super::probes::grace_of(pod, kill);
+                    let grace = crate::machine::running::probes::grace_of(pod, kill);
                     self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
                 }
                 self.remove_to_start_over(pod, &actions.remove, now);

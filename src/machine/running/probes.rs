@@ -5,11 +5,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use super::Machine;
-use super::hooks::is_unready;
-use super::output::Output;
-use super::state::State;
 use crate::base::clock::Now;
+use crate::machine::Machine;
+use crate::machine::output::Output;
+use crate::machine::running::hooks::is_unready;
+use crate::machine::state::State;
 use crate::plan::{Kill, KillReason, Owned, ProbeVerdict, Probes, Role};
 use crate::pod::DesiredPod;
 use crate::probe::prober::News;
@@ -23,7 +23,7 @@ type Three = [Option<Arc<Probing>>; 3];
 type ByName = Arc<Vec<(String, Three)>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(in crate::machine) struct Watched {
     /// What was last told.
     told: Watch,
     /// The probes of this very pod, by container name.
@@ -48,7 +48,7 @@ impl Watched {
 
 impl Machine {
     /// Takes what a probe or a hook brought. What a probe says is an event of its container.
-    pub(super) fn take_news(&mut self, news: News) {
+    pub(in crate::machine) fn take_news(&mut self, news: News) {
         match news {
             News::Probed { id, kind, verdict } => self.probed(&id, kind, verdict),
             News::Said { id, reason, text, .. } => {
@@ -71,7 +71,7 @@ impl Machine {
 
     /// What is known of this pod's probes. A container that ran before the daemon began has started and is
     /// ready until a probe says otherwise. One whose postStart has not ended, or failed, is not ready.
-    pub(super) fn probes(&self, pod: &DesiredPod) -> Probes {
+    pub(in crate::machine) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = Probes::default();
         for (owned, record) in self.containers.records() {
             let [mut startup, mut readiness, liveness] = record.verdicts;
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Tells what is to be asked from now on, if that has changed.
-    pub(super) fn watch(&mut self, now: &Now) {
+    pub(in crate::machine) fn watch(&mut self, now: &Now) {
         let watch = Watch { targets: self.targets(now), hooks: self.hook_wishes() };
         if watch != self.watched.told {
             self.watched.told = watch.clone();
@@ -133,7 +133,7 @@ impl Machine {
 
     /// Where a container's ports are. As with the kubelet, which has no address for such a pod, the host's
     /// network is asked on its loopback.
-    pub(super) fn address(&self, container: &Owned) -> Option<IpAddr> {
+    pub(in crate::machine) fn address(&self, container: &Owned) -> Option<IpAddr> {
         match &self.containers.get(container.sandbox_id()?)?.role {
             Role::Sandbox { host_network: true, .. } => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             Role::Sandbox { ips, .. } => ips.first()?.parse().ok(),
@@ -144,7 +144,7 @@ impl Machine {
 
 /// The grace of a kill that has one of its own (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`):
 /// its probe's, or that of a pod which starts over.
-pub(super) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
+pub(in crate::machine) fn grace_of(pod: &DesiredPod, kill: &Kill) -> Option<u32> {
     let (_, container) = pod.container(&kill.name)?;
     let probe = match kill.reason {
         KillReason::LivenessProbe => container.liveness_probe.as_ref(),

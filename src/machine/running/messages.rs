@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Machine;
-use super::calls::Job;
-use super::containers::Look;
-use super::output::Output;
 use crate::base::limits;
 use crate::base::order;
+use crate::machine::Machine;
+use crate::machine::calls::Job;
+use crate::machine::containers::Look;
+use crate::machine::output::Output;
 use crate::plan::Way;
 use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, DockerError, RefusalKind, Reply};
@@ -17,7 +17,7 @@ use crate::termination::{self, LogFile};
 
 /// What is known of one container's message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Message {
+pub(in crate::machine) enum Message {
     /// Its file is being read.
     File,
     /// Its file had nothing, and the log has to be asked.
@@ -30,7 +30,7 @@ pub(super) enum Message {
 
 impl Machine {
     /// Asks for what is missing.
-    pub(super) fn ask_messages(&mut self) {
+    pub(in crate::machine) fn ask_messages(&mut self) {
         let mut ended: Vec<(String, Option<LogFile>)> = Vec::new();
         for owned in &self.containers.current().all {
             let Some(record) = self.containers.record(&owned.id) else { continue };
@@ -68,7 +68,7 @@ impl Machine {
 
     /// Takes what an [`Output::ReadMessage`] brought: what the file says, or what is to be said in its place.
     ///
-    pub(super) fn message_read(&mut self, id: &str, read: Result<String, String>) {
+    pub(in crate::machine) fn message_read(&mut self, id: &str, read: Result<String, String>) {
         let Some(container) = self.containers.current().get(id) else { return };
         let RunState::Exited(exit) = &container.state else { return };
         let message = match read {
@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// Takes a log's last lines.
-    pub(super) fn log_read(&mut self, id: &str, answer: Result<Reply, DockerError>) {
+    pub(in crate::machine) fn log_read(&mut self, id: &str, answer: Result<Reply, DockerError>) {
         let text = match answer {
             Ok(Reply::Output(body)) => termination::log_text(&body),
             Ok(_) => String::new(),
@@ -92,13 +92,13 @@ impl Machine {
     }
 
     /// A termination message is on its way.
-    pub(super) fn awaits_message(&self) -> bool {
+    pub(in crate::machine) fn awaits_message(&self) -> bool {
         let awaits = |message: &Message| !matches!(message, Message::Known(_));
         self.containers.records().any(|(_, record)| record.message.as_ref().is_some_and(awaits))
     }
 
     /// What is known, by container id.
-    pub(super) fn termination_messages(&self) -> BTreeMap<String, String> {
+    pub(in crate::machine) fn termination_messages(&self) -> BTreeMap<String, String> {
         let known = self.containers.records().filter_map(|(owned, record)| match &record.message {
             Some(Message::Known(text)) if !text.is_empty() => Some((owned.id.clone(), text.clone())),
             _ => None,
@@ -107,7 +107,7 @@ impl Machine {
     }
 
     /// A container is gone, and its file is of no more use.
-    pub(super) fn forget_file(&mut self, gone: &Owned) {
+    pub(in crate::machine) fn forget_file(&mut self, gone: &Owned) {
         let Some(file) = file_of(gone).filter(|_| gone.message.file) else { return };
         // Only after somebody meddled with attempts.
         if !self.containers.all().any(|c| c.id != gone.id && file_of(c).as_ref() == Some(&file)) {

@@ -1,17 +1,17 @@
 //! Names that Docker says are taken: by whom, and what is made of it (kubernetes/kubernetes#40443,
 //! moby/moby#22312). Never here: removing what podkeeper did not make.
 
-use super::Machine;
-use super::calls::{Job, Place};
-use super::merge::short;
-use super::state::State;
 use crate::base::clock::Now;
+use crate::machine::Machine;
+use crate::machine::calls::{Job, Place};
+use crate::machine::containers::merge::short;
+use crate::machine::state::State;
 use crate::mapping::observe;
 use crate::plan::Owned;
 use crate::runtime::{Call, ContainerDetail, DockerError, RefusalKind, Reply, labels, names};
 
 impl Machine {
-    pub(super) fn with_suffix(&self, container: &str, name: String) -> String {
+    pub(in crate::machine) fn with_suffix(&self, container: &str, name: String) -> String {
         match self.members.get(container).suffix {
             Some(suffix) => names::with_suffix(&name, suffix),
             None => name,
@@ -19,12 +19,12 @@ impl Machine {
     }
 
     /// What to look up when a name is taken.
-    pub(super) fn resolve_conflict(&mut self, name: String, place: Place) {
+    pub(in crate::machine) fn resolve_conflict(&mut self, name: String, place: Place) {
         self.call(Job::Conflict { name: name.clone(), place }, Call::Inspect { id: name });
     }
 
     /// A name was taken: the four cases of kubernetes/kubernetes#40443.
-    pub(super) fn conflict_seen(
+    pub(in crate::machine) fn conflict_seen(
         &mut self,
         name: &str,
         place: Place,

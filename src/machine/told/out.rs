@@ -2,12 +2,12 @@
 
 use log::Level;
 
-use super::{Output, Step};
 use crate::base::clock::Mono;
+use crate::machine::{Output, Step};
 
 /// One step's answer while it grows.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(in crate::machine) struct Out {
     all: Vec<Output>,
     wake: Option<Mono>,
 }

@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Machine;
-use super::containers::Record;
-use super::made;
-use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
+use crate::machine::Machine;
+use crate::machine::containers::Record;
+use crate::machine::start::made;
+use crate::machine::state::State;
 use crate::plan::{Owned, PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
 use crate::probe::spec::{Action, HookAction};
@@ -24,7 +24,7 @@ use crate::recorder::words;
 
 /// How far a hook is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Hook {
+pub(in crate::machine) enum Hook {
     /// It is being carried out.
     Asked(Action),
     /// It sleeps until then.
@@ -47,7 +47,7 @@ impl Hook {
 
 impl Machine {
     /// A container was started: its postStart hook begins.
-    pub(super) fn begin_post_start(&mut self, id: &str, now: &Now) {
+    pub(in crate::machine) fn begin_post_start(&mut self, id: &str, now: &Now) {
         let Some(pod) = self.state.pod().filter(|_| matches!(self.state, State::Syncing(_))) else { return };
         let Some(owned) = self.containers.current().get(id).filter(|c| c.uid == pod.uid) else { return };
         let Some((_, spec)) = owned.container_name().and_then(|name| pod.container(name)) else { return };
@@ -65,13 +65,13 @@ impl Machine {
     }
 
     /// A postStart is under way: as with the kubelet, nothing further of the pod is started.
-    pub(super) fn post_start_runs(&self) -> bool {
+    pub(in crate::machine) fn post_start_runs(&self) -> bool {
         let runs = |record: &Record| record.hooks.get(&HookKind::PostStart).is_some_and(Hook::is_under_way);
         self.containers.records().any(|(_, record)| runs(record))
     }
 
     /// Kills the containers whose postStart failed.
-    pub(super) fn kill_after_post_start(&mut self, pod: &DesiredPod, now: &Now) {
+    pub(in crate::machine) fn kill_after_post_start(&mut self, pod: &DesiredPod, now: &Now) {
         let failed = |record: &Record| record.hooks.get(&HookKind::PostStart) == Some(&Hook::Failed);
         for id in self.containers.ids(|_, record| failed(record)) {
             self.stop_one(&id, None, Some(&pod.spec), Some("FailedPostStartHook"), now);
@@ -94,7 +94,7 @@ impl Machine {
 
     /// Begins the preStop hook of a container that is to be stopped with `grace`, unless it has begun, and
     /// takes it further. True: its stop signal has to wait.
-    pub(super) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
+    pub(in crate::machine) fn pre_stop_runs(&mut self, id: &str, grace: Option<Duration>, now: &Now) -> bool {
         let began = self.stopping.since.unwrap_or(now.mono);
         if self.hook(id, HookKind::PreStop).is_none() {
             let Some(owned) = self.containers.get(id) else { return false };
@@ -158,7 +158,7 @@ impl Machine {
     }
 
     /// A hook ended.
-    pub(super) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
+    pub(in crate::machine) fn hooked(&mut self, id: &str, kind: HookKind, result: Result<(), String>) {
         let Some(hook) = self.hook_mut(id, kind).filter(|hook| hook.is_under_way()) else { return };
         *hook = if result.is_ok() { Hook::Over } else { Hook::Failed };
         if result.is_ok() {
@@ -178,7 +178,7 @@ impl Machine {
     }
 
     /// Lets hooks go on with the time: sleeps that are over, containers that do not run any more.
-    pub(super) fn advance_hooks(&mut self, now: &Now) {
+    pub(in crate::machine) fn advance_hooks(&mut self, now: &Now) {
         for (owned, record) in self.containers.records_mut() {
             if !owned.state.is_running() {
                 record.hooks.clear();
@@ -196,7 +196,7 @@ impl Machine {
     }
 
     /// What is to be carried out.
-    pub(super) fn hook_wishes(&self) -> Vec<HookWish> {
+    pub(in crate::machine) fn hook_wishes(&self) -> Vec<HookWish> {
         let mut wishes = Vec::new();
         for (owned, record) in self.containers.records() {
             for (kind, hook) in record.hooks.iter() {
@@ -211,7 +211,7 @@ impl Machine {
 
 /// The container is not ready, whatever its probes say: its postStart has not ended, or has failed, and it is being
 /// killed for that.
-pub(super) fn is_unready(record: &Record) -> bool {
+pub(in crate::machine) fn is_unready(record: &Record) -> bool {
     let post_start = record.hooks.get(&HookKind::PostStart);
     post_start.is_some_and(|hook| hook.is_under_way() || matches!(hook, Hook::GivenUp | Hook::Failed))
 }
@@ -221,7 +221,7 @@ fn action_is_invalid(hook: &Hook) -> bool {
 }
 
 /// Has this container a postStart hook?
-pub(super) fn has_post_start(pod: &DesiredPod, at: StartRef) -> bool {
+pub(in crate::machine) fn has_post_start(pod: &DesiredPod, at: StartRef) -> bool {
     let container = actions::container_of(pod, at);
     container.and_then(|c| c.lifecycle.as_ref()).is_some_and(|l| l.post_start.is_some())
 }

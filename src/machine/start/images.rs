@@ -6,13 +6,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::Machine;
-use super::identity::INSPECT_ERROR;
-use super::mailbox::{PullOutcome, Pulled};
-use super::members::ImageState;
-use super::output::{Output, PullRequest};
-use super::start::{CONFIG_ERROR, CREATING};
-use super::state::State;
 use crate::base::clock::{Mono, Now};
 use crate::base::order;
 use crate::base::table::Table;
@@ -20,6 +13,13 @@ use crate::image::credentials::{DockerConfig, lookup};
 use crate::image::grants;
 use crate::image::pull_secrets::{self, PullSecrets};
 use crate::image::{failure, reference};
+use crate::machine::Machine;
+use crate::machine::mailbox::{PullOutcome, Pulled};
+use crate::machine::members::ImageState;
+use crate::machine::output::{Output, PullRequest};
+use crate::machine::start::identity::INSPECT_ERROR;
+use crate::machine::start::{CONFIG_ERROR, CREATING};
+use crate::machine::state::State;
 use crate::plan::backoff::{self, Backoff, Verdict as Wait};
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
@@ -28,7 +28,7 @@ use crate::runtime::labels;
 use crate::status::WaitingReason;
 
 /// Waiting reason (upstream `pkg/kubelet/images/types.go`): nobody may pull what is not there.
-pub(super) const NEVER_PULL: &str = "ErrImageNeverPull";
+pub(in crate::machine) const NEVER_PULL: &str = "ErrImageNeverPull";
 
 /// What became of the pull of one image.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ enum Pull {
 
 /// What is known of images.
 #[derive(Debug)]
-pub(super) struct Images {
+pub(in crate::machine) struct Images {
     /// By image, as it is written.
     pulls: Table<String, Pull>,
     /// How long pulls that failed are waited for.
@@ -146,7 +146,7 @@ impl Images {
 impl Machine {
     /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
     /// with the image in place costs no extra call.
-    pub(super) fn image_ready(
+    pub(in crate::machine) fn image_ready(
         &mut self,
         pod: &Arc<DesiredPod>,
         container: &Container,
@@ -190,7 +190,7 @@ impl Machine {
     }
 
     /// Within the image back-off; says so on the container.
-    pub(super) fn pull_held_back(
+    pub(in crate::machine) fn pull_held_back(
         &mut self,
         pod: &Arc<DesiredPod>,
         container: Option<&str>,
@@ -231,7 +231,7 @@ impl Machine {
     }
 
     /// The create of this container was refused for want of its image.
-    pub(super) fn image_missing(&mut self, container: &Container, now: &Now) {
+    pub(in crate::machine) fn image_missing(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
         // The one that was looked at is gone, too.
         let member = self.members.get_mut(&container.name);
@@ -276,7 +276,7 @@ impl Machine {
     }
 
     /// The sandbox image is missing: have it loaded or pulled.
-    pub(super) fn fetch_sandbox_image(&mut self, now: &Now) {
+    pub(in crate::machine) fn fetch_sandbox_image(&mut self, now: &Now) {
         let image = self.settings.map.infra_image.clone();
         if !self.images.is_pulling(&image) {
             self.images.begin(&image, None, now);
@@ -290,7 +290,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn pulled(&mut self, pulled: Pulled, now: &Now) {
+    pub(in crate::machine) fn pulled(&mut self, pulled: Pulled, now: &Now) {
         let Pulled { image, outcome, took, size } = pulled;
         let Some((container, since)) = self.images.end(&image) else { return };
         let container = container.as_deref();
@@ -345,7 +345,7 @@ impl Machine {
 
     /// A pull is under way: the containers that wait for it say how far it is. Only those that never ran:
     /// one that ended shows its end until it runs again.
-    pub(super) fn pull_progress(&mut self, image: &str, words: &str) {
+    pub(in crate::machine) fn pull_progress(&mut self, image: &str, words: &str) {
         let State::Syncing(pod) = self.state.clone() else { return };
         if words.is_empty() || !self.images.is_pulling(image) {
             return;
@@ -362,7 +362,7 @@ impl Machine {
 
     /// These images (in full) have come without a pull of ours: what waited for them goes on at once, not
     /// after a back-off.
-    pub(super) fn images_came(&mut self, came: &[String]) {
+    pub(in crate::machine) fn images_came(&mut self, came: &[String]) {
         let State::Syncing(pod) = self.state.clone() else { return };
         let is_here = |image: &str| came.contains(&reference::normal(image));
         let infra = self.settings.map.infra_image.clone();
@@ -389,7 +389,7 @@ impl Machine {
     }
 
     /// Somebody says that what failed may work now: no back-off of an image is waited for.
-    pub(super) fn try_images_again(&mut self) {
+    pub(in crate::machine) fn try_images_again(&mut self) {
         self.images.forget_failures();
         for member in self.members.values_mut() {
             if [NEVER_PULL, CONFIG_ERROR, INSPECT_ERROR].iter().any(|reason| member.waits_for(reason)) {
@@ -400,7 +400,7 @@ impl Machine {
     }
 
     /// The credentials of the pod's own secrets; what is wrong with them is told with each pull.
-    pub(super) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
+    pub(in crate::machine) fn pull_credentials(&mut self, pod: &DesiredPod) -> Vec<Arc<DockerConfig>> {
         let PullSecrets { configs, problems } = pull_secrets::of_pod(pod, &self.objects);
         for problem in problems {
             self.tell(None, words::pull_secrets(&problem));
@@ -409,7 +409,7 @@ impl Machine {
     }
 
     /// Other objects are in force. With other credentials, a pull that failed is tried at once.
-    pub(super) fn take_objects(&mut self, objects: Arc<Objects>) {
+    pub(in crate::machine) fn take_objects(&mut self, objects: Arc<Objects>) {
         let before = std::mem::replace(&mut self.objects, objects);
         let State::Syncing(pod) = &self.state else { return };
         self.volumes.objects_changed(pod);
@@ -423,7 +423,7 @@ impl Machine {
     }
 
     /// The image's name is none: nothing but an edit helps. Says so on the container.
-    pub(super) fn is_no_image(&mut self, container: &str, image: &str) -> bool {
+    pub(in crate::machine) fn is_no_image(&mut self, container: &str, image: &str) -> bool {
         let Err(why) = reference::Reference::parse(image) else { return false };
         let message = failure::invalid_name(image, &why);
         let told = [words::bad_image_name(image, &why), words::error(failure::INVALID_IMAGE_NAME)];

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-use super::Machine;
-use super::output::{Output, Report};
-use super::state::State;
 use crate::base::clock::Now;
 use crate::base::table::Table;
+use crate::machine::Machine;
+use crate::machine::output::{Output, Report};
+use crate::machine::state::State;
 use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
@@ -18,7 +18,7 @@ use crate::status;
 impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
     /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
-    pub(super) fn publish(&mut self, now: &Now) {
+    pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.told.seen {
             self.told.seen.clone_from(&seen);
@@ -45,7 +45,12 @@ impl Machine {
     }
 
     /// The pod's status, as what is known now says it.
-    pub(super) fn computed(&mut self, pod: &DesiredPod, past_deadline: bool, now: &Now) -> PodStatus {
+    pub(in crate::machine) fn computed(
+        &mut self,
+        pod: &DesiredPod,
+        past_deadline: bool,
+        now: &Now,
+    ) -> PodStatus {
         let probes = self.probes(pod);
         let messages = self.termination_messages();
         status::compute(&status::Input {

@@ -1,5 +1,10 @@
 //! What a machine told last: the same is not told again.
 
+pub(super) mod logs;
+pub(super) mod out;
+pub(super) mod publish;
+pub(super) mod tell;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;

@@ -2,15 +2,15 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::Machine;
-use super::calls::Place;
-use super::members::ImageState;
-use super::start::CONFIG_ERROR;
-use super::state::State;
 use crate::base::clock::Now;
 use crate::base::json;
 use crate::base::limits;
 use crate::image::failure;
+use crate::machine::Machine;
+use crate::machine::calls::Place;
+use crate::machine::members::ImageState;
+use crate::machine::start::CONFIG_ERROR;
+use crate::machine::state::State;
 use crate::plan::Way;
 use crate::plan::backoff;
 use crate::plan::{Owned, PreStop, Role, RunState};
@@ -18,17 +18,17 @@ use crate::recorder::words;
 use crate::runtime::{DockerError, RefusalKind, Reply, Resources, labels};
 
 /// A container that was to be made.
-pub(super) struct Made<'a> {
-    pub(super) name: String,
-    pub(super) container: &'a str,
-    pub(super) attempt: u32,
-    pub(super) role: Role,
-    pub(super) crash_key: String,
-    pub(super) size: Resources,
+pub(in crate::machine) struct Made<'a> {
+    pub(in crate::machine) name: String,
+    pub(in crate::machine) container: &'a str,
+    pub(in crate::machine) attempt: u32,
+    pub(in crate::machine) role: Role,
+    pub(in crate::machine) crash_key: String,
+    pub(in crate::machine) size: Resources,
 }
 
 impl Machine {
-    pub(super) fn container_made(
+    pub(in crate::machine) fn container_made(
         &mut self,
         made: Made<'_>,
         sandbox: &str,
@@ -104,7 +104,13 @@ impl Machine {
         }
     }
 
-    pub(super) fn fresh(&self, id: String, docker_name: String, attempt: u32, role: Role) -> Owned {
+    pub(in crate::machine) fn fresh(
+        &self,
+        id: String,
+        docker_name: String,
+        attempt: u32,
+        role: Role,
+    ) -> Owned {
         let state = RunState::Created;
         let pod = self.state.pod();
         let grace = pod.and_then(|p| p.spec.termination_grace_period_seconds);
@@ -146,7 +152,7 @@ impl Machine {
     }
 
     /// A container of this pod was made, and its image was there.
-    pub(super) fn tell_created(&mut self, made: &Owned) {
+    pub(in crate::machine) fn tell_created(&mut self, made: &Owned) {
         let Some(name) = made.container_name() else { return };
         let told = ImageState::Ensured { attempt: made.attempt, told: true };
         let pulled = self.members.get(name).image == told;
@@ -159,7 +165,7 @@ impl Machine {
     }
 
     /// Docker made what goes by this name: what held it up before counts no more.
-    pub(super) fn create_worked(&mut self, what: &str, warnings: &[String]) {
+    pub(in crate::machine) fn create_worked(&mut self, what: &str, warnings: &[String]) {
         self.members.create_worked(what);
         for warning in warnings.iter().take(limits::WARNINGS_PER_CREATE) {
             let of = Some(what).filter(|what| *what != labels::SANDBOX_NAME);
@@ -169,7 +175,7 @@ impl Machine {
 }
 
 /// Its preStop hook, as the labels of a container that is being made say it.
-pub(super) fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
+pub(in crate::machine) fn pre_stop_of(spec: &Container) -> Option<Box<PreStop>> {
     let handler = json::text(spec.lifecycle.as_ref()?.pre_stop.as_ref()?);
     let ports = spec.ports.as_ref().filter(|ports| !ports.is_empty());
     let ports = ports.map(json::text).unwrap_or_default();

@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use super::Machine;
-use super::calls::{Job, Retry};
-use super::told::has_ended;
 use crate::base::clock::Now;
 use crate::base::limits;
+use crate::machine::Machine;
+use crate::machine::calls::{Job, Retry};
+use crate::machine::told::has_ended;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
 use crate::recorder::words;
@@ -23,7 +23,7 @@ use crate::runtime::{Call, DockerError, Reply, names};
 
 /// What is remembered of the deadline.
 #[derive(Debug, Default)]
-pub(super) struct Deadline {
+pub(in crate::machine) struct Deadline {
     /// Of which UID, and since when it is active, counted from the machine's start.
     since: Option<(String, Duration)>,
     /// The UID whose deadline has passed.
@@ -35,7 +35,7 @@ pub(super) struct Deadline {
 
 /// Whether the pod may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::machine) enum Verdict {
     /// Yes, for now.
     Active,
     /// No, and that is being written down.
@@ -46,7 +46,7 @@ pub(super) enum Verdict {
 
 impl Machine {
     /// Judges the pod that is to run.
-    pub(super) fn deadline(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
+    pub(in crate::machine) fn deadline(&mut self, pod: &DesiredPod, now: &Now) -> Verdict {
         let up = self.settings.boot.at(now.mono);
         let since = match &self.deadline.since {
             Some((uid, since)) if *uid == pod.uid => *since,
@@ -104,7 +104,13 @@ impl Machine {
     }
 
     /// It is written down, or could not be.
-    pub(super) fn renamed(&mut self, id: &str, name: String, answer: Result<Reply, DockerError>, now: &Now) {
+    pub(in crate::machine) fn renamed(
+        &mut self,
+        id: &str,
+        name: String,
+        answer: Result<Reply, DockerError>,
+        now: &Now,
+    ) {
         match answer {
             Ok(_) => {
                 if let Some((sandbox, _)) = self.containers.current_mut(id) {
@@ -127,20 +133,20 @@ impl Machine {
     }
 
     /// Stopping the pod does not wait for a second try.
-    pub(super) fn mark_later(&mut self, now: &Now) {
+    pub(in crate::machine) fn mark_later(&mut self, now: &Now) {
         self.deadline.tried = true;
         self.deadline.mark.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
     }
 
     /// Its deadline has passed, and none of its containers runs any more: only then it holds nothing that
     /// others may want.
-    pub(super) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
+    pub(in crate::machine) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
         let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
         self.deadline.passed.as_ref() == Some(&pod.uid) && !self.containers.current().all.iter().any(runs)
     }
 
     /// What the label of a new sandbox tells the next daemon; `None` for a pod without a deadline.
-    pub(super) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
+    pub(in crate::machine) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
         pod.spec.active_deadline_seconds?;
         let boot = &self.settings.boot.id;
         let (_, since) = self.deadline.since.as_ref().filter(|(uid, _)| *uid == pod.uid)?;

@@ -1,17 +1,17 @@
 //! How a machine finds out what is there: one list when it knows nothing, single inspects after hints. A look never
 //! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
 
-use super::Machine;
-use super::calls::{Job, Retry};
-use super::containers::{Look, Record};
-use super::merge::mark_out_of_memory;
 use crate::base::clock::Now;
+use crate::machine::Machine;
+use crate::machine::calls::{Job, Retry};
+use crate::machine::containers::merge::mark_out_of_memory;
+use crate::machine::containers::{Look, Record};
 use crate::plan::{Owned, RunState};
 use crate::runtime::{Call, labels};
 
 /// What has to be looked at as a whole.
 #[derive(Debug)]
-pub(super) struct Looking {
+pub(in crate::machine) struct Looking {
     /// A list is needed before anything is decided.
     pub list_needed: bool,
     /// The first list has been read: an end seen from now on happened while the daemon watched.
@@ -33,7 +33,7 @@ impl Default for Looking {
 
 impl Machine {
     /// Asks for what is missing. False: something must be known before anything is decided.
-    pub(super) fn look(&mut self, now: &Now) -> bool {
+    pub(in crate::machine) fn look(&mut self, now: &Now) -> bool {
         if self.looking.list_needed {
             if !self.calls.is_empty() {
                 return false;
@@ -72,7 +72,7 @@ impl Machine {
     }
 
     /// Something is being looked at, or must be, whose answer is worth waiting for.
-    pub(super) fn is_looking(&self) -> bool {
+    pub(in crate::machine) fn is_looking(&self) -> bool {
         let asked = |c: &Owned| self.calls.any(|j| matches!(j, Job::Inspect { id, .. } if *id == c.id));
         self.looking.list_needed
             || self.calls.is_listing()
@@ -83,22 +83,22 @@ impl Machine {
     }
 
     /// What is believed of this container is not certain.
-    pub(super) fn doubt(&mut self, id: &str) {
+    pub(in crate::machine) fn doubt(&mut self, id: &str) {
         self.containers.needs(id, Look::Needed);
     }
 
     /// An inspect that gave no answer is still wanted.
-    pub(super) fn ask_again(&mut self, id: &str, needed: bool) {
+    pub(in crate::machine) fn ask_again(&mut self, id: &str, needed: bool) {
         self.containers.needs(id, if needed { Look::Needed } else { Look::Wanted });
     }
 
     /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more.
-    pub(super) fn look_at_all(&mut self) {
+    pub(in crate::machine) fn look_at_all(&mut self) {
         self.looking.list_needed = true;
         self.trouble = Retry::default();
     }
 
-    pub(super) fn hint_started(&mut self, id: &str) {
+    pub(in crate::machine) fn hint_started(&mut self, id: &str) {
         let known = self.containers.get(id).map(|c| c.state.is_running());
         let ours = self.calls.any(|j| match j {
             Job::Start { id: it } => it == id,
@@ -116,7 +116,7 @@ impl Machine {
     }
 
     /// What is not known and ends is no business of ours; the safety net's list finds its remains.
-    pub(super) fn hint_changed(&mut self, id: &str) {
+    pub(in crate::machine) fn hint_changed(&mut self, id: &str) {
         if self.containers.get(id).is_some_and(|c| !c.state.is_dead()) {
             self.doubt(id);
         }
@@ -124,7 +124,7 @@ impl Machine {
 
     /// Docker's own mark of it is not set when this comes after the death, as it does at times
     /// (containerd/containerd#8180): it is remembered, and what ended before it is put right.
-    pub(super) fn hint_out_of_memory(&mut self, id: &str) {
+    pub(in crate::machine) fn hint_out_of_memory(&mut self, id: &str) {
         let Some((found, record)) = self.containers.get_mut(id) else { return };
         record.out_of_memory = true;
         match &mut found.state {
@@ -133,7 +133,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn hint_removed(&mut self, id: &str) {
+    pub(in crate::machine) fn hint_removed(&mut self, id: &str) {
         let removing = self.calls.any(|j| matches!(j, Job::Remove { id: it } if it == id));
         let dead = self.containers.get(id).map(|c| c.state.is_dead());
         match dead {

@@ -1,14 +1,14 @@
 //! Which logs of this pod should be found under their names: of everything that ran, until it is removed.
 
-use super::Machine;
-use super::output::Output;
 use crate::base::order;
+use crate::machine::Machine;
+use crate::machine::output::Output;
 use crate::plan::{Owned, RunState};
 use crate::pod_logs::{ContainerLog, ContainerLogs};
 
 impl Machine {
     /// Tells the whole set whenever it changes. Before the first look nothing is known, and nothing told.
-    pub(super) fn tell_logs(&mut self) {
+    pub(in crate::machine) fn tell_logs(&mut self) {
         if self.looking.list_needed || self.calls.is_listing() {
             return;
         }
