@@ -28,7 +28,7 @@ impl Machine {
             if ran {
                 self.doubt(&id);
             } else {
-                self.vanished(&id);
+                self.remove_record(&id);
             }
         }
         let root_dir = &self.settings.map.root_dir;
@@ -66,6 +66,7 @@ impl Machine {
             }
         }
         self.looking.watching = true;
+        self.forget_digests();
     }
 
     pub(in crate::machine) fn inspected(
@@ -106,8 +107,18 @@ impl Machine {
 
     /// A container is gone: its record goes with it.
     pub(in crate::machine) fn vanished(&mut self, id: &str) {
-        let Some(gone) = self.containers.remove(id) else { return };
-        self.forget_file(&gone);
+        self.remove_record(id);
+        self.forget_digests();
+    }
+
+    fn remove_record(&mut self, id: &str) {
+        if let Some(gone) = self.containers.remove(id) {
+            self.forget_file(&gone);
+        }
+    }
+
+    /// Of images without a container nothing is kept.
+    fn forget_digests(&mut self) {
         let containers = &self.containers;
         self.images.keep_digests(|image| containers.all().any(|c| c.image_id == image));
     }

@@ -14,6 +14,43 @@ fn k112814_a_running_pod_is_adopted_without_a_mutating_call() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
+#[test]
+fn what_the_daemon_found_is_adopted_without_another_list() {
+    let mut rig = Rig::up(&app()).reborn().found();
+    rig.run(&app());
+    rig.pass(s(3600));
+    assert_eq!(rig.take_calls(), ["inspect POD#0", "inspect app#0"]);
+    assert_eq!(rig.status(), "Running, app: running");
+}
+
+/// What happens between the daemon's list and the first wish comes as hints, or not at all.
+#[test]
+fn a_list_that_is_older_than_what_happened_misleads_nobody() {
+    for events in [true, false] {
+        for (what, made) in [("crash app", "app"), ("remove app", "app"), ("remove POD", "POD")] {
+            let mut rig = Rig::up(&app()).reborn().found();
+            rig.events = events;
+            let now = rig.now();
+            match what {
+                "crash app" => {
+                    let id = rig.id("app#0");
+                    rig.engine.crash(&id, 1, now);
+                }
+                "remove app" => rig.by_hand(&Call::Remove { id: rig.id("app#0"), force: true }),
+                _ => rig.by_hand(&Call::Remove { id: rig.id("POD#0"), force: true }),
+            }
+            rig.run(&app());
+            rig.pass(s(60));
+            let acts = rig.take_acts();
+            assert!(
+                acts.iter().any(|act| act.starts_with(&format!("create {made}#"))),
+                "{events} {what}: {acts:?}"
+            );
+            assert_eq!(rig.running().len(), 2, "{events} {what}: {acts:?}");
+        }
+    }
+}
+
 /// The main thread may be slow between the start of a worker and its first wish: what runs is not stopped.
 #[test]
 fn k112814_before_its_first_wish_a_worker_stops_nothing() {

@@ -17,6 +17,7 @@ use crate::machine::{
 };
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
+use crate::mapping::observe;
 use crate::network::hosts::HostsFile;
 use crate::plan::testing;
 use crate::pod::object::Objects;
@@ -272,6 +273,16 @@ impl Rig {
         self.pulls.clear();
         self.hurts.clear();
         self.wake = None;
+        self
+    }
+
+    /// The machine begins with what the daemon's list holds now.
+    pub(super) fn found(mut self) -> Rig {
+        let now = self.now();
+        let list = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
+        let Ok(Reply::Containers(list)) = self.engine.perform(&list, now) else { panic!("no list") };
+        let found = list.iter().filter_map(|c| observe::from_summary(c, ROOT)).collect();
+        self.machine.handle(Input::Found(found), &now);
         self
     }
 

@@ -230,6 +230,25 @@ fn an_hour_of_peace_is_silent() {
     });
 }
 
+/// The list that a daemon begins with is enough for all its workers, whichever comes first, it or the manifests.
+#[test]
+fn a_daemon_that_begins_lists_once() {
+    seeds(30, |w| {
+        w.some_files(6);
+        w.start_daemon();
+        w.pass(seconds(60));
+        w.kill_daemon();
+        w.pass(seconds(60));
+        let (before, kills) = (w.counts, w.kills.len());
+        w.start_daemon();
+        w.pass(seconds(30));
+        w.check_at_rest();
+        let after = w.counts;
+        assert_eq!((after.lists, after.worker_lists), (before.lists + 1, before.worker_lists));
+        assert_eq!(w.kills.len(), kills);
+    });
+}
+
 /// An hour without Docker, and an hour in which every call may fail: few words.
 #[test]
 fn an_hour_of_trouble_is_told_in_few_lines() {

@@ -97,6 +97,8 @@ pub struct Counts {
     pub apps: u64,
     /// Lists of the event thread.
     pub lists: u64,
+    /// Lists of workers.
+    pub worker_lists: u64,
     /// Events of pods.
     pub events: u64,
     /// Lines of the daemon's log.
@@ -863,6 +865,7 @@ impl World {
     /// Counts, and notes which calls take down what runs.
     fn judge(&mut self, call: &Call) {
         self.counts.calls += 1;
+        self.counts.worker_lists += u64::from(matches!(call, Call::List { .. }));
         self.counts.apps +=
             u64::from(matches!(call, Call::Create { name, .. } if name.starts_with("k8s_app_")));
         let victim = match call {

@@ -59,6 +59,32 @@ fn a_sandbox_without_the_address_that_its_pod_tells_is_looked_at() {
     }
 }
 
+/// What the list held is handed to a worker that begins, in place of a list of its own; but not when it may be older
+/// than what has happened.
+#[test]
+fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
+    let begins = |events: &[RuntimeEvent]| {
+        let mut rig = Rig::new();
+        rig.list(&SEEN);
+        for event in events {
+            assert_eq!(acts(rig.handle(Event::Runtime(event.clone()))), [""; 0]);
+        }
+        acts(rig.want(&[pod("a"), pod("b")])).into_iter().filter(|words| words.starts_with("spawn")).collect()
+    };
+    let check = |events: &[RuntimeEvent], expected: [&str; 2]| {
+        let begun: Vec<String> = begins(events);
+        assert_eq!(begun, expected, "{events:?}");
+    };
+    let changed = |name: &str, hint| RuntimeEvent::Changed { key: key(name), hint };
+    check(&[], ["spawn a", "spawn b, empty"]);
+    check(&[changed("a", Hint::Changed("a-a-1-app-0".into()))], ["spawn a, list", "spawn b, empty"]);
+    check(&[changed("a", Hint::Removed("a-a-1-app-0".into()))], ["spawn a, list", "spawn b, empty"]);
+    check(&[changed("b", Hint::Started("b".into()))], ["spawn a", "spawn b, list"]);
+    // A worker that has gone removed it.
+    check(&[changed("b", Hint::Removed("b".into()))], ["spawn a", "spawn b, empty"]);
+    check(&[RuntimeEvent::Lost("gone".into())], ["spawn a, list", "spawn b, list"]);
+}
+
 /// A failed start is `created` with most engines, and `exited` with some.
 #[test]
 fn what_never_ran_may_be_called_created_or_exited() {
