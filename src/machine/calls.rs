@@ -67,7 +67,7 @@ pub(super) enum Job {
     ImageInspect {
         image_id: String,
     },
-    /// Whom an image runs as, for one attempt of this container.
+    /// A look at the user of an image, for one attempt of this container.
     ImageUser {
         container: String,
         image: String,

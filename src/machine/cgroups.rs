@@ -273,12 +273,12 @@ impl Machine {
     pub(super) fn place(&self, body: &mut CreateBody, pod: &DesiredPod) {
         match self.settings.cgroups.get() {
             Some(naming) => body.host_config.cgroup_parent = naming.parent(qos::class(&pod.spec), &pod.uid),
-            // Then each container has what the pod should have.
+            // Each container then has the limit that the pod should have.
             None => body.host_config.pids_limit = self.settings.pod_pids,
         }
     }
 
-    /// systemd has made the slice with the sandbox; what it knows nothing of is written now.
+    /// systemd has made the slice with the sandbox; limits that it does not know are written now.
     pub(super) fn sandbox_has_cgroup(&mut self, uid: &str) {
         if self.settings.cgroups.get().is_some_and(|naming| naming.driver == Driver::Systemd) {
             self.cgroups.known.insert(uid.to_owned(), Known::Found);

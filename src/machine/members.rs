@@ -36,11 +36,11 @@ pub(super) enum ImageState {
 pub(super) struct Member {
     /// Creates that failed. The first of those that may be no failure costs no wait.
     pub create_retry: Option<Retry>,
-    /// Its name is held by what cannot be found: this suffix makes another one.
+    /// Its name is held by a container that cannot be found: this suffix makes another one.
     pub suffix: Option<u32>,
     /// What is known of its image.
     pub image: ImageState,
-    /// As whom its image runs.
+    /// The user of its image.
     pub image_user: Option<ImageUser>,
     /// Why it waits.
     pub waiting: Option<WaitingReason>,

@@ -52,7 +52,7 @@ use members::Members;
 use network::Network;
 use running::deadline::Deadline;
 use running::probes::Watched;
-use start::images::Images;
+use start::pulls::Images;
 use start::sandbox::Sandboxes;
 use stop::Stopping;
 use told::Told;
@@ -82,8 +82,6 @@ pub struct Machine {
     /// Crash loops.
     crashes: Backoff,
     calls: Calls,
-    /// Docker as a whole gives trouble.
-    trouble: Retry,
     stopping: Stopping,
     sandboxes: Sandboxes,
     images: Images,
@@ -112,7 +110,6 @@ impl Machine {
             members: Members::default(),
             crashes: Backoff::crashes(),
             calls: Calls::default(),
-            trouble: Retry::default(),
             stopping: Stopping::default(),
             sandboxes: Sandboxes::default(),
             images: Images::default(),
@@ -148,7 +145,7 @@ impl Machine {
 
     fn act(&mut self, now: &Now) {
         if self.in_trouble(now) {
-            self.out.wake_at(self.trouble.until);
+            self.out.wake_at(self.looking.trouble.until);
             return;
         }
         if !self.look(now) {
@@ -180,7 +177,7 @@ impl Machine {
                         self.clean_up(now);
                         return;
                     }
-                    let order = StopOrder { grace: None, why: "somebody started what nobody wants" };
+                    let order = StopOrder { grace: None, why: "its containers run, and it is not wanted" };
                     self.trigger(Trigger::Stop(order));
                 }
             }
@@ -205,7 +202,7 @@ impl Machine {
     }
 
     fn in_trouble(&self, now: &Now) -> bool {
-        now.mono < self.trouble.until
+        now.mono < self.looking.trouble.until
     }
 
     fn call(&mut self, job: Job, call: Call) {
@@ -240,11 +237,11 @@ impl Machine {
         if self.in_trouble(now) {
             return false;
         }
-        if now.mono.since(self.trouble.until) > limits::CALL_RETRY_MAX {
-            self.trouble = Retry::default();
+        if now.mono.since(self.looking.trouble.until) > limits::CALL_RETRY_MAX {
+            self.looking.trouble = Retry::default();
         }
-        let news = !self.trouble.has_failed();
-        self.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        let news = !self.looking.trouble.has_failed();
+        self.looking.trouble.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
         news
     }
 }

@@ -1,6 +1,6 @@
 //! What a pod machine says: calls to make, images to fetch, reports to the sync loop, lines for the operator.
 //!
-//! Plain data between the pure machine and whoever drives it, a thread or the simulation.
+//! Plain data between the pure machine and its driver, a thread or the simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ use crate::runtime::{Call, DockerState};
 use crate::termination::LogFile;
 use crate::volumes;
 
-/// Names a call between the machine and whoever carries it out.
+/// Names a call between the machine and its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
@@ -44,7 +44,7 @@ pub struct Settings {
     pub cgroups: Parents,
     /// Docker mounts recursively read-only where that is asked for, as far as it said last.
     pub recursive_mounts: Arc<AtomicBool>,
-    /// Who may have which image.
+    /// Which pods may have which image.
     pub grants: Arc<Grants>,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,

@@ -12,7 +12,7 @@ use crate::recorder::words;
 use crate::runtime::Call;
 
 impl Machine {
-    /// Removes dead containers that nobody needs: all of an earlier life, and of this one all but the
+    /// Removes dead containers that are not needed: all of an earlier life, and of this one all but the
     /// newest dead of each name (kubernetes/kubernetes#23881).
     pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
         let mut ids = plan::surplus(pod, self.containers.current());

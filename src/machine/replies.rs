@@ -1,5 +1,6 @@
-//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer is applied to what
-//! is known at once; where it leaves a doubt (no answer, a lost one) the worker looks again before it acts: no request is sent twice.
+//! What Docker's answers mean to a worker (those to a create: `made` and `sandbox`). An answer changes what
+//! is known at once. Where it leaves a doubt (no answer, a lost one) the machine looks again before it acts: no request
+//! is sent twice.
 
 use super::Machine;
 use super::calls::{Job, Retry};
@@ -123,8 +124,8 @@ impl Machine {
         }
     }
 
-    /// A signal that may not have arrived is sent again once the container is seen to run still, and what
-    /// was asked is asked again.
+    /// A signal that may not have arrived is sent again once the container is seen to run still, and a question
+    /// is asked again.
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
             Job::Kill { id, .. } => {
@@ -172,7 +173,7 @@ impl Machine {
             Some(name) => self.members.get_mut(&name).waiting = None,
             None => {
                 self.sandbox_has_cgroup(&told.uid);
-                // What waited for the sandbox.
+                // Containers waited for the sandbox.
                 self.members.no_longer_wait(CREATING);
             }
         }
@@ -180,7 +181,7 @@ impl Machine {
 
     fn start_refused(&mut self, id: &str, name: Option<String>, error: &DockerError, now: &Now) {
         if error.refusal() == Some(&RefusalKind::NotSent) {
-            // It waits, made as it is, until what it needs can be had.
+            // The container waits, made as it is, until its needs can be met.
             if let Some(record) = self.containers.record_mut(id) {
                 let retry = record.start_retry.get_or_insert_default();
                 retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
@@ -193,7 +194,7 @@ impl Machine {
         }
         self.doubt(id);
         if let Some(RefusalKind::NoSuchContainer | RefusalKind::SandboxNotRunning) = error.refusal() {
-            // The sandbox died between; what was made in it is superseded with it. Docker's 404 may be
+            // The sandbox died between; its containers are superseded with it. Docker's 404 may be
             // about either of the two.
             if let Some(sandbox) = self.containers.get(id).and_then(Owned::sandbox_id).map(str::to_owned) {
                 self.doubt(&sandbox);

@@ -12,7 +12,7 @@ use crate::pod::DesiredPod;
 pub enum State {
     /// The pod is wanted, and kept running.
     Syncing(Arc<DesiredPod>),
-    /// Whatever runs under this identity is being stopped. With `then`: and after it, this one runs.
+    /// All that runs under this identity is being stopped. With `then`: this pod runs after that.
     Terminating {
         /// What ran, as last wanted; `None` for containers found without their manifest.
         last: Option<Arc<DesiredPod>>,
@@ -21,7 +21,7 @@ pub enum State {
         /// Wanted again.
         then: Option<Arc<DesiredPod>>,
     },
-    /// Nothing runs and nothing is wanted; what is left of the containers is being removed.
+    /// Nothing runs and nothing is wanted; the rest of the containers is being removed.
     Terminated,
 }
 

@@ -57,7 +57,7 @@ impl Stop {
 }
 
 impl Machine {
-    /// Stops whatever runs under this identity. True: nothing does, and nothing is about to.
+    /// Stops all that runs under this identity. True: nothing does, and nothing is about to.
     pub(super) fn stop_everything(&mut self, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) -> bool {
         if !self.containers.any_runs() {
             self.stopping.since = None;
@@ -88,7 +88,7 @@ impl Machine {
         for id in ids {
             self.stop_one(&id, grace, spec, None, now);
         }
-        // Those whose turn comes later: their preStop runs already.
+        // The preStop of those whose turn comes later runs already.
         let later = self.containers.current().all.iter().filter(|c| c.state.is_running() && !c.is_sandbox());
         let later = later.filter(|c| self.containers.stop_of(&c.id).is_none());
         let later: Vec<(String, Option<Duration>)> =
@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// Nothing but the sandbox of a pod that is gone for good runs, and not for long yet: while Docker takes
-    /// a network down it brings none up, and whatever takes this pod's place starts first.
+    /// a network down it brings none up, and the pod that takes its place starts first.
     fn sandbox_lingers(&mut self, now: &Now) -> bool {
         let gone = matches!(self.state, State::Terminating { then: None, .. });
         if !gone || self.containers.all().any(|c| c.state.is_running() && !c.is_sandbox()) {

@@ -16,6 +16,8 @@ pub(in crate::machine) struct Looking {
     pub list_needed: bool,
     /// The first list has been read: an end seen from now on happened while the daemon watched.
     pub watching: bool,
+    /// Docker as a whole gives trouble: nothing is asked until then.
+    pub trouble: Retry,
 }
 
 /// An inspection of this one is waited for. A container whose inspect fails is taken as it was last seen, by a list
@@ -27,7 +29,7 @@ fn counts(record: &Record) -> bool {
 impl Default for Looking {
     /// Nothing is known yet.
     fn default() -> Looking {
-        Looking { list_needed: true, watching: false }
+        Looking { list_needed: true, watching: false, trouble: Retry::default() }
     }
 }
 
@@ -59,7 +61,7 @@ impl Machine {
             if self.calls.is_busy(&id) || self.calls.is_full() {
                 continue;
             }
-            // What is told about it from now on, the answer may not know yet: it counts anew.
+            // The answer may be older than a hint that comes from now on: such a hint counts anew.
             let needed = std::mem::take(&mut record.look) == Look::Needed;
             self.call(Job::Inspect { id: id.clone(), needed }, Call::Inspect { id });
         }
@@ -95,7 +97,7 @@ impl Machine {
     /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more.
     pub(in crate::machine) fn look_at_all(&mut self) {
         self.looking.list_needed = true;
-        self.trouble = Retry::default();
+        self.looking.trouble = Retry::default();
     }
 
     pub(in crate::machine) fn hint_started(&mut self, id: &str) {
@@ -115,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// What is not known and ends is no business of ours; the safety net's list finds its remains.
+    /// An unknown container that ends needs no look: the safety net's list finds its remains.
     pub(in crate::machine) fn hint_changed(&mut self, id: &str) {
         if self.containers.get(id).is_some_and(|c| !c.state.is_dead()) {
             self.doubt(id);

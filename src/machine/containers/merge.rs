@@ -23,8 +23,8 @@ impl Machine {
             .map(|c| (c.id.clone(), c.state.is_running()))
             .collect();
         for (id, ran) in missing {
-            // What Docker found running when it began with a full disk it leaves out of its list: only an inspect
-            // says that it is gone, or its pod would run twice.
+            // Docker leaves out of its list what it found running when it began with a full disk: only an inspect says
+            // that it is gone, or its pod would run twice.
             if ran {
                 self.doubt(&id);
             } else {
@@ -57,7 +57,7 @@ impl Machine {
             }
             let id = new.id.clone();
             self.merge(new, now);
-            // Also what was only made: that a start failed is seen by an inspect alone.
+            // Also one that was only made: an inspect alone shows that its start failed.
             self.doubt(&id);
         }
         if !self.looking.watching {
@@ -153,9 +153,9 @@ impl Machine {
             // It has not run, and will not: until it is gone it is no instance that ended.
             new.state = RunState::Created;
         }
-        // What an earlier daemon made it may have started too. What comes later was made by a call whose answer was
-        // never read, so no start of it can have been sent: it is of use unless that call was an earlier daemon's,
-        // and the pod has gone on without it. Debug containers are started by the command line.
+        // An earlier daemon may have started what it made. A container that appears later was made by a call whose
+        // answer was never read, so no start of it can have been sent: it is of use unless that call was an earlier
+        // daemon's, and the pod has gone on without it. Debug containers are started by the command line.
         let foreign = known.is_none() && !self.looking.watching && !new.is_kind(ContainerKind::Ephemeral);
         let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
         let is_past =

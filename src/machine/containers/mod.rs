@@ -1,9 +1,9 @@
 //! The containers of one identity that Docker is known to hold, and one record about each: what is under way, what
 //! failed, what its probes said. A record begins with its container and goes with it, so nothing about a container
-//! outlives it, and nobody has to remember to forget.
+//! outlives it, and no code has to forget it.
 //!
-//! What Docker says of the containers is a row of its own ([`Observed`]), because the plan and the status read it as
-//! it is. Each row and its records change here alone, so that they keep step.
+//! The plan and the status read what Docker says of the containers as it is, so that is a row of its own ([`Observed`]).
+//! Each row and its records change here alone, so that they keep step.
 
 pub(super) mod look;
 pub(super) mod merge;
@@ -19,7 +19,7 @@ use crate::machine::running::hooks::Hook;
 use crate::machine::running::messages::Message;
 use crate::machine::stop::Stop;
 
-/// What a container needs of an inspection, the less first.
+/// The need of an inspection, the lesser first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
     /// Nothing: what is known of it counts.

@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    /// What its container says. Of one that an older podkeeper made, the image may say it: the pod's manifest is
+    /// The hook as its container tells it. Of one that an older podkeeper made, the image may say it: the pod's manifest is
     /// asked then, and where that is gone, nothing but its own command is run: no request leaves the host.
     fn pre_stop_action(&self, owned: &Owned) -> Option<HookAction> {
         let written = owned.pre_stop.as_deref()?;
@@ -103,7 +103,7 @@ impl Machine {
             else {
                 return false;
             };
-            // What has not ended by now has nothing to wait for it.
+            // A postStart that has not ended by now is not waited for any more.
             if let Some(hook) = self.hook_mut(id, HookKind::PostStart).filter(|hook| hook.is_under_way()) {
                 *hook = Hook::GivenUp;
             }
@@ -128,7 +128,7 @@ impl Machine {
             Hook::Settled => return false,
             Hook::Asked(_) | Hook::Sleeps(_) | Hook::GivenUp | Hook::Over | Hook::Failed => {}
         }
-        // What it took is taken off, but for a little (upstream
+        // The time that it took is taken off, but for a little (upstream
         // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): it counts from the signal, whose turn may come
         // later.
         if let Some(stop) = stop {

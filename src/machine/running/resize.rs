@@ -140,7 +140,7 @@ fn other(now: Option<i64>, wanted: Option<i64>) -> bool {
     now.zip(wanted).is_some_and(|(now, wanted)| now != wanted)
 }
 
-/// What changes is not to be changed in place.
+/// The change cannot be made in place.
 fn needs_restart(container: &Container, now: Resources, wanted: Resources) -> bool {
     container.resize_policy.iter().flatten().any(|policy| {
         let changes = match policy.resource_name.as_str() {

@@ -94,11 +94,11 @@ impl Machine {
     }
 }
 
-/// Who holds a name that was to be given.
+/// The holder of a name that was to be given.
 enum Holder {
     /// The very container that was to be made: a create whose reply was lost.
     Ours(Box<Owned>),
-    /// One of ours that nobody counts on.
+    /// One of ours that is not needed.
     Stale(Box<Owned>),
     /// Somebody else's.
     Foreign,

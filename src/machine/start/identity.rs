@@ -1,6 +1,6 @@
-//! As whom a container runs, where the image has a word in it: what the manifest leaves open is asked of
-//! Docker once for each attempt, and what the kubelet refuses is refused until the image is another one. What
-//! was looked at is what runs: such a container is made of the image's id, for a tag may move in between.
+//! The user that a container runs as, where its image has a word in it. Docker is asked once for each attempt about
+//! what the manifest leaves open, and a user that the kubelet refuses is refused until the image is another one. Such a
+//! container is made of the image's id, for a tag may move in between.
 
 use crate::base::clock::Now;
 use crate::machine::Machine;
@@ -25,7 +25,7 @@ pub(in crate::machine) struct ImageUser {
     user: String,
 }
 
-/// As whom a container is made, and of what.
+/// The user and the image that a container is made with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::machine) struct Identity {
     /// Docker's `User`.

@@ -1,14 +1,11 @@
 //! Images: which must be there before a container is made, what becomes of a pull, and images that come by
 //! another way. The pulls themselves are `pulls`'s.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 
-use crate::base::clock::{Mono, Now};
-use crate::base::order;
-use crate::base::table::Table;
+use crate::base::clock::Now;
 use crate::image::credentials::{DockerConfig, lookup};
 use crate::image::grants;
 use crate::image::pull_secrets::{self, PullSecrets};
@@ -18,130 +15,18 @@ use crate::machine::mailbox::{PullOutcome, Pulled};
 use crate::machine::members::ImageState;
 use crate::machine::output::{Output, PullRequest};
 use crate::machine::start::identity::INSPECT_ERROR;
+use crate::machine::start::pulls::Failure;
 use crate::machine::start::{CONFIG_ERROR, CREATING};
 use crate::machine::state::State;
-use crate::plan::backoff::{self, Backoff, Verdict as Wait};
+use crate::plan::backoff;
 use crate::pod::DesiredPod;
 use crate::pod::object::Objects;
 use crate::recorder::words;
 use crate::runtime::labels;
 use crate::status::WaitingReason;
 
-/// Waiting reason (upstream `pkg/kubelet/images/types.go`): nobody may pull what is not there.
+/// Waiting reason (upstream `pkg/kubelet/images/types.go`): the image is not there and may not be pulled.
 pub(in crate::machine) const NEVER_PULL: &str = "ErrImageNeverPull";
-
-/// What became of the pull of one image.
-#[derive(Debug, Clone, PartialEq)]
-enum Pull {
-    /// It is under way.
-    Asked {
-        /// The container that asked for it first; `None` for the sandbox.
-        container: Option<String>,
-        since: Mono,
-    },
-    /// It failed.
-    Failed {
-        at: Mono,
-        /// The reason that the kubelet has for it.
-        reason: &'static str,
-        message: String,
-    },
-}
-
-/// What is known of images.
-#[derive(Debug)]
-pub(in crate::machine) struct Images {
-    /// By image, as it is written.
-    pulls: Table<String, Pull>,
-    /// How long pulls that failed are waited for.
-    backoff: Backoff,
-    /// By id: the digest of each image that was asked for it, once it is known.
-    digests: Table<String, Option<String>>,
-}
-
-impl Default for Images {
-    fn default() -> Images {
-        Images { pulls: Table::new(), backoff: Backoff::pulls(), digests: Table::new() }
-    }
-}
-
-impl Images {
-    /// A pull of it is under way.
-    pub fn is_pulling(&self, image: &str) -> bool {
-        matches!(self.pulls.get(image), Some(Pull::Asked { .. }))
-    }
-
-    fn begin(&mut self, image: &str, container: Option<&str>, now: &Now) {
-        let ask = Pull::Asked { container: container.map(str::to_owned), since: now.mono };
-        self.pulls.insert(image.to_owned(), ask);
-    }
-
-    /// The pull under way is over, or nothing waits for it any more: which container asked, and when.
-    fn end(&mut self, image: &str) -> Option<(Option<String>, Mono)> {
-        match self.pulls.get(image)? {
-            Pull::Asked { container, since } => {
-                let asked = (container.clone(), *since);
-                self.pulls.remove(image);
-                Some(asked)
-            }
-            Pull::Failed { .. } => None,
-        }
-    }
-
-    fn failed(&mut self, image: &str, why: &str, now: &Now) {
-        self.backoff.advance(image, Some(now.mono), now.mono);
-        let (reason, message) = failure::explain(image, why);
-        self.pulls.insert(image.to_owned(), Pull::Failed { at: now.mono, reason, message });
-    }
-
-    /// No pull that failed is waited for.
-    pub fn forget_failures(&mut self) {
-        self.keep_failures(|_| false);
-    }
-
-    /// Pulls of other images than these are not waited for.
-    pub fn keep_failures(&mut self, counts: impl Fn(&str) -> bool) {
-        self.pulls.retain(|image, pull| matches!(pull, Pull::Asked { .. }) || counts(image));
-        self.backoff.retain(counts);
-    }
-
-    /// The digest of this image has to be asked for: it was not yet.
-    pub fn ask_digest(&mut self, image_id: &str) -> bool {
-        let new = !self.digests.contains_key(image_id);
-        if new {
-            self.digests.insert(image_id.to_owned(), None);
-        }
-        new
-    }
-
-    /// Docker told it.
-    pub fn digest_is(&mut self, image_id: &str, digest: Option<String>) {
-        if let Some(known) = self.digests.get_mut(image_id) {
-            *known = digest;
-        }
-    }
-
-    /// It was not told, and may be asked for again.
-    pub fn forget_digest(&mut self, image_id: &str) {
-        self.digests.remove(image_id);
-    }
-
-    /// Other images than these have no container any more.
-    pub fn keep_digests(&mut self, counts: impl Fn(&str) -> bool) {
-        self.digests.retain(|image_id, _| counts(image_id));
-    }
-
-    /// Those that are known, by image id.
-    pub fn digests(&self) -> BTreeMap<String, String> {
-        order::map(self.digests.iter().filter_map(|(id, digest)| Some((id.clone(), digest.clone()?))))
-    }
-
-    /// How many things it remembers.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.pulls.len() + self.backoff.len() + self.digests.len()
-    }
-}
 
 impl Machine {
     /// The image of this attempt may be used. Absence is found out by the create itself, so that a start
@@ -197,37 +82,32 @@ impl Machine {
         image: &str,
         now: &Now,
     ) -> bool {
-        let Some(Pull::Failed { at, reason, message }) = self.images.pulls.get(image).cloned() else {
+        let Some(Failure { at, reason, message, until, delay }) = self.images.held_back(image, now) else {
             return false;
         };
-        match self.images.backoff.check_retry(image, now.mono) {
-            Wait::Go => false,
-            Wait::Wait { until, delay } => {
-                // As with the kubelet, the error itself stands first, and then that it waits.
-                let turn = at.after(delay / 2);
-                let (reason, message, backs_off) = if now.mono < turn {
-                    self.out.wake_at(turn);
-                    (reason, message, None)
-                } else {
-                    let message = backoff::pull_message(image, Some((reason, &message)));
-                    ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
-                };
-                match container {
-                    Some(name) => {
-                        let told = backs_off.into_iter().chain([words::error(reason)]);
-                        self.wait_for(name, reason, &message, told);
-                    }
-                    None => {
-                        let message = format!("sandbox image {image:?}: {message}");
-                        if self.sandbox_problem(pod, &message) {
-                            self.tell(None, words::sandbox_failed(&message));
-                        }
-                    }
+        // As with the kubelet, the error itself stands first, and then that it waits.
+        let turn = at.after(delay / 2);
+        let (reason, message, backs_off) = if now.mono < turn {
+            self.out.wake_at(turn);
+            (reason, message, None)
+        } else {
+            let message = backoff::pull_message(image, Some((reason, &message)));
+            ("ImagePullBackOff", message, Some(words::pull_backs_off(image)))
+        };
+        match container {
+            Some(name) => {
+                let told = backs_off.into_iter().chain([words::error(reason)]);
+                self.wait_for(name, reason, &message, told);
+            }
+            None => {
+                let message = format!("sandbox image {image:?}: {message}");
+                if self.sandbox_problem(pod, &message) {
+                    self.tell(None, words::sandbox_failed(&message));
                 }
-                self.out.wake_at(until);
-                true
             }
         }
+        self.out.wake_at(until);
+        true
     }
 
     /// The create of this container was refused for want of its image.
@@ -248,7 +128,7 @@ impl Machine {
         self.members.get_mut(&container.name).image = ImageState::Missing;
     }
 
-    /// The image is not here for this pod, and nobody may pull it.
+    /// The image is not here for this pod, and may not be pulled.
     fn never_there(&mut self, container: &Container, now: &Now) {
         let image = container.image.as_deref().unwrap_or_default();
         let message = match self.settings.grants.is_unknown(image) {
@@ -388,7 +268,7 @@ impl Machine {
         }
     }
 
-    /// Somebody says that what failed may work now: no back-off of an image is waited for.
+    /// The operator asks for another try: no back-off of an image is waited for.
     pub(in crate::machine) fn try_images_again(&mut self) {
         self.images.forget_failures();
         for member in self.members.values_mut() {

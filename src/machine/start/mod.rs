@@ -6,6 +6,7 @@ pub(super) mod conflicts;
 pub(super) mod identity;
 pub(super) mod images;
 pub(super) mod made;
+pub(super) mod pulls;
 pub(super) mod sandbox;
 
 use std::path::Path;
@@ -53,7 +54,7 @@ impl Machine {
         };
         let probes = self.probes(pod);
         let actions = plan::actions::compute(pod, self.containers.current(), &probes);
-        // A pod that has ended stays ended, whatever somebody starts by hand.
+        // A pod that has ended stays ended, even when a container of it is started by hand.
         let over = self.told.has_ended();
         let finishes = over || past_deadline || actions.sandbox == SandboxAction::Finish;
         if !finishes {
@@ -91,7 +92,7 @@ impl Machine {
                         break;
                     }
                     let goes_on = self.start_container(pod, *at, &id, running, now);
-                    // An init container is not overtaken while it waits, and none is whose postStart will run.
+                    // An init container is not overtaken while it waits; nor is a container whose postStart will run.
                     let ends =
                         if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
                     if ends {
@@ -142,7 +143,7 @@ impl Machine {
         }
         let newest = self.containers.current().newest(&pod.uid, name);
         if self.containers.current().instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
-            // Being killed; its end brings us here again. Not only the newest: an older one, whose start
+            // It is being killed, and its end brings another decision. Not only the newest: an older one, whose start
             // came late, may run beside one that is made already.
             return true;
         }
@@ -249,8 +250,8 @@ impl Machine {
         self.failed(&container, CONFIG_ERROR, &why, [words::error(&why)]);
     }
 
-    /// What must be gone before anything is made: leftovers of an earlier life that hold names of this one
-    /// and would count as its attempts; and what was made and never started, and will not be (of another
+    /// Something must be gone before anything is made: leftovers of an earlier life that hold names of this one
+    /// and would count as its attempts; and a container that was made and never started, and will not be (of another
     /// life, or of another spec of this one), for a start that a dead daemon sent may still be on its way.
     /// One that cannot be removed holds up nothing, unless a start of it may still come.
     fn is_in_the_way(&self, pod: &DesiredPod, now: &Now) -> bool {

@@ -26,7 +26,7 @@ pub(in crate::machine) struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// Another life begins, or another spec: what died young before does not count.
+    /// Another life begins, or another spec: early deaths before it do not count.
     pub fn forget_deaths(&mut self) {
         self.deaths = Retry::default();
     }
@@ -104,7 +104,7 @@ impl Machine {
         now: &Now,
     ) {
         let State::Syncing(pod) = self.state.clone() else {
-            // Stopped meanwhile: what was made is found and removed by a look.
+            // The pod was stopped meanwhile: a look finds the sandbox, and it is removed.
             self.looking.list_needed = true;
             return;
         };

@@ -20,7 +20,7 @@ impl Machine {
     }
 }
 
-/// What never ran has no log.
+/// A container that never ran has no log.
 fn log_of(container: &Owned) -> Option<ContainerLog> {
     let name = container.container_name()?;
     match &container.state {

@@ -17,7 +17,7 @@ use crate::status;
 
 impl Machine {
     /// Computes the status and tells it when it changed. While something must be looked at first, the old
-    /// one stands: no half-truths. What cannot be looked at is told as the list shows it.
+    /// one stands: no half-truths. A container that cannot be looked at is told as the list shows it.
     pub(in crate::machine) fn publish(&mut self, now: &Now) {
         let seen = Table::from_iter(self.containers.all().map(|c| (c.id.clone(), coarse(c))));
         if seen != self.told.seen {

@@ -26,7 +26,7 @@ impl Machine {
         self.put_event(uid, subject, words);
     }
 
-    /// Something happened to what was made: its labels say whose it is, also when its manifest is gone.
+    /// Something happened to a container: its labels say which one it is, also when its manifest is gone.
     /// Of a sandbox nothing is told.
     pub(in crate::machine) fn tell_of(&mut self, owned: &Owned, words: Words) {
         let Role::Container { name, kind, .. } = &owned.role else { return };
