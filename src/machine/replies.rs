@@ -231,18 +231,29 @@ impl Machine {
         }
     }
 
+    /// A signal did not find the container running. Where a list has it all the same, the next signal waits.
+    fn denied(&mut self, id: &str, now: &Now) {
+        let retry = self.looking.denied.get_or_default(id.to_owned());
+        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+    }
+
     fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
         let Err(error) = answer else { return };
         let bad_signal = match error.refusal() {
             // As good as an inspect's. Should Docker contradict itself, the list has it.
             Some(RefusalKind::NoSuchContainer) => {
+                self.denied(id, now);
                 self.vanished(id);
                 self.looking.list_needed = true;
                 return;
             }
             Some(RefusalKind::NotRunning) => {
                 let unseen = self.containers.record(id).is_some_and(|record| record.look_retry.has_failed());
-                return if unseen { self.lost(id, now) } else { self.doubt(id) };
+                if !unseen {
+                    return self.doubt(id);
+                }
+                self.denied(id, now);
+                return self.lost(id, now);
             }
             kind => kind == Some(&RefusalKind::BadRequest),
         };

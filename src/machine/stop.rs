@@ -143,6 +143,10 @@ impl Machine {
         why: Option<&str>,
         now: &Now,
     ) {
+        if let Some(denied) = self.looking.denied.get(id).filter(|denied| now.mono < denied.until) {
+            self.out.wake_at(denied.until);
+            return;
+        }
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         let told = record.stop.is_none().then(|| container.clone());
         let grace = grace_of(container, order, spec);

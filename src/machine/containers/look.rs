@@ -2,6 +2,7 @@
 //! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
 
 use crate::base::clock::Now;
+use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
 use crate::machine::containers::merge::mark_out_of_memory;
@@ -18,6 +19,9 @@ pub(in crate::machine) struct Looking {
     pub watching: bool,
     /// Docker as a whole gives trouble: nothing is asked until then.
     pub trouble: Retry,
+    /// Containers that a signal did not find running, by id, as long as a list has them: Docker may contradict itself,
+    /// and the next signal waits.
+    pub denied: Table<String, Retry>,
 }
 
 /// An inspection of this one is waited for. A container whose inspect fails is taken as it was last seen, by a list
@@ -29,7 +33,7 @@ fn counts(record: &Record) -> bool {
 impl Default for Looking {
     /// Nothing is known yet.
     fn default() -> Looking {
-        Looking { list_needed: true, watching: false, trouble: Retry::default() }
+        Looking { list_needed: true, watching: false, trouble: Retry::default(), denied: Table::new() }
     }
 }
 

@@ -31,6 +31,7 @@ impl Machine {
                 self.remove_record(&id);
             }
         }
+        self.looking.denied.retain(|id, _| list.iter().any(|l| l.id == *id));
         let root_dir = &self.settings.map.root_dir;
         let found = list.iter().filter_map(|c| observe::from_summary(c, root_dir)).collect();
         self.found(found, now);
