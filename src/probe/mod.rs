@@ -15,7 +15,6 @@
 //! them blocks, so a server that hangs costs a descriptor and delays no other probe. Each probe keeps to its
 //! own grid of periods, with a random start; only readiness is asked at once. At most eight commands are
 //! being started at a time. Their output is read to the end, a part in each turn of the loop.
-//! in each turn of the loop.
 
 pub mod attempt;
 pub mod grpc;

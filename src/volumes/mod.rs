@@ -1,4 +1,4 @@
-//! Volumes of pods: the host's disk, objects and fields. [`layout`] and [`payload`] are pure; the rest does
+//! Volumes of pods: the host's disk, objects and fields. [`payload`] is pure, as is `crate::layout`; the rest does
 //! I/O: a [`manager::PodVolumes`] of each worker sets volumes up before the first container of a pod and
 //! takes them down after the last, in a thread of its own that ends when it is done.
 //!

@@ -1,8 +1,7 @@
 //! What was last accepted from a source, kept so that a node starts without that source: `ROOT/last-good/`.
 //!
 //! One file for each content of a path that is still needed (usually one), sealed: see `sealed`; and one with the
-//! highest signed versions: see `seen`. The source's
-//! own thread reads it once at start, judges everything anew (`replay`), and writes after what it says was
+//! highest signed versions: see `seen`. The source's own thread reads it once at start, judges everything anew (`replay`), and writes after what it says was
 //! sent: a slow or full disk delays no pod. Whatever goes wrong here is told once, in the source's state too,
 //! and tried again; it stops nothing.
 //!
