@@ -132,11 +132,12 @@ impl Body {
 fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let id = event.id.clone();
     let hint = match event.action {
+        EventAction::Create => Hint::Made(id),
         EventAction::Start => Hint::Started(id),
         EventAction::Die => Hint::Changed(id),
         EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
-        EventAction::Create | EventAction::Other => return None,
+        EventAction::Other => return None,
     };
     let namespace = event.labels.get(labels::POD_NAMESPACE)?.clone();
     let name = event.labels.get(labels::POD_NAME)?.clone();

@@ -74,6 +74,11 @@ impl Cgroups {
         }
     }
 
+    /// Something runs in the pod's cgroup of which nothing is known.
+    pub fn has_unlisted(&self) -> bool {
+        !self.unlisted.is_empty()
+    }
+
     /// How many are known.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -111,7 +116,7 @@ impl Machine {
     /// nothing unknown is in it.
     pub(super) fn cgroup_ready(&self, pod: &DesiredPod) -> bool {
         let known = self.cgroups.known.get(&pod.uid);
-        self.cgroups.unlisted.is_empty()
+        !self.cgroups.has_unlisted()
             && !matches!(known, Some(Known::As(asked)) if asked.answer == Answer::Awaited)
     }
 

@@ -66,6 +66,7 @@ impl Machine {
             Input::Objects(objects) => self.take_objects(objects),
             Input::Found(found) => self.begin_with(found, now),
             Input::Hint(Hint::All) => self.look_at_all(),
+            Input::Hint(Hint::Made(id)) => self.hint_made(&id),
             Input::Hint(Hint::Started(id)) => self.hint_started(&id),
             Input::Hint(Hint::Changed(id)) => self.hint_changed(&id),
             Input::Hint(Hint::OutOfMemory(id)) => self.hint_out_of_memory(&id),

@@ -37,6 +37,8 @@ pub enum Wish {
 pub enum Hint {
     /// At everything.
     All,
+    /// At this container, which was made: perhaps by a call of an earlier daemon, after this one's list.
+    Made(String),
     /// At this container, which started.
     Started(String),
     /// At this container, which died or changed otherwise.
@@ -92,6 +94,8 @@ pub struct Inbox {
     pub objects: Option<Arc<Objects>>,
     /// Look at everything.
     pub look_all: bool,
+    /// Look at these, which were made.
+    pub made: BTreeSet<String>,
     /// Look at these, which started.
     pub started: BTreeSet<String>,
     /// Look at these.
@@ -133,6 +137,7 @@ impl Inbox {
         all.extend(self.objects.map(Input::Objects));
         all.extend(self.run.map(|pod| Input::Wish(Wish::Run(pod))));
         all.extend(self.look_all.then_some(Input::Hint(Hint::All)));
+        all.extend(hints(self.made, Hint::Made));
         all.extend(hints(self.started, Hint::Started));
         all.extend(hints(self.out_of_memory, Hint::OutOfMemory));
         all.extend(hints(self.changed, Hint::Changed));
@@ -150,7 +155,11 @@ impl Inbox {
 
     /// Containers to look at, counted once for each reason.
     fn hints(&self) -> usize {
-        self.started.len() + self.changed.len() + self.out_of_memory.len() + self.removed.len()
+        self.made.len()
+            + self.started.len()
+            + self.changed.len()
+            + self.out_of_memory.len()
+            + self.removed.len()
     }
 }
 
@@ -181,9 +190,15 @@ impl Slot {
     pub fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::All => self.unread.look_all = true,
+            Hint::Made(id) => _ = self.unread.made.insert(id),
             Hint::Started(id) => _ = self.unread.started.insert(id),
             Hint::Changed(id) => _ = self.unread.changed.insert(id),
-            Hint::OutOfMemory(id) => _ = self.unread.out_of_memory.insert(id),
+            // No look brings this back: it outlives "look at everything", and so many are not killed at a time.
+            Hint::OutOfMemory(id) => {
+                if self.unread.out_of_memory.len() < limits::MAILBOX_HINTS {
+                    self.unread.out_of_memory.insert(id);
+                }
+            }
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
             // As many as the preload directory can bring.
             Hint::Images(names) => self.unread.images.extend(names),
@@ -194,9 +209,9 @@ impl Slot {
             unread.look_all = true;
         }
         if unread.look_all {
+            unread.made.clear();
             unread.started.clear();
             unread.changed.clear();
-            unread.out_of_memory.clear();
             unread.removed.clear();
         }
     }

@@ -133,8 +133,9 @@ impl Machine {
         self.out.begin();
         self.advance_hooks(now);
         self.act(now);
+        self.forget_addresses();
         self.drop_cgroups();
-        self.ask_messages();
+        self.ask_messages(now);
         self.forget_pod_files();
         self.publish(now);
         self.tell_logs();
@@ -194,7 +195,7 @@ impl Machine {
         let volumes_gone = self.end_volumes(None, now);
         // Before it is said that nothing is left: then a successor may make it anew.
         self.drop_cgroups();
-        let empty = self.containers.len() + self.calls.len() == 0;
+        let empty = self.containers.len() + self.calls.len() == 0 && !self.cgroups.has_unlisted();
         if volumes_gone && !self.cgroups.leave() && empty && self.told.gone != Some(self.wishes) {
             self.told.gone = Some(self.wishes);
             self.out.push(Output::Report(Report::Gone(self.wishes)));

@@ -82,6 +82,13 @@ impl Machine {
             || record.is_some_and(|record| record.look_retry.has_failed())
     }
 
+    /// The node's addresses count for one decision, in which every container may tell them; later they may be others.
+    pub(super) fn forget_addresses(&mut self) {
+        if !self.network.asked {
+            self.network.host_ips = None;
+        }
+    }
+
     /// The environment of a container that is about to be made; `up`: its sandbox runs.
     pub(super) fn environment(
         &mut self,
@@ -102,7 +109,7 @@ impl Machine {
             }
             return Environment::Later;
         }
-        let host_ips = self.network.host_ips.take().unwrap_or_default();
+        let host_ips = self.network.host_ips.clone().unwrap_or_default();
         if of_node && host_ips.is_empty() {
             return Environment::Wrong("host IP unknown; known addresses: []".to_owned());
         }

@@ -61,6 +61,7 @@ impl Rig {
             }
             Event::Runtime(RuntimeEvent::Lost(why)) => format!("lost: {why}"),
             Event::Runtime(RuntimeEvent::Changed { key, hint }) => match hint {
+                Hint::Made(_) => format!("{key} made"),
                 Hint::Started(_) => format!("{key} started"),
                 Hint::Changed(_) => format!("{key} changed"),
                 Hint::OutOfMemory(_) => format!("{key} out of memory"),
@@ -92,6 +93,7 @@ fn a_list_comes_first_and_then_hints() {
     let rig = start(fake, NEVER);
     assert_eq!(rig.next_like("listed"), "listed 1");
     let id = plant(&rig.fake, ROOT, "web", true);
+    assert_eq!(rig.next_like("default/web"), "default/web made");
     assert_eq!(rig.next_like("default/web"), "default/web started");
     rig.fake.with(|state| state.crash(&id, 1, now()));
     assert_eq!(rig.next_like("default/web"), "default/web changed");
@@ -109,6 +111,7 @@ fn what_is_not_ours_is_not_heard() {
     // Of this root directory, without a pod's name.
     rig.fake.with(|state| _ = state.plant("nameless", &[(labels::ROOT_DIR, ROOT)], true, now()));
     plant(&rig.fake, ROOT, "web", true);
+    assert_eq!(rig.next(), "default/web made");
     assert_eq!(rig.next(), "default/web started");
 }
 

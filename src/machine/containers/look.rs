@@ -104,6 +104,14 @@ impl Machine {
         self.looking.trouble = Retry::default();
     }
 
+    /// A container that no call of this daemon made: Docker has carried out late what an earlier daemon asked for.
+    pub(in crate::machine) fn hint_made(&mut self, id: &str) {
+        let ours = self.calls.any(|j| matches!(j, Job::Create { .. } | Job::CreateSandbox { .. }));
+        if self.containers.get(id).is_none() && !ours {
+            self.looking.list_needed = true;
+        }
+    }
+
     pub(in crate::machine) fn hint_started(&mut self, id: &str) {
         let known = self.containers.get(id).map(|c| c.state.is_running());
         let ours = self.calls.any(|j| match j {

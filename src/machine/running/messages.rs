@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::clock::Now;
 use crate::base::limits;
 use crate::base::order;
 use crate::machine::Machine;
@@ -30,7 +31,7 @@ pub(in crate::machine) enum Message {
 
 impl Machine {
     /// Asks for what is missing.
-    pub(in crate::machine) fn ask_messages(&mut self) {
+    pub(in crate::machine) fn ask_messages(&mut self, now: &Now) {
         let mut ended: Vec<(String, Option<LogFile>)> = Vec::new();
         for owned in &self.containers.current().all {
             let Some(record) = self.containers.record(&owned.id) else { continue };
@@ -49,6 +50,10 @@ impl Machine {
                 }
                 None => self.message_read(&id, Ok(String::new())),
             }
+        }
+        // A log is Docker's, which is not asked before its time; `act` has set the wake.
+        if self.in_trouble(now) {
+            return;
         }
         for id in self.containers.ids(|_, record| record.message == Some(Message::Log)) {
             if self.calls.is_full() {

@@ -15,7 +15,7 @@ use crate::machine::mailbox::{PullOutcome, Pulled};
 use crate::machine::members::ImageState;
 use crate::machine::output::{Output, PullRequest};
 use crate::machine::start::identity::INSPECT_ERROR;
-use crate::machine::start::pulls::Failure;
+use crate::machine::start::pulls::{Asker, Failure};
 use crate::machine::start::{CONFIG_ERROR, CREATING};
 use crate::machine::state::State;
 use crate::plan::backoff;
@@ -65,7 +65,8 @@ impl Machine {
         if !always && !anothers && known != ImageState::Missing {
             return true;
         }
-        self.images.begin(image, Some(&container.name), now);
+        let asker = Asker { container: container.name.clone(), pod: Arc::clone(pod) };
+        self.images.begin(image, Some(asker), now);
         self.members.get_mut(&container.name).waiting = None;
         let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
         self.tell(Some(&container.name), words::pulling(&image));
@@ -172,8 +173,14 @@ impl Machine {
 
     pub(in crate::machine) fn pulled(&mut self, pulled: Pulled, now: &Now) {
         let Pulled { image, outcome, took, size } = pulled;
-        let Some((container, since)) = self.images.end(&image) else { return };
-        let container = container.as_deref();
+        let Some((asker, since)) = self.images.end(&image) else { return };
+        if let (Some(asker), Some(pod)) = (&asker, self.state.pod())
+            && (pod.uid != asker.pod.uid || pod.spec.image_pull_secrets != asker.pod.spec.image_pull_secrets)
+        {
+            // It was brought with the secrets of an earlier version: whether this one may have it is asked anew.
+            return;
+        }
+        let container = asker.as_ref().map(|asker| asker.container.as_str());
         match outcome {
             PullOutcome::Done | PullOutcome::LocalCopy(_) => {
                 if let Some(name) = container {

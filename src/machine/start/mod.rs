@@ -29,6 +29,7 @@ use crate::network::hosts::HostsFile;
 use crate::plan::backoff::{self, Verdict as Wait};
 use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
 use crate::pod::{ContainerKind, DesiredPod};
+use crate::probe::HookKind;
 use crate::recorder::{self, words};
 use crate::runtime::{Call, labels, names};
 use crate::status;
@@ -84,6 +85,14 @@ impl Machine {
                 for kill in &actions.kill {
                     let grace = crate::machine::running::probes::grace_of(pod, kill);
                     self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
+                }
+                // A stop that has begun goes on, though the edit that asked for it was taken back meanwhile.
+                let begun = self.containers.ids(|c, record| {
+                    let asked = record.stop.is_some() || record.hooks.get(&HookKind::PreStop).is_some();
+                    asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
+                });
+                for id in begun.iter().filter(|id| !actions.kill.iter().any(|kill| kill.id == **id)) {
+                    self.stop_one(id, None, Some(&pod.spec), None, now);
                 }
                 self.remove_to_start_over(pod, &actions.remove, now);
                 self.kill_after_post_start(pod, now);

@@ -2,6 +2,7 @@
 //! One record for each image.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::{Mono, Now};
@@ -9,14 +10,24 @@ use crate::base::order;
 use crate::base::table::Table;
 use crate::image::failure;
 use crate::plan::backoff::{Backoff, Verdict as Wait};
+use crate::pod::DesiredPod;
+
+/// The container that asked for a pull first.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::machine) struct Asker {
+    /// Its name.
+    pub container: String,
+    /// The version of the pod that it belonged to, whose secrets are shown.
+    pub pod: Arc<DesiredPod>,
+}
 
 /// What became of the pull of one image.
 #[derive(Debug, Clone, PartialEq)]
 enum Pull {
     /// It is under way.
     Asked {
-        /// The container that asked for it first; `None` for the sandbox.
-        container: Option<String>,
+        /// `None` for the sandbox.
+        asker: Option<Asker>,
         since: Mono,
     },
     /// It failed.
@@ -66,16 +77,16 @@ impl Images {
     }
 
     /// A pull begins.
-    pub fn begin(&mut self, image: &str, container: Option<&str>, now: &Now) {
-        let ask = Pull::Asked { container: container.map(str::to_owned), since: now.mono };
+    pub fn begin(&mut self, image: &str, asker: Option<Asker>, now: &Now) {
+        let ask = Pull::Asked { asker, since: now.mono };
         self.pulls.insert(image.to_owned(), ask);
     }
 
     /// The pull under way is over, or nothing waits for it any more: which container asked, and when.
-    pub fn end(&mut self, image: &str) -> Option<(Option<String>, Mono)> {
+    pub fn end(&mut self, image: &str) -> Option<(Option<Asker>, Mono)> {
         match self.pulls.get(image)? {
-            Pull::Asked { container, since } => {
-                let asked = (container.clone(), *since);
+            Pull::Asked { asker, since } => {
+                let asked = (asker.clone(), *since);
                 self.pulls.remove(image);
                 Some(asked)
             }
@@ -152,6 +163,7 @@ impl Images {
 mod tests {
     use super::*;
     use crate::base::clock::Timestamp;
+    use crate::plan::testing::pod;
 
     fn now() -> Now {
         Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH }
@@ -160,11 +172,12 @@ mod tests {
     #[test]
     fn a_pull_is_under_way_or_failed_and_never_both() {
         let mut images = Images::default();
-        images.begin("a", Some("app"), &now());
+        let asker = Asker { container: "app".to_owned(), pod: Arc::new(pod("{containers: [{name: app}]}")) };
+        images.begin("a", Some(asker.clone()), &now());
         assert!(images.is_pulling("a") && images.held_back("a", &now()).is_none());
         // A pull that is under way is none that failed.
         images.forget_failures();
-        assert_eq!(images.end("a"), Some((Some("app".to_owned()), Mono::default())));
+        assert_eq!(images.end("a"), Some((Some(asker), Mono::default())));
         images.failed("a", "no such host", &now());
         assert!(!images.is_pulling("a") && images.held_back("a", &now()).is_some());
         assert_eq!(images.end("a"), None, "it has ended");

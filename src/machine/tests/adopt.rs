@@ -2,6 +2,7 @@
 //! started again goes on where it was, and touches nothing that runs.
 
 use super::rig::{Rig, app, pod, s, stop};
+use crate::machine::Hint;
 use crate::runtime::fake::{Behaviour, Field};
 use crate::runtime::{Call, DockerState, labels};
 
@@ -226,4 +227,19 @@ fn what_is_not_ours_is_never_touched() {
     assert!(rig.is("terminated"));
     assert_eq!(rig.engine.get(&id).unwrap().state, DockerState::Running);
     assert!(!rig.calls.iter().any(|(_, words)| words.contains("foreign")));
+}
+
+/// Docker carries out late what a daemon asked for that has died, after the list that this one began with.
+#[test]
+fn a_container_that_no_call_of_this_daemon_made_is_looked_at_once_docker_tells_of_it() {
+    let mut rig = Rig::up(&app());
+    let lists = |rig: &Rig| rig.calls.iter().filter(|(_, words)| words.starts_with("list")).count();
+    let before = lists(&rig);
+    let known = rig.id("app#0");
+    rig.hint(Hint::Made(known));
+    rig.pass(s(5));
+    assert_eq!(lists(&rig), before, "its own");
+    rig.hint(Hint::Made("late".into()));
+    rig.pass(s(5));
+    assert_eq!(lists(&rig), before + 1);
 }

@@ -4,6 +4,7 @@ use log::Level;
 
 use super::rig::{Hurt, Rig, app, no_space, pod, refusal, s, stop, timeout};
 use crate::machine::Hint;
+use crate::machine::output::Report;
 use crate::runtime::fake::Behaviour;
 use crate::runtime::{Call, DockerError, RefusalKind};
 
@@ -407,4 +408,18 @@ fn what_runs_and_is_left_out_of_a_new_daemons_list_is_not_doubled() {
             assert_eq!(rig.running().len(), 2, "{:?}", rig.take_acts());
         }
     }
+}
+
+#[test]
+fn a_worker_is_not_gone_while_an_unlisted_container_runs() {
+    let rig = Rig::up(&app());
+    let id = rig.id("app#0");
+    let mut rig = rig.reborn();
+    rig.hurt("list", u32::MAX, Hurt::LeavesOut(vec![id]));
+    rig.hurt("inspect app#0", u32::MAX, Hurt::Says(no_space()));
+    rig.run(&app());
+    rig.pass(s(10));
+    rig.wish(stop(None));
+    rig.pass(s(60));
+    assert!(!rig.reports.iter().any(|report| matches!(report, Report::Gone(_))), "{:?}", rig.reports);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{PAUSE, Rig, app, ms, pod, s};
+use super::rig::{PAUSE, Rig, app, ms, pod, pod_with, s};
 use crate::machine::{Hint, PullRequest};
 use crate::pod::DesiredPod;
 use crate::runtime::fake::{Pull, State as Engine};
@@ -394,4 +394,18 @@ fn k8781_an_image_that_came_ends_every_wait() {
     rig.hint(Hint::Images(vec!["docker.io/library/no-such:2".into()]));
     rig.pass(s(1));
     assert_eq!(rig.pulls.len(), pulls);
+}
+
+#[test]
+fn an_image_that_came_with_the_secrets_of_an_earlier_version_is_asked_for_anew() {
+    let mut rig = Rig::fresh();
+    let of =
+        |secrets| format!("{{{secrets}containers: [{{name: app, image: other, imagePullPolicy: Always}}]}}");
+    rig.run(&pod_with("uid-1", &of("imagePullSecrets: [{name: a}], ")));
+    rig.pass(ms(500));
+    assert_eq!(rig.pulls.len(), 1, "under way");
+    rig.run(&pod_with("uid-2", &of("")));
+    rig.pass(s(20));
+    assert_eq!(rig.pulls.len(), 2);
+    assert!(rig.running().contains("uid-2/app#0"), "{:?}", rig.running());
 }

@@ -23,7 +23,7 @@ fn put() -> impl Strategy<Value = Put> {
     prop_oneof![
         (0..3u8).prop_map(Put::Run),
         prop::option::of(0..100u32).prop_map(Put::Stop),
-        (0..7u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
+        (0..8u8, any::<u8>()).prop_map(|(kind, id)| Put::Hint(kind, id)),
         (0..5u8).prop_map(Put::Pulled),
         Just(Put::Take),
     ]
@@ -42,6 +42,7 @@ fn hint(kind: u8, id: u8) -> Hint {
         3 => Hint::Images(vec![id]),
         4 => Hint::OutOfMemory(id),
         5 => Hint::Retry,
+        6 => Hint::Made(id),
         _ => Hint::All,
     }
 }
@@ -65,6 +66,7 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
     for hint in &owed.hints {
         let told = match hint {
             Hint::All => inbox.look_all,
+            Hint::Made(id) => inbox.made.contains(id),
             Hint::Started(id) => inbox.started.contains(id),
             Hint::Changed(id) => inbox.changed.contains(id),
             Hint::Removed(id) => inbox.removed.contains(id),
@@ -74,7 +76,11 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
         };
         assert!(told || inbox.look_all, "{hint:?} is lost");
     }
-    let single = inbox.started.len() + inbox.changed.len() + inbox.out_of_memory.len() + inbox.removed.len();
+    let single = inbox.made.len()
+        + inbox.started.len()
+        + inbox.changed.len()
+        + inbox.out_of_memory.len()
+        + inbox.removed.len();
     assert!(single <= limits::MAILBOX_HINTS);
     assert_eq!(inbox.pulled.len(), owed.pulled.len());
     let wishes = owed.wishes;
@@ -145,4 +151,14 @@ fn of_objects_the_latest_snapshot_counts() {
     slot.objects(std::sync::Arc::clone(&newest));
     assert_eq!(slot.take().objects, Some(newest));
     assert_eq!(slot.take().objects, None, "read once");
+}
+
+/// No look tells it.
+#[test]
+fn that_memory_ran_out_outlives_a_look_at_everything() {
+    let mut slot = Slot::default();
+    slot.hint(Hint::All);
+    slot.hint(Hint::OutOfMemory("a".into()));
+    slot.hint(Hint::All);
+    assert!(slot.take().out_of_memory.contains("a"));
 }

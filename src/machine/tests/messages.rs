@@ -1,6 +1,7 @@
 //! Last words: when they are asked for, and that nothing but the status waits for them.
 
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, s, timeout};
+use crate::runtime::DockerError;
 use crate::runtime::fake::Behaviour;
 
 fn spec(policy: &str) -> String {
@@ -83,4 +84,15 @@ fn files_go_with_their_containers() {
     plain.wish(super::rig::stop(None));
     plain.pass(s(60));
     assert!(plain.forgotten.is_empty(), "without a path there is no file");
+}
+
+#[test]
+fn a_log_is_not_asked_of_a_docker_that_is_away_without_a_pause() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(1, s(1)));
+    rig.hurt("log", u32::MAX, Hurt::Says(DockerError::Unreachable("connection refused".into())));
+    rig.run(&pod(&spec("FallbackToLogsOnError")));
+    rig.pass(s(600));
+    let asked = rig.calls.iter().filter(|(_, words)| words.starts_with("log")).count();
+    assert!((1..60).contains(&asked), "{asked}");
 }

@@ -255,3 +255,15 @@ fn an_added_container_goes_with_its_pod_or_its_sandbox() {
     rig.pass(s(60));
     assert_eq!(rig.engine.containers().count(), 0);
 }
+
+/// Both tell the node's addresses, and the first is refused.
+#[test]
+fn a_container_that_is_refused_does_not_use_up_the_nodes_addresses() {
+    let refused = "securityContext: {runAsNonRoot: true, runAsUser: 0}";
+    let both =
+        format!("{{containers: [{{name: bad, {refused}, {TELLS_NODE}}}, {{name: app, {TELLS_NODE}}}]}}");
+    let mut rig = Rig::fresh();
+    rig.run(&pod(&both));
+    rig.pass(s(5));
+    assert!(rig.running().contains("app#0"), "{:?}", rig.running());
+}

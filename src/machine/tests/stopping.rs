@@ -182,3 +182,26 @@ fn a_changed_container_is_stopped_with_its_grace_and_made_again() {
         rig.log.iter().any(|(_, _, l)| l.contains("Container app definition changed, will be restarted"));
     assert!(told, "{:?}", rig.log);
 }
+
+/// An edit asks for it, and is taken back within the grace.
+#[test]
+fn a_stop_that_has_begun_ends_and_leaves_nothing_behind() {
+    let of = |image: &str, memory: &str| {
+        let limits = format!("resources: {{limits: {{memory: {memory}}}}}");
+        pod(&format!("{{containers: [{{name: app, image: {image}, {limits}}}]}}"))
+    };
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::ignores_term());
+    rig.run(&of("busybox", "64Mi"));
+    rig.pass(s(5));
+    rig.run(&of("other", "64Mi"));
+    rig.pass(s(5));
+    assert_eq!(rig.times("kill app#0 SIGTERM").len(), 1);
+    rig.run(&of("busybox", "64Mi"));
+    rig.pass(s(60));
+    assert!(rig.running().contains("app#1"), "{:?}", rig.running());
+    rig.take_acts();
+    rig.run(&of("busybox", "32Mi"));
+    rig.pass(s(60));
+    assert_eq!(rig.take_acts(), ["update app#1"]);
+}

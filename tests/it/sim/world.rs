@@ -840,6 +840,7 @@ impl World {
                 }
                 EventNext::Event(event) => {
                     let hint = match event.action.as_str() {
+                        "create" => Hint::Made(event.id.clone()),
                         "start" => Hint::Started(event.id.clone()),
                         "die" => Hint::Changed(event.id.clone()),
                         "oom" => Hint::OutOfMemory(event.id.clone()),
