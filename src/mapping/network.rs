@@ -89,10 +89,15 @@ pub(super) fn container(
     }
 }
 
-/// The pod's hosts file, with these addresses.
+/// The pod's hosts file, with these addresses. A name that is withheld is another pod's, and must not lead to this one
+/// here either.
 #[must_use]
 pub fn hosts_file(pod: &DesiredPod, ips: &[String], config: &NetworkConfig) -> hosts::HostsFile {
     let (host, domain) = host_and_domain(pod, config);
+    if is_withheld(pod, &host) || is_withheld(pod, &format!("{host}.{domain}")) {
+        let host = host_name(pod, config).unwrap_or_else(|| pod.uid.clone());
+        return hosts::file(pod, ips, &host, "");
+    }
     hosts::file(pod, ips, &host, &domain)
 }
 
@@ -254,7 +259,27 @@ mod tests {
             "web web.default web-node web-node.default h h.default h.s h.s.default h.s.default.svc.x"
         );
     }
-    /// Docker 20.10 and 28 answer with a container's host name as with an alias, whatever its case.
+
+    #[test]
+    fn a_withheld_name_does_not_lead_a_pod_to_itself() {
+        let of = |spec: &str, withheld: &[&str]| {
+            let mut pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            pod.withheld = withheld.iter().map(ToString::to_string).collect();
+            hosts_file(&pod, &["10.0.0.9".to_owned()], &config("X")).text.lines().last().map(str::to_owned)
+        };
+        assert_eq!(of("hostname: h", &[]).as_deref(), Some("10.0.0.9\th"));
+        assert_eq!(of("hostname: h", &["h"]).as_deref(), Some("10.0.0.9\tweb-node"));
+        let full = "hostname: h, subdomain: s";
+        assert_eq!(of(full, &[]).as_deref(), Some("10.0.0.9\th.s.default.svc.X\th"));
+        assert_eq!(of(full, &["h"]).as_deref(), Some("10.0.0.9\tweb-node"));
+        let all = ["h", "web-node", "web-node.default"];
+        assert!(
+            of("hostname: h", &all)
+                .is_some_and(|line| all.iter().all(|name| !line.ends_with(&format!("\t{name}"))))
+        );
+    }
+
+    /// Docker 20.10 answers with a container's host name as with an alias, whatever its case.
     #[test]
     fn a_withheld_name_is_neither_an_alias_nor_the_host_name() {
         let of = |spec: &str, withheld: &[&str]| {
