@@ -67,7 +67,6 @@ impl Machine {
         }
         let asker = Asker { container: container.name.clone(), pod: Arc::clone(pod) };
         self.images.begin(image, Some(asker), now);
-        self.members.get_mut(&container.name).waiting = None;
         let (image, credentials) = (image.to_owned(), self.pull_credentials(pod));
         self.tell(Some(&container.name), words::pulling(&image));
         let request = PullRequest { image, builtin: false, local_copy_will_do: always, credentials };

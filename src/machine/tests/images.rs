@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{PAUSE, Rig, app, ms, pod, pod_with, s};
+use crate::machine::output::Report;
 use crate::machine::{Hint, PullRequest};
 use crate::pod::DesiredPod;
 use crate::runtime::fake::{Pull, State as Engine};
@@ -408,4 +409,23 @@ fn an_image_that_came_with_the_secrets_of_an_earlier_version_is_asked_for_anew()
     rig.pass(s(20));
     assert_eq!(rig.pulls.len(), 2);
     assert!(rig.running().contains("uid-2/app#0"), "{:?}", rig.running());
+}
+
+/// With a registry that takes its time to refuse, a pod is mostly pulling.
+#[test]
+fn why_a_pull_failed_is_told_while_it_is_tried_again() {
+    let mut rig = Rig::fresh();
+    rig.engine.script_pull("no-such:1", Pull::Fails("dial tcp: no route to host".into()));
+    rig.run(&with_image("no-such:1", "IfNotPresent"));
+    rig.pass(s(600));
+    let statuses = rig.reports.iter().filter_map(|report| match report {
+        Report::Status { status, .. } => status.container_statuses.clone(),
+        _ => None,
+    });
+    let reasons: Vec<String> = statuses
+        .filter_map(|all| all.first()?.state.as_ref()?.waiting.as_ref()?.reason.clone())
+        .skip_while(|reason| reason != "ErrImagePull")
+        .collect();
+    assert!(rig.pulls.len() > 2 && reasons.len() > 2, "{reasons:?}");
+    assert!(reasons.iter().all(|reason| reason != "ContainerCreating"), "{reasons:?}");
 }
