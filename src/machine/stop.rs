@@ -60,7 +60,7 @@ impl Machine {
     /// Stops all that runs under this identity. True: nothing does, and nothing is about to.
     pub(super) fn stop_everything(&mut self, grace: Option<u32>, spec: Option<&PodSpec>, now: &Now) -> bool {
         if !self.containers.any_runs() {
-            self.stopping.since = None;
+            self.stopping = Stopping::default();
             return !self.calls.is_starting();
         }
         let began = *self.stopping.since.get_or_insert(now.mono);

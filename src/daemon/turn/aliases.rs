@@ -24,12 +24,9 @@ pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
 
 impl Turn {
     /// The pod with the names written on it that it does not get.
-    pub(super) fn with_names(&self, mut pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+    pub(super) fn with_names(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let taken = self.taken(&pod);
-        if !pod.withheld.iter().eq(taken.keys()) {
-            Arc::make_mut(&mut pod).withheld = order::set(taken.into_keys());
-        }
-        pod
+        without(pod, &taken)
     }
 
     /// After pods have changed: each worker learns which names the next sandbox of its pod does not get, and the
@@ -44,7 +41,7 @@ impl Turn {
             running.filter(|pod| pod.source > Source::File).cloned().collect();
         for old in running {
             let taken = self.taken(&old);
-            let pod = self.with_names(Arc::clone(&old));
+            let pod = without(Arc::clone(&old), &taken);
             let Some(entry) = self.entries.get_mut(&pod.key) else { continue };
             let has_worker = entry.worker.is_some();
             let is_new = taken.iter().any(|(name, whose)| entry.taken.get(name) != Some(whose));
@@ -112,6 +109,14 @@ impl Turn {
             message: words::names_withheld(&told(taken)).message,
         })
     }
+}
+
+/// The pod with these names written on it as withheld.
+fn without(mut pod: Arc<DesiredPod>, taken: &Taken) -> Arc<DesiredPod> {
+    if !pod.withheld.iter().eq(taken.keys()) {
+        Arc::make_mut(&mut pod).withheld = order::set(taken.keys().cloned());
+    }
+    pod
 }
 
 /// `db, db.default (pod default/db-node1 of source file)`.

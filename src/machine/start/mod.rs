@@ -21,6 +21,7 @@ use crate::machine::output::{Output, Token};
 use crate::machine::running::deadline::Verdict;
 use crate::machine::running::hooks::has_post_start;
 use crate::machine::state::State;
+use crate::machine::stop::Stopping;
 use crate::manifest::hash::container_hash;
 use crate::mapping;
 use crate::mapping::env;
@@ -78,7 +79,7 @@ impl Machine {
                 }
             }
             SandboxAction::Keep { id, running } => {
-                self.stopping.since = None;
+                self.stopping = Stopping::default();
                 if !running && ready {
                     self.start(&id, None, now);
                 }
