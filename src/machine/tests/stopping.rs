@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, app, pod, s, stop};
+use crate::base::limits;
 use crate::machine::Report;
 use crate::pod::DesiredPod;
 use crate::runtime::fake::Behaviour;
@@ -204,4 +205,24 @@ fn a_stop_that_has_begun_ends_and_leaves_nothing_behind() {
     rig.run(&of("busybox", "32Mi"));
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), ["update app#1"]);
+}
+
+/// Nothing but the sandbox runs, for the image never comes.
+#[test]
+fn the_sandbox_of_a_pod_that_goes_again_lingers_again() {
+    let mut rig = Rig::fresh();
+    let waits = pod("{containers: [{name: app, image: 'no-such:1', imagePullPolicy: Never}]}");
+    let mut stops = Vec::new();
+    for _ in 0..2 {
+        rig.run(&waits);
+        rig.pass(s(20));
+        stops.push((rig.now().mono, rig.calls.len()));
+        rig.wish(stop(Some(2)));
+        rig.pass(s(20));
+    }
+    for (asked, before) in stops {
+        let signal = rig.calls.iter().skip(before).find(|(_, words)| words.starts_with("kill"));
+        let (at, _) = signal.unwrap();
+        assert!(at.since(asked) >= limits::SANDBOX_LINGER, "{:?}", at.since(asked));
+    }
 }
