@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::exit::Exit;
 use super::flags::{Options, Output};
-use super::{get, print, say};
+use super::show::get;
+use super::{print, say};
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::order;

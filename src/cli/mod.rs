@@ -1,41 +1,26 @@
 //! The command line: `flags` -> plain arguments (pure) -> configuration; one file per subcommand.
-//! Nothing is decided here about pods: the daemon's snapshot is shown, Docker is asked.
+//! `show` has the commands that show what the daemon wrote, `docker` those that speak to Docker.
+//! Nothing is decided here about pods.
 
 mod check;
-mod columns;
 mod config_file;
-mod debug;
-mod describe;
+mod docker;
 mod drain;
-pub mod engine;
-mod events;
-mod exec;
 pub mod exit;
-mod explain;
 pub mod flags;
 mod forget;
-mod get;
 pub mod help;
-mod human;
-mod images;
 mod lock;
-mod logs;
 #[cfg(test)]
 mod man;
 mod nearest;
 pub mod parse;
 mod pods;
-mod profile;
 mod rules;
 mod run;
-mod sources;
-mod table;
-mod target;
-mod terminal;
+mod show;
 pub mod value;
 mod verbs;
-mod watch;
-mod yaml;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -62,16 +47,16 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Forget(options, source) => forget::run(&options, source),
         Command::Drain(options) => drain::drain(&options),
         Command::Resume(options) => drain::resume(&options),
-        Command::Get(options, names) => get::run(&options, &names),
-        Command::GetEvents(options) => events::run(&options),
-        Command::GetSources(options) => sources::run(&options),
-        Command::Describe(options, names) => describe::run(&options, &names),
-        Command::Logs(options, pod) => logs::run(&options, &pod),
-        Command::Exec(options, pod, command) => exec::run(&options, &pod, command),
-        Command::Debug(options, pod, command) => debug::run(&options, &pod, &command),
-        Command::Explain(options, field) => explain::run(&options, &field),
-        Command::Pull(options, images) => images::pull(&options, &images),
-        Command::Load(options, files) => images::load(&options, &files),
+        Command::Get(options, names) => show::get::run(&options, &names),
+        Command::GetEvents(options) => show::events::run(&options),
+        Command::GetSources(options) => show::sources::run(&options),
+        Command::Describe(options, names) => show::describe::run(&options, &names),
+        Command::Logs(options, pod) => docker::logs::run(&options, &pod),
+        Command::Exec(options, pod, command) => docker::exec::run(&options, &pod, command),
+        Command::Debug(options, pod, command) => docker::debug::run(&options, &pod, &command),
+        Command::Explain(options, field) => show::explain::run(&options, &field),
+        Command::Pull(options, images) => docker::images::pull(&options, &images),
+        Command::Load(options, files) => docker::images::load(&options, &files),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

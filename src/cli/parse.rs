@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use lexopt::Arg;
 
-use super::config_file;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Output, Takes, Verb};
 use super::nearest::nearest;
 use super::rules::check_run;
-use super::value;
+use super::{config_file, value};
 use crate::base::order;
 use crate::pod::Source;
 

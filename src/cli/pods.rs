@@ -9,8 +9,9 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::docker::engine;
 use super::flags::Options;
-use super::{engine, lock, say};
+use super::{lock, say};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::order;

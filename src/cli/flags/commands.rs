@@ -4,7 +4,7 @@ use std::time;
 
 use super::Takes::{Count, Duration, Name, Switch, Text};
 use super::{Flag, Section, Verb, of_verbs, put, value};
-use crate::cli::profile::Profile;
+use crate::cli::docker::profile::Profile;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 
-use super::exit::Exit;
-use super::flags::Options;
-use super::{Outcome, fail, say};
 use crate::base::limits;
 use crate::base::logging::one_line;
+use crate::cli::exit::Exit;
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, fail, say};
 use crate::image::archive::{Archive, refusal_words};
 use crate::image::fetch;
 use crate::image::node_keys::NodeKeys;

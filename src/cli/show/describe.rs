@@ -10,11 +10,12 @@ use std::fmt::Write;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
 
-use super::flags::Options;
-use super::{Outcome, events, fail, human, pods, print, say, table};
+use super::{events, human, table};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
 use crate::base::order;
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, fail, pods, print, say};
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::problem::{Problem, Severity};
 use crate::recorder::object::{self, Events};

@@ -5,14 +5,15 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::exit::Exit;
-use super::flags::{Options, Output};
 use super::get::four_spaces;
 use super::table::List;
 use super::watch::Watcher;
-use super::{Outcome, human, pods, print, say, write, yaml};
+use super::{human, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
+use crate::cli::exit::Exit;
+use crate::cli::flags::{Options, Output};
+use crate::cli::{Outcome, pods, print, say, write};
 use crate::recorder::object::{self, EventObject, Events};
 
 /// Lists, and with `--watch` goes on.
@@ -167,7 +168,7 @@ pub(crate) mod tests {
 
     /// What happened on the node of `tests/golden/cli/node.json`.
     pub(crate) fn events() -> Events {
-        object::parse(include_bytes!("../../tests/golden/cli/events.json")).unwrap()
+        object::parse(include_bytes!("../../../tests/golden/cli/events.json")).unwrap()
     }
 
     fn options(line: &str) -> Box<Options> {
@@ -214,7 +215,7 @@ pub(crate) mod tests {
     #[test]
     fn the_end_of_describe() {
         let now = "2026-01-02T04:00:00Z".parse().unwrap();
-        let text = |uid: &str| crate::cli::table::align(&describe(&events(), uid, now));
+        let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), uid, now));
         crate::cli::golden("cli/events-describe.txt", &text("4ba6c1d2-0000-4000-8000-000000000000"));
         assert_eq!(text("nobody"), "Events:  <none>\n");
     }

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::engine::{self, Broken, Engine, LogsRequest};
-use super::exit::Exit;
-use super::flags::Options;
-use super::{Outcome, pods, say, target};
+use super::target;
+use crate::cli::exit::Exit;
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, pods, say};
 use crate::runtime::{DockerError, RefusalKind};
 
 /// Prints a log.
@@ -56,7 +57,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::engine::tests::Scripted;
+    use crate::cli::docker::engine::tests::Scripted;
     use crate::runtime::Refusal;
 
     fn check(line: &str, answer: Result<(), Broken>, expected: Result<(), &str>) -> LogsRequest {

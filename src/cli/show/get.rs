@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 
 use super::columns::{Row, headings};
-use super::exit::Exit;
-use super::flags::{Options, Output};
 use super::table::List;
 use super::watch::Watcher;
-use super::{Outcome, fail, pods, print, say, yaml};
+use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::cli::exit::Exit;
+use crate::cli::flags::{Options, Output};
+use crate::cli::{Outcome, fail, pods, print, say};
 use crate::status::file::{self, Status};
 
 /// Lists, and with `--watch` goes on.

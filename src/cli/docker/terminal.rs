@@ -8,7 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
-use super::say;
+use crate::cli::say;
 
 /// How the terminal was before; `None` when it is not ours.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);

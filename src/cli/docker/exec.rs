@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::engine::{self, Broken, Engine, Waiting};
-use super::exit::Exit;
-use super::flags::Options;
-use super::{Outcome, pods, say, target, terminal};
+use super::{target, terminal};
 use crate::base::limits;
+use crate::cli::exit::Exit;
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, pods, say};
 use crate::runtime::{DockerError, ExecBody, RefusalKind};
 
 /// Exit codes of a command that could not be started: not executable, not there (POSIX shells').
@@ -106,7 +107,7 @@ fn finish(code: u8) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::engine::tests::Scripted;
+    use crate::cli::docker::engine::tests::Scripted;
     use crate::runtime::Refusal;
 
     fn body() -> ExecBody {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 
 use super::engine::{self, Broken, surprise};
-use super::exit::Exit;
-use super::flags::{self, Options};
-use super::{Outcome, images, pods, say, target, terminal, value};
+use super::{images, target, terminal};
 use crate::base::limits;
+use crate::cli::exit::Exit;
+use crate::cli::flags::{self, Options};
+use crate::cli::{Outcome, pods, say, value};
 use crate::layout;
 use crate::mapping::LogLimits;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
@@ -289,7 +290,7 @@ fn made_up(mut random: u64) -> String {
 mod tests {
     use super::*;
     use crate::base::clock::{Clock as _, System};
-    use crate::cli::profile::Profile;
+    use crate::cli::docker::profile::Profile;
     use crate::runtime::fake::Fake;
     use std::sync::Arc;
 

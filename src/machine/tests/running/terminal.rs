@@ -30,7 +30,7 @@ fn check(spec: &str, code: i64, phase: &str) {
     rig.take_acts();
     let now = rig.now();
     rig.engine.restart_engine(Restart::Orderly, now);
-    rig.hint(super::super::Hint::All);
+    rig.hint(crate::machine::Hint::All);
     rig.pass(s(700));
     is(&rig, "after an engine restart");
     quiet(&mut rig, "engine restart");

@@ -79,7 +79,7 @@ fn item(page: &mut Page, file: &DownwardAPIVolumeFile) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::table;
+    use crate::cli::show::table;
 
     #[test]
     fn every_kind_of_volume_is_told() {

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::flags::Options;
-use super::{Outcome, print};
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, print};
 use crate::manifest::support::{self, Support};
 
 /// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
@@ -233,7 +233,7 @@ mod tests {
         ] {
             _ = writeln!(all, "$ explain {path} {recursive}\n{}", explain(path, recursive).unwrap());
         }
-        super::super::golden("cli/explain.txt", &all);
+        crate::cli::golden("cli/explain.txt", &all);
         for (path, why) in [
             (
                 "deployment.spec",

@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 
-use super::flags::Options;
-use super::pods;
+use crate::cli::flags::Options;
+use crate::cli::pods;
 use crate::status::snapshot::StatusFile;
 
 /// Annotation with the container to take when none is named.

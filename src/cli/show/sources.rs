@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::flags::{Options, Output};
 use super::get::four_spaces;
 use super::table::List;
-use super::{Outcome, human, pods, print, say, yaml};
+use super::{human, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::logging::one_line;
+use crate::cli::flags::{Options, Output};
+use crate::cli::{Outcome, pods, print, say};
 use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::Page;
 use crate::base::logging::one_line;
 use crate::base::order;
-use crate::cli::human;
+use crate::cli::show::human;
 
 /// One group of containers with their statuses.
 pub(super) fn describe(

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
-use super::flags::endpoint;
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::limits;
+use crate::cli::flags::endpoint;
 use crate::runtime::client::Client;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::{Docker, Endpoint};
@@ -113,7 +113,7 @@ pub fn docker(endpoint: &Endpoint) -> Result<Docker, String> {
 
 /// Whether the Docker of this endpoint takes a connection and says nothing for so long. One that cannot be asked
 /// from here (not ours to ask, or refusing) is not silent.
-pub(super) fn is_silent(text: &str, patience: Duration) -> bool {
+pub fn is_silent(text: &str, patience: Duration) -> bool {
     let Ok(Endpoint::Unix(socket)) = endpoint(text) else { return false };
     let (answer, answered) = bounded(1);
     let ask = move || _ = answer.send(Client::new(&socket).ping().is_ok());

@@ -8,11 +8,11 @@ use inotify::{EventMask, Inotify, WatchMask};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::columns::{Row, headings};
-use super::exit::Exit;
-use super::flags::{Options, Output};
 use super::table::List;
-use super::{Outcome, pods, write};
 use crate::base::clock::{Clock, System};
+use crate::cli::exit::Exit;
+use crate::cli::flags::{Options, Output};
+use crate::cli::{Outcome, pods, write};
 use crate::status::file::{self, ReadError, Status};
 
 /// Room for many events at once, bytes.
