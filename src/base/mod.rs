@@ -14,4 +14,6 @@ pub mod program;
 pub mod quantity;
 pub mod regular;
 pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod wait;

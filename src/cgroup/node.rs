@@ -416,6 +416,4 @@ fn moved_words(from: &Kubepods, to: &Kubepods) -> String {
 }
 
 #[cfg(test)]
-mod owners;
-#[cfg(test)]
 mod tests;

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_was_told_stands_in_files() {
-        let control = crate::cli::scratch("slices");
+        let control = crate::base::testing::scratch("slices");
         let directory = control.join("a.slice.d");
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("50-CPUShares.conf"), "# by set-property\n[Slice]\nCPUShares=61\n").unwrap();

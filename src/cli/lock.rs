@@ -173,7 +173,8 @@ pub fn tell(root_dir: &Path) -> Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{run, scratch};
+    use crate::base::testing::scratch;
+    use crate::cli::run;
 
     #[test]
     fn the_kernels_list_tells_who_holds_a_lock() {

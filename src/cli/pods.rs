@@ -237,7 +237,7 @@ pub(crate) mod tests {
 
     #[test]
     fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
-        let root = crate::cli::scratch("drained-note");
+        let root = crate::base::testing::scratch("drained-note");
         let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let marker = drain::Drain { since, grace: None, boot: None };
         let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };

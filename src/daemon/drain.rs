@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_pipe_in_the_place_of_the_marker_holds_nobody_up() {
-        let dir = crate::cli::scratch("drain-pipe");
+        let dir = crate::base::testing::scratch("drain-pipe");
         crate::base::regular::fifo(&path(&dir));
         assert!(read(&dir).is_some(), "it counts as drained");
         crate::base::regular::fifo(&path(&dir).with_extension(durable::BESIDE));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let dir = crate::cli::scratch("drain");
+        let dir = crate::base::testing::scratch("drain");
         assert_eq!(read(&dir), None);
         assert!(!remove(&dir).unwrap());
         let since = "2026-01-02T03:04:05.123456789Z".parse().unwrap();

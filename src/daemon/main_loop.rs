@@ -242,7 +242,7 @@ mod tests {
     /// Every part of a daemon, on the Docker in memory.
     #[test]
     fn a_manifest_becomes_a_pod_that_runs_and_a_signal_ends_the_loop() {
-        let dir = crate::cli::scratch("main-loop");
+        let dir = crate::base::testing::scratch("main-loop");
         let within = |name: &str| dir.join(name);
         for name in ["manifests", "root", "run"] {
             fs::create_dir(within(name)).unwrap();

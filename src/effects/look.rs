@@ -108,7 +108,7 @@ fn files(pod: &Arc<DesiredPod>, objects: &Arc<Objects>) -> Vec<String> {
         }
     }
     let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
-    let base = crate::cli::scratch(&format!("effects-{thread}"));
+    let base = crate::base::testing::scratch(&format!("effects-{thread}"));
     let own = fs::canonicalize(&base).unwrap();
     // A claim that holds something already.
     let claim = base.join("local-storage/default/c");

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::manifest::shape;
 use crate::manifest::support::{self, Support};
+use crate::manifest::tests::shape;
 use crate::pod::object::{Objects, testing::snapshot};
 use cases::{CASES, Case, HOOK, HOOKS, OBJECTS, PROBE, PROBES};
 use look::{Seen, look};

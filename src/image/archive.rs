@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_unpacked() {
-        let dir = crate::cli::scratch("archive");
+        let dir = crate::base::testing::scratch("archive");
         let path = dir.join("a.tar");
         let plain = tar();
         fs::write(&path, &plain).unwrap();
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_is_no_archive() {
-        let dir = crate::cli::scratch("no-archive");
+        let dir = crate::base::testing::scratch("no-archive");
         let check = |bytes: &[u8], expected: &str| {
             let path = dir.join("x.tar");
             fs::write(&path, bytes).unwrap();

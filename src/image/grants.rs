@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_is_known_outlives_the_daemon() {
-        let root = crate::cli::scratch("grants");
+        let root = crate::base::testing::scratch("grants");
         std::fs::create_dir_all(&root).unwrap();
         let own = config("own");
         Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));
@@ -332,7 +332,7 @@ mod tests {
     /// accepted it.
     #[test]
     fn a_damaged_memory_gives_nobody_what_may_be_anothers() {
-        let root = crate::cli::scratch("grants-damaged");
+        let root = crate::base::testing::scratch("grants-damaged");
         std::fs::create_dir_all(&root).unwrap();
         let own = config("own");
         Grants::open(&root).pulled("r.io/a:1", "sha256:ab", &secret(&own));

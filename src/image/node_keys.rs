@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_first_file_that_can_be_understood_counts_and_changes_are_seen() {
-        let base = crate::cli::scratch("node-keys");
+        let base = crate::base::testing::scratch("node-keys");
         let (root, home) = (base.join("root"), base.join("home"));
         fs::create_dir_all(&root).unwrap();
         let keys = NodeKeys::new(&root, Some(&home));

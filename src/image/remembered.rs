@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn files() {
-        let dir = crate::cli::scratch("remembered");
+        let dir = crate::base::testing::scratch("remembered");
         let path = dir.join("preloaded");
         assert_eq!(read(&path), Ok(Memory::new()));
         write(&path, &memory()).unwrap();

@@ -15,8 +15,6 @@ mod object;
 mod path;
 mod references;
 mod scalar;
-#[cfg(test)]
-pub(crate) mod shape;
 pub mod static_pod;
 pub mod support;
 mod types;
@@ -25,9 +23,7 @@ mod validate;
 pub(crate) mod yaml;
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod verdicts;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -392,7 +392,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::manifest::shape::{self, Shape};
+    use crate::manifest::tests::shape::{self, Shape};
 
     /// The API's fields and the table's rows are the same, so that a new field of the API needs a decision.
     #[test]
@@ -437,7 +437,7 @@ mod tests {
             text.push_str(&format!("{path} <{kind}> {what}\n"));
         }
         assert!(shapes.len() > 500, "{}", shapes.len());
-        crate::cli::golden("support.txt", &text);
+        crate::base::testing::golden("support.txt", &text);
     }
 
     /// The prefixes of a path and the path itself, in the notation of rows.

@@ -1,5 +1,8 @@
 //! Golden manifests (with pinned identities and hashes), the corpus of bad files, and properties.
 
+pub(crate) mod shape;
+mod verdicts;
+
 use std::fmt::Write as _;
 use std::path::{Path as FsPath, PathBuf};
 

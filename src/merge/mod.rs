@@ -11,8 +11,6 @@ mod compare;
 mod names;
 mod objects;
 #[cfg(test)]
-mod props;
-#[cfg(test)]
 mod tests;
 
 use std::cmp::{Ordering, Reverse};

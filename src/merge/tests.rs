@@ -1,5 +1,7 @@
 //! The decisions of upstream's `checkAndUpdatePod`, names across sources, and the bounds.
 
+mod properties;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -172,7 +172,7 @@ mod tests {
     use crate::plan::testing::pod;
 
     fn rig(name: &str, config: NetworkConfig) -> (PathBuf, NodeFiles, Files) {
-        let root = crate::cli::scratch(name);
+        let root = crate::base::testing::scratch(name);
         let files = Files::new(root.clone());
         (root.clone(), NodeFiles::new(root, config, files.clone()), files)
     }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_container_is_not_made_with_wrong_names() {
-        let root = crate::cli::scratch("wrong-names");
+        let root = crate::base::testing::scratch("wrong-names");
         let file = root.join("resolver");
         let config = NetworkConfig { resolv_conf: Some(file.clone()), ..NetworkConfig::default() };
         let (root, files, _) = rig("wrong-names", config);

@@ -9,8 +9,6 @@ mod init;
 mod message;
 pub mod observed;
 mod past;
-#[cfg(test)]
-pub(crate) mod properties;
 pub mod restart;
 pub mod sandbox;
 mod stop;
@@ -18,7 +16,7 @@ mod surplus;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use actions::{Kill, KillReason, ProbeVerdict, Probes, SandboxAction, StartRef};
 pub use message::Way;

@@ -6,6 +6,7 @@ mod init;
 mod kubelet;
 mod leftovers;
 mod past;
+pub(crate) mod properties;
 mod regular;
 mod sandbox;
 

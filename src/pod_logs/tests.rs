@@ -24,7 +24,7 @@ struct Rig {
 
 impl Rig {
     fn new(name: &str) -> Rig {
-        let base = crate::cli::scratch(name);
+        let base = crate::base::testing::scratch(name);
         fs::create_dir_all(base.join("docker")).unwrap();
         let logs = PodLogs::new(&base.join("log/pods"), &base.join("root"));
         Rig { base, logs }

@@ -23,11 +23,11 @@ pub mod http;
 pub mod net;
 pub mod outcome;
 pub mod prober;
-#[cfg(test)]
-mod rule_tests;
 pub mod schedule;
 pub mod spec;
 pub mod state;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 
 pub use prober::Prober;

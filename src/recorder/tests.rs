@@ -165,8 +165,8 @@ fn what_is_written_is_read_and_restored() {
     ring.add(init.clone(), &at(2));
     ring.add(init, &at(9));
     let bytes = object::render("node1", &ring.all());
-    crate::cli::golden("cli/events-file.json", &String::from_utf8(bytes.clone()).unwrap());
-    let dir = crate::cli::scratch("events-file");
+    crate::base::testing::golden("cli/events-file.json", &String::from_utf8(bytes.clone()).unwrap());
+    let dir = crate::base::testing::scratch("events-file");
     assert!(object::read(&dir).unwrap().items.is_empty(), "none yet");
     std::fs::write(dir.join(object::NAME), &bytes).unwrap();
     let mut again = Ring::default();
@@ -220,7 +220,7 @@ proptest! {
 
 #[test]
 fn a_pipe_in_the_place_of_the_event_file_is_not_waited_for() {
-    let dir = crate::cli::scratch("events-pipe");
+    let dir = crate::base::testing::scratch("events-pipe");
     crate::base::regular::fifo(&dir.join(object::NAME));
     let error = object::read(&dir).unwrap_err();
     assert!(error.contains("it is not a regular file"), "{error}");

@@ -38,4 +38,4 @@ pub use body::*;
 pub use types::*;
 
 #[cfg(test)]
-pub(crate) mod hostile;
+pub(crate) mod testing;

@@ -311,7 +311,7 @@ pub(in crate::status) mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let bytes = render(&snapshot(), 42, "0.1.0", &[]);
-        crate::cli::golden("cli/status.json", &String::from_utf8(bytes.clone()).unwrap());
+        crate::base::testing::golden("cli/status.json", &String::from_utf8(bytes.clone()).unwrap());
         let status = parse(&bytes).unwrap();
         let file = status.file;
         assert_eq!((file.pid, file.version.as_str(), file.node.as_str()), (42, "0.1.0", "node1"));
@@ -355,7 +355,7 @@ pub(in crate::status) mod tests {
 
     #[test]
     fn the_file_is_replaced_whole_and_only_root_reads_it() {
-        let dir = crate::cli::scratch("status-write");
+        let dir = crate::base::testing::scratch("status-write");
         write_atomically(&dir, NAME, &render(&Snapshot::default(), 1, "a", &[])).unwrap();
         write_atomically(&dir, NAME, &render(&snapshot(), 2, "b", &[])).unwrap();
         assert_eq!(read(&dir).unwrap().file.pid, 2);

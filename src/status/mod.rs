@@ -4,8 +4,6 @@
 mod conditions;
 mod containers;
 pub mod file;
-#[cfg(test)]
-mod golden;
 mod phase;
 pub mod snapshot;
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 mod conditions;
 mod containers;
+mod golden;
 mod kubelet;
 mod phase;
 mod properties;
 mod rules;
 
-use crate::plan::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::testing::{at, observed, pod, probes};
+use crate::plan::tests::properties::{arbitrary_seen, arbitrary_spec, see};
 use crate::plan::{Observed, Probes};
 use crate::pod::{DesiredPod, Source};
 use crate::status::{Input, NO_RESIZE, Waiting, WaitingReason, compute, rejected};

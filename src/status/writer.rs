@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_is_written_again() {
-        let root = crate::cli::scratch("writer");
+        let root = crate::base::testing::scratch("writer");
         let dir = root.join("run");
         let made = dir.clone();
         let restore: Restore = Box::new(move || {
@@ -328,7 +328,7 @@ mod tests {
     /// On a full disk, say, a failed write is repeated, and an older state does not get a new time.
     #[test]
     fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {
-        let root = crate::cli::scratch("writer-full");
+        let root = crate::base::testing::scratch("writer-full");
         let writer = Writer::start(&root, "node", &[], Box::new(|| Ok(()))).unwrap();
         let mut snapshot = file::tests::snapshot();
         writer.publish(snapshot.clone());

@@ -86,7 +86,7 @@ fn logs_are_framed_or_raw() {
 
 #[test]
 fn files_are_made_read_and_removed() {
-    let root = crate::cli::scratch("termination");
+    let root = crate::base::testing::scratch("termination");
     let files = Files::new(root.clone());
     let one = file("u", "app", 0);
     assert_eq!(files.read(&one).as_deref(), Ok(""), "one that is not there is empty");
@@ -113,7 +113,7 @@ fn files_are_made_read_and_removed() {
 
 #[test]
 fn links_and_other_things_in_a_file_s_place_are_not_followed() {
-    let root = crate::cli::scratch("termination-links");
+    let root = crate::base::testing::scratch("termination-links");
     let files = Files::new(root.clone());
     let it = file("u", "app", 0);
     let path = it.path(&root).unwrap();
@@ -146,7 +146,7 @@ fn links_and_other_things_in_a_file_s_place_are_not_followed() {
 
 #[test]
 fn a_sweep_takes_what_nobody_has() {
-    let root = crate::cli::scratch("termination-sweep");
+    let root = crate::base::testing::scratch("termination-sweep");
     let dead = Files::new(root.clone());
     for uid in ["kept", "gone", "gone-with-volumes", "again"] {
         dead.make(&file(uid, "app", 0)).unwrap();
@@ -171,7 +171,7 @@ fn a_sweep_takes_what_nobody_has() {
 /// A container whose image never came has a directory and no end.
 #[test]
 fn a_pod_that_is_gone_leaves_nothing_of_what_was_never_made() {
-    let root = crate::cli::scratch("never-made");
+    let root = crate::base::testing::scratch("never-made");
     let files = Files::new(root.clone());
     files.make(&file("u", "app", 0)).unwrap();
     files.make(&file("u", "other", 0)).unwrap();

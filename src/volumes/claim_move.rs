@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_node_without_files_keeps_the_claims_of_an_earlier_version_whether_pods_use_them_or_not() {
-        let root = crate::cli::scratch("claims-tell-apart");
+        let root = crate::base::testing::scratch("claims-tell-apart");
         let data = |place: &str| fs::read_to_string(root.join("local-storage").join(place)).ok();
         let put = |place: &str, text: &str| {
             let path = root.join("local-storage").join(place);
@@ -262,14 +262,14 @@ mod tests {
     #[test]
     fn claims_of_a_node_with_files_stay_where_they_are() {
         for sources in [&[Source::File][..], &[Source::File, Source::Http]] {
-            let root = crate::cli::scratch("claims-stay");
+            let root = crate::base::testing::scratch("claims-stay");
             fs::create_dir_all(root.join("local-storage/default/data")).unwrap();
             assert_eq!(separate(&root, sources), None);
             assert_eq!(separate(&root, &[Source::Http]), None);
             assert!(root.join("local-storage/default/data").exists());
             fs::remove_dir_all(&root).unwrap();
         }
-        let fresh = crate::cli::scratch("claims-fresh");
+        let fresh = crate::base::testing::scratch("claims-fresh");
         assert_eq!(separate(&fresh, &[Source::File]), None);
         assert!(!fresh.join("local-storage").exists(), "nothing is written for nothing");
         begin(&fresh).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
     #[test]
     fn claims_that_cannot_be_moved_are_told_and_tried_again_until_they_are() {
-        let root = crate::cli::scratch("claims-again");
+        let root = crate::base::testing::scratch("claims-again");
         let storage = root.join("local-storage");
         fs::create_dir_all(storage.join("default/data")).unwrap();
         fs::create_dir_all(storage.join("team/data")).unwrap();
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_cannot_be_moved_keeps_no_other_one_back() {
-        let root = crate::cli::scratch("claims-one-left");
+        let root = crate::base::testing::scratch("claims-one-left");
         let storage = root.join("local-storage");
         for place in ["a/x", "busy/x", "z/x"] {
             fs::create_dir_all(storage.join(place)).unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_moved_and_not_written_down_is_told_and_holds_nothing_up() {
-        let root = crate::cli::scratch("claims-unmarked");
+        let root = crate::base::testing::scratch("claims-unmarked");
         let storage = root.join("local-storage");
         fs::create_dir_all(storage.join("default/data")).unwrap();
         fs::create_dir(storage.join(".by-source.tmp")).unwrap();

@@ -1,6 +1,8 @@
 //! Against directories that look like mounted hierarchies. The kernel makes a cgroup's files with it; here
 //! the writes make them.
 
+mod owners;
+
 use super::*;
 use crate::cgroup::values::{Values, Version};
 

@@ -1,8 +1,8 @@
 //! What `check` says, by whole reports.
 
 use super::*;
+use crate::base::testing::scratch;
 use crate::cli::parse::{Command, parse};
-use crate::cli::scratch;
 
 /// A report with these flags, on node1.
 fn empty(flags: &str) -> Report {
@@ -41,7 +41,7 @@ fn problems_name_their_place_on_one_line() {
     };
     let bare = Problem { severity: Severity::Error, at: None, pod: None, field: None, ..problem.clone() };
     let text = format!("{}\n{}\n", line(&problem), line(&bare));
-    crate::cli::golden("cli/check.txt", &text);
+    crate::base::testing::golden("cli/check.txt", &text);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn what_is_wrong_with_manifests() {
     found.decode(map.as_bytes(), "zz.yaml", None);
     found.judge();
     let lines: String = found.problems.iter().map(|p| line(p) + "\n").collect();
-    crate::cli::golden("cli/check-problems.txt", &(lines + &found.summary()));
+    crate::base::testing::golden("cli/check-problems.txt", &(lines + &found.summary()));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn what_the_daemon_would_not_start_is_an_error() {
     let cpu = told.lines().find(|l| l.contains("OutOfcpu")).unwrap();
     let told = told.replace(&cpu[cpu.find("requested").unwrap()..], "...");
     let uid = told.find("with UID \"").map(|at| told[at + 10..at + 42].to_owned()).unwrap();
-    crate::cli::golden("cli/check-admission.txt", &told.replace(&uid, "..."));
+    crate::base::testing::golden("cli/check-admission.txt", &told.replace(&uid, "..."));
     // What a flag or the file allows is no error.
     let mut allowed =
         empty("--allow-privileged --node-labels disk=fast --allowed-unsafe-sysctls kernel.msg*");
@@ -390,7 +390,7 @@ fn what_one_source_keeps_from_another_is_told() {
         let all: String = lines(&report).iter().map(|line| format!("{line}\n")).collect();
         (all + &report.summary()).replace(&dir.display().to_string(), "DIR")
     };
-    crate::cli::golden("cli/check-sources.txt", &told(""));
+    crate::base::testing::golden("cli/check-sources.txt", &told(""));
     let shared = told("--source-policy http=shared-objects=file/ConfigMap/default/c");
     assert!(!shared.contains("refers"), "{shared}");
     fs::remove_dir_all(&dir).unwrap();
@@ -413,7 +413,7 @@ fn a_misfit_hides_nothing() {
     found.decode((misfit + &other).as_bytes(), "a.yaml", None);
     found.judge();
     let told: String = lines(&found).iter().map(|l| format!("{l}\n")).collect();
-    crate::cli::golden("cli/check-misfit.txt", &told);
+    crate::base::testing::golden("cli/check-misfit.txt", &told);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_report_for_programs() {
     found.decode(pod.as_bytes(), "web.yaml", None);
     found.decode(b"a: [", "syntax.yaml", None);
     found.judge();
-    crate::cli::golden("cli/check-json.txt", &get::four_spaces(&found.json()));
+    crate::base::testing::golden("cli/check-json.txt", &get::four_spaces(&found.json()));
 }
 
 #[test]

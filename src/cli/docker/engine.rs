@@ -276,7 +276,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_docker_that_takes_a_connection_and_says_nothing_is_silent() {
-        let dir = crate::cli::scratch("silent-docker");
+        let dir = crate::base::testing::scratch("silent-docker");
         let socket = dir.join("docker.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let endpoint = format!("unix://{}", socket.display());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::cli::golden;
+use crate::base::testing::golden;
 use crate::cli::help;
 use crate::pod::Source;
 use crate::runtime::docker::Endpoint;

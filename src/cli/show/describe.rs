@@ -296,7 +296,7 @@ mod tests {
         let (events, now) = (events::tests::events(), "2026-01-02T04:00:00Z".parse().unwrap());
         for name in ["web", "stack", "job", "broken", "leaving", "refused"] {
             let index = pods::find(&file, "default", name).unwrap();
-            crate::cli::golden(
+            crate::base::testing::golden(
                 &format!("cli/describe-{name}.txt"),
                 &describe(&file, &file.pods[index], &events, now),
             );

@@ -188,7 +188,7 @@ pub(crate) mod tests {
     #[test]
     fn lists_are_kubectls() {
         let check = |line: &str, name: &str| {
-            crate::cli::golden(&format!("cli/{name}.txt"), &show(line, &events()));
+            crate::base::testing::golden(&format!("cli/{name}.txt"), &show(line, &events()));
         };
         check("get events", "events");
         check("get events -o wide", "events-wide");
@@ -216,7 +216,10 @@ pub(crate) mod tests {
     fn the_end_of_describe() {
         let now = "2026-01-02T04:00:00Z".parse().unwrap();
         let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), uid, now));
-        crate::cli::golden("cli/events-describe.txt", &text("4ba6c1d2-0000-4000-8000-000000000000"));
+        crate::base::testing::golden(
+            "cli/events-describe.txt",
+            &text("4ba6c1d2-0000-4000-8000-000000000000"),
+        );
         assert_eq!(text("nobody"), "Events:  <none>\n");
     }
 }

@@ -180,7 +180,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::manifest::shape;
+    use crate::manifest::tests::shape;
 
     /// Every type that is told of has exactly the API's fields, with their types; and whatever podkeeper
     /// carries out is told of.
@@ -233,7 +233,7 @@ mod tests {
         ] {
             _ = writeln!(all, "$ explain {path} {recursive}\n{}", explain(path, recursive).unwrap());
         }
-        crate::cli::golden("cli/explain.txt", &all);
+        crate::base::testing::golden("cli/explain.txt", &all);
         for (path, why) in [
             (
                 "deployment.spec",

@@ -97,7 +97,7 @@ mod tests {
             let (found, _) = pods::select(&status.file, &options, &names);
             let now = "2026-01-02T04:00:00Z".parse().unwrap();
             let text = render(&options, &names, &status, &found, &mut List::default(), now);
-            crate::cli::golden(&format!("cli/{name}.txt"), &text);
+            crate::base::testing::golden(&format!("cli/{name}.txt"), &text);
         };
         check("get pods", "get");
         check("get pods -o wide", "get-wide");

@@ -139,7 +139,7 @@ mod tests {
         let mut status = pods::tests::node().file;
         status.sources = vec![file, http, failing, quiet, new, degraded];
         let text = render(&options, &status, Timestamp::from_second(NOW).unwrap());
-        crate::cli::golden(&format!("cli/{name}.txt"), &text);
+        crate::base::testing::golden(&format!("cli/{name}.txt"), &text);
     }
 
     #[test]

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_replaced_file_wakes_and_a_removed_directory_ends() {
-        let dir = crate::cli::scratch("watch");
+        let dir = crate::base::testing::scratch("watch");
         let mut watcher = Watcher::new(&dir, file::NAME).unwrap();
         file::write_atomically(&dir, file::NAME, b"{}").unwrap();
         watcher.wait().unwrap();

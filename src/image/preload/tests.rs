@@ -32,7 +32,7 @@ fn image_tar(name: &str) -> Vec<u8> {
 
 impl Rig {
     fn new(name: &str) -> Rig {
-        let base = crate::cli::scratch(name);
+        let base = crate::base::testing::scratch(name);
         fs::create_dir(base.join("root")).unwrap();
         let (out, came) = bounded(100);
         let fake = Fake::new(Arc::new(System::start()), 1);

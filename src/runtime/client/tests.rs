@@ -1,7 +1,7 @@
 //! Short calls against a hostile server: what a call ends with, and what the server saw.
 
-use super::super::hostile::{Server, hold, ok, read_request};
 use super::*;
+use crate::runtime::testing::{Server, hold, ok, read_request};
 use crate::runtime::{ContainerSummary, CreateBody, RefusalKind};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;

@@ -1,11 +1,11 @@
 //! Long calls against a hostile server.
 
 use super::super::docker::Docker;
-use super::super::hostile::{Server, hold, ok, read_request};
 use super::super::pull::Patience;
 use super::super::request::{AttachOptions, LogOptions};
 use super::super::types::RefusalKind;
 use super::*;
+use crate::runtime::testing::{Server, hold, ok, read_request};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 
 fn dir(name: &str) -> (PathBuf, OwnedFd) {
-    let path = crate::cli::scratch(name);
+    let path = crate::base::testing::scratch(name);
     let fd = rustix::fs::open(&path, DIRECTORY, Mode::empty()).unwrap();
     (path, fd)
 }

@@ -9,7 +9,7 @@ use super::*;
 
 /// `pods/` is allowed, `pods/own` only read-only; `secret/` is not.
 fn ground(name: &str) -> PathBuf {
-    let base = crate::cli::scratch(name);
+    let base = crate::base::testing::scratch(name);
     for dir in ["pods/a/deep", "secret", "read/w"] {
         fs::create_dir_all(base.join(dir)).unwrap();
     }

@@ -27,7 +27,7 @@ struct Rig {
 }
 
 fn rig(name: &str) -> Rig {
-    rig_in(&crate::cli::scratch(name))
+    rig_in(&crate::base::testing::scratch(name))
 }
 
 fn rig_in(base: &Path) -> Rig {
@@ -265,7 +265,7 @@ fn a_pod_takes_what_its_claim_held_before_sources_were_told_apart() {
 
 #[test]
 fn claims_of_an_earlier_version_that_cannot_be_moved_wait_and_nothing_else_does() {
-    let base = crate::cli::scratch("set-up-claim-left");
+    let base = crate::base::testing::scratch("set-up-claim-left");
     fs::create_dir_all(base.join("local-storage/default/p/data")).unwrap();
     fs::write(base.join("local-storage/.http"), "in the way").unwrap();
     let rig = rig_from(&base, "p", Policies::default(), &[Source::Http]);
@@ -298,7 +298,7 @@ fn a_claim_is_not_alone_when_nobody_can_say_so() {
 /// Containers get the target that was checked, even if a pod changes the path later.
 #[test]
 fn a_guarded_host_path_is_bound_as_it_was_found() {
-    let base = crate::cli::scratch("set-up-guarded");
+    let base = crate::base::testing::scratch("set-up-guarded");
     let (shared, outside) = (base.join("shared"), base.join("outside"));
     for dir in [&shared.join("data/mounted"), &outside] {
         fs::create_dir_all(dir).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 
 /// A volume, and beside it files that the volume's users must not see.
 fn volume(name: &str) -> std::path::PathBuf {
-    let base = crate::cli::scratch(name);
+    let base = crate::base::testing::scratch(name);
     fs::create_dir_all(base.join("v")).unwrap();
     fs::create_dir_all(base.join("outside")).unwrap();
     fs::write(base.join("outside/secret"), "s").unwrap();

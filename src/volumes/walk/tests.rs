@@ -22,7 +22,7 @@ fn deep(at: &Path, levels: u32) {
 
 #[test]
 fn a_tree_is_removed_and_links_are_not_followed() {
-    let base = crate::cli::scratch("walk-remove");
+    let base = crate::base::testing::scratch("walk-remove");
     fs::create_dir_all(base.join("keep/me")).unwrap();
     fs::create_dir_all(base.join("tree/a/b")).unwrap();
     fs::write(base.join("tree/a/f"), "").unwrap();
@@ -42,7 +42,7 @@ fn a_tree_is_removed_and_links_are_not_followed() {
 /// Also when it is bound onto itself, with the same device.
 #[test]
 fn a_mount_is_not_crossed() {
-    let base = crate::cli::scratch("walk-mount");
+    let base = crate::base::testing::scratch("walk-mount");
     for dir in ["tree/a/bound", "tree/a/tmpfs", "data"] {
         fs::create_dir_all(base.join(dir)).unwrap();
     }
@@ -69,7 +69,7 @@ fn a_mount_is_not_crossed() {
 
 #[test]
 fn a_volume_is_given_to_a_group() {
-    let base = crate::cli::scratch("walk-own");
+    let base = crate::base::testing::scratch("walk-own");
     let v = base.join("v");
     fs::create_dir_all(v.join("d")).unwrap();
     fs::write(base.join("outside"), "").unwrap();
@@ -107,7 +107,7 @@ fn a_volume_is_given_to_a_group() {
 /// ones must not keep the walk busy for ever.
 #[test]
 fn what_others_write_meanwhile_holds_up_nobody_for_ever() {
-    let base = crate::cli::scratch("walk-busy");
+    let base = crate::base::testing::scratch("walk-busy");
     let v = base.join("v");
     fs::create_dir_all(v.join("d")).unwrap();
     let file = |n: u32| fs::write(v.join(format!("d/{n}")), "").unwrap();

@@ -95,6 +95,6 @@ mod tests {
         .unwrap();
         let mut page = Page::default();
         describe(&mut page, &spec);
-        crate::cli::golden("cli/describe-volumes.txt", &table::align(&page.0));
+        crate::base::testing::golden("cli/describe-volumes.txt", &table::align(&page.0));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::probe::outcome;
 use crate::runtime::client::Client;
-use crate::runtime::hostile::{Server, hold, ok, read_request};
+use crate::runtime::testing::{Server, hold, ok, read_request};
 
 /// Timeout of the probe: Docker is always slower.
 const TIMEOUT: Duration = Duration::from_millis(100);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::tests::{Sample, at, sample, set};
 use super::*;
 
 /// One step: a source and the complete set it sends.

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use super::tests::{Scratch, pod, scratch, settings};
 use super::*;
 use crate::cgroup::{Order, PodCgroups, Report};
 

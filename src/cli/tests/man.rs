@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::exit::Exit;
-use super::flags::{self, Flag};
-use super::verbs::Verb;
+use crate::cli::exit::Exit;
+use crate::cli::flags::{self, Flag};
+use crate::cli::verbs::Verb;
 use crate::manifest::support::{Row, Support, table};
 
 const PAGE: &str = "man/podkeeper.8";

@@ -1,0 +1,20 @@
+//! Golden files and scratch directories, for the tests of all rooms. Never in the daemon.
+
+/// Compares with a golden file, or rewrites it when the environment has `UPDATE=1`.
+pub(crate) fn golden(name: &str, got: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE").is_some_and(|v| v == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, got).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(got, expected, "{} (UPDATE=1 rewrites it)", path.display());
+}
+
+/// A new empty directory for a test.
+pub(crate) fn scratch(name: &str) -> std::path::PathBuf {
+    let dir = std::env::temp_dir().join(format!("podkeeper-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}

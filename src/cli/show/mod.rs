@@ -1,0 +1,15 @@
+//! The commands that show what the daemon wrote, in kubectl's words: `get` and `describe`; and `explain`.
+//!
+//! Never here: a call to Docker.
+
+mod columns;
+pub mod describe;
+pub mod events;
+pub mod explain;
+pub mod get;
+mod human;
+
+pub mod sources;
+mod table;
+mod watch;
+mod yaml;

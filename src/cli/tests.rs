@@ -1,0 +1,3 @@
+//! The command line against its man page.
+
+mod man;
