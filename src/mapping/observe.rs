@@ -57,6 +57,9 @@ pub fn from_detail(detail: &ContainerDetail, root_dir: &str) -> Option<Owned> {
     let host_network = ours.host_network.unwrap_or(detail.network_mode == "host");
     let ips = if host_network { Vec::new() } else { detail.ips.clone() };
     let link = match detail.networks {
+        // Docker notes the time of a start when it is over. After its own end it finds a process that runs, and
+        // not what it had prepared for it.
+        _ if detail.start_unfinished => Link::Unfinished,
         _ if host_network => Link::Untold,
         _ if !ips.is_empty() => Link::Up,
         None => Link::Untold,

@@ -96,6 +96,9 @@ pub enum Link {
     Cut,
     /// It lost its address, which may be another pod's by now.
     Lost,
+    /// It runs, but the engine ended before its start was over: containers cannot join it, in the host network
+    /// neither ("non-shareable IPC").
+    Unfinished,
 }
 
 /// The purpose of an [`Owned`] container.

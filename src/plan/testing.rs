@@ -49,7 +49,7 @@ pub(crate) fn at(n: i64) -> Timestamp {
 ///
 /// NAME is `sandbox` or a container's; SANDBOX the attempt of the sandbox it joined (0). STATE is `created`,
 /// `running`, `exited CODE`, `oom CODE`, `cannot-run CODE` or `removing`. Flags: `uid=…`, `hash=other`,
-/// `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `lost`, `hostnet`, `uninspected`,
+/// `hash=none`, `kind=init|sidecar|regular|ephemeral`, `index=N`, `no-ip`, `lost`, `unfinished`, `hostnet`, `uninspected`,
 /// `error=text`, `seen=SECONDS`. Ids are `sandbox-0`, `app-1` (with another uid: `old/app-1`).
 pub(crate) fn observed(pod: &DesiredPod, text: &str) -> Observed {
     let items = text.split([';', '\n']).map(str::trim).filter(|item| !item.is_empty());
@@ -94,7 +94,11 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         } else {
             vec![format!("10.0.0.{attempt}")]
         };
-        let link = if has("lost") { Link::Lost } else { Link::Untold };
+        let link = match () {
+            () if has("lost") => Link::Lost,
+            () if has("unfinished") => Link::Unfinished,
+            () => Link::Untold,
+        };
         Role::Sandbox { host_network: has("hostnet"), ips, link }
     } else {
         let place = pod.containers().enumerate().find(|(_, (_, c))| c.name == name);

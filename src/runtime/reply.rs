@@ -212,6 +212,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         oom_killed: flag("/State/OOMKilled").unwrap_or(false),
         exit_code: value.pointer("/State/ExitCode").and_then(Value::as_i64).unwrap_or(0),
         error: text(&value, "/State/Error"),
+        start_unfinished: state == DockerState::Running && is_zero_time(&value, "/State/StartedAt"),
         started_at,
         finished_at,
         image_id: text(&value, "/Image"),
@@ -328,7 +329,14 @@ pub(super) fn labels(value: Option<&mut Value>) -> BTreeMap<String, String> {
 /// `None` for Docker's zero time (year 1) and for an invalid time.
 fn time(value: &Value, at: &str) -> Option<Timestamp> {
     let text = value.pointer(at)?.as_str()?;
-    if text.starts_with("0001-01-01T00:00:00") { None } else { text.parse().ok() }
+    if text.starts_with(ZERO_TIME) { None } else { text.parse().ok() }
+}
+
+/// Go's zero time, as Docker prints it for what did not happen.
+const ZERO_TIME: &str = "0001-01-01T00:00:00";
+
+fn is_zero_time(value: &Value, at: &str) -> bool {
+    value.pointer(at).and_then(Value::as_str).is_some_and(|text| text.starts_with(ZERO_TIME))
 }
 
 #[cfg(test)]

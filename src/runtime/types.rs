@@ -340,6 +340,9 @@ pub struct ContainerDetail {
     pub error: String,
     /// `None` when never started.
     pub started_at: Option<Timestamp>,
+    /// It runs, and the engine says that it has no time of its start, which it notes when a start is over: the
+    /// engine ended in the middle of it. False where an engine leaves the time out.
+    pub start_unfinished: bool,
     /// `None` when never ended.
     pub finished_at: Option<Timestamp>,
     /// `sha256:…`.

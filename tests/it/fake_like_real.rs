@@ -616,6 +616,7 @@ fn detail(c: &Value) -> ContainerDetail {
             memory_swap: limit(&c["HostConfig"]["MemorySwap"]),
         },
         cgroup_parent: text(&c["HostConfig"]["CgroupParent"]),
+        start_unfinished: false,
         pids_limit: limit(&c["HostConfig"]["PidsLimit"]),
     }
 }

@@ -307,6 +307,8 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
     engine.start_with_image();
     let node = node_on(&engine);
     let mut wanted: BTreeMap<&str, u64> = BTreeMap::new();
+    // Two nodes with pods of one UID would share their cgroups.
+    let uid = |round: u64| node.full(&format!("u{round}"));
     for round in 0..rounds {
         let names = ["a", "b", "c", "d"];
         let name = names[usize::try_from(rng.number() % 4).unwrap()];
@@ -314,7 +316,7 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
             node.remove(&format!("{name}.yaml"));
         } else {
             wanted.insert(name, round);
-            node.write(&format!("{name}.yaml"), pod(name).set("/metadata/uid", format!("u{round}")).text());
+            node.write(&format!("{name}.yaml"), pod(name).set("/metadata/uid", uid(round)).text());
         }
         if node.pid().is_none() {
             node.launch_unawaited();
@@ -340,7 +342,7 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
     for (pod, round) in &wanted {
         node.wait_phase(pod, "Running");
         let uids: Vec<String> = node.of(pod).into_iter().filter(Container::runs).map(|c| c.uid).collect();
-        assert_eq!(uids, [format!("u{round}"), format!("u{round}")], "seed {seed}: {pod}");
+        assert_eq!(uids, [uid(*round), uid(*round)], "seed {seed}: {pod}");
     }
     // And they stay.
     assert_eq!(lives(&node), whole, "seed {seed}");

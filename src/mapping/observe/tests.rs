@@ -46,6 +46,7 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         log_path: String::new(),
         resources: Default::default(),
         cgroup_parent: String::new(),
+        start_unfinished: false,
         pids_limit: None,
     }
 }
@@ -172,6 +173,10 @@ fn host_network_is_known_from_the_list() {
     bare.network_mode = "host".into();
     let role = from_detail(&bare, ROOT).unwrap().role;
     assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Untold });
+    // Docker ended before the start was over.
+    bare.start_unfinished = true;
+    let role = from_detail(&bare, ROOT).unwrap().role;
+    assert_eq!(role, Role::Sandbox { host_network: true, ips: Vec::new(), link: Link::Unfinished });
 }
 
 #[test]

@@ -38,6 +38,14 @@ fn sandbox_change_table() {
         "new sandbox 1 | start app",
     );
     check("host network is never lost", &host, "sandbox running hostnet lost; app running", "keep sandbox-0");
+    for (pod, flags) in [(&host, "hostnet unfinished"), (&always, "unfinished")] {
+        check(
+            "the engine ended before the start was over: no container can join it",
+            pod,
+            &format!("sandbox running {flags}; app cannot-run 128"),
+            "new sandbox 1 | start app",
+        );
+    }
     check(
         "IP not known before it is inspected",
         &always,

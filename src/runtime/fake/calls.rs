@@ -364,6 +364,7 @@ impl State {
             log_path: String::new(),
             resources: c.body.host_config.resources(),
             cgroup_parent: c.body.host_config.cgroup_parent.clone(),
+            start_unfinished: false,
             pids_limit: c.body.host_config.pids_limit,
         }
     }

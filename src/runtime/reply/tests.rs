@@ -68,6 +68,7 @@ fn an_inspect() {
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
         resources: Default::default(),
         cgroup_parent: String::new(),
+        start_unfinished: false,
         pids_limit: None,
     };
     assert_eq!(detail(&inspect()), expected);
@@ -85,6 +86,21 @@ fn a_failed_start_keeps_its_exit_code() {
         (got.state, got.exit_code, got.started_at, got.finished_at),
         (DockerState::Created, 127, None, None)
     );
+}
+
+#[test]
+fn an_engine_that_ended_in_the_middle_of_a_start_left_no_time_of_it() {
+    let check = |state: Value, expected: bool| {
+        let mut value = inspect();
+        value["State"] = state.clone();
+        assert_eq!(detail(&value).start_unfinished, expected, "{state}");
+    };
+    let zero = "0001-01-01T00:00:00Z";
+    check(json!({"Status": "running", "StartedAt": zero}), true);
+    check(json!({"Status": "running", "StartedAt": "2026-11-20T23:49:05Z"}), false);
+    check(json!({"Status": "running"}), false);
+    check(json!({"Status": "created", "StartedAt": zero}), false);
+    check(json!({"Status": "exited", "StartedAt": zero}), false);
 }
 
 /// balena-os/meta-balena#2062: an engine that drops or alters fields of inspect must not break the node. Each
