@@ -171,6 +171,7 @@ impl Kubepods {
     }
 
     fn take_down(&self, paths: &[PathBuf]) -> io::Result<()> {
+        let paths: Vec<&PathBuf> = paths.iter().filter(|at| self.tree.other_user(at).is_none()).collect();
         let mut stopped = Ok(());
         if let Manager::Slices(slices) = &self.manager {
             let units = paths.iter().filter_map(|path| {

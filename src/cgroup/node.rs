@@ -234,6 +234,10 @@ impl Cgroups {
 
     fn ensure_on(&self, kubepods: &Kubepods, pod: &PodCgroup, uid: String) -> io::Result<()> {
         let path = kubepods.naming.pod(pod.qos, &pod.uid);
+        if let Some(other) = kubepods.tree.other_user(&path) {
+            let why = format!("a pod with the same UID runs in {} for --root-dir {other}", path.display());
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
+        }
         match &kubepods.manager {
             Manager::Files => {
                 // The lock: another worker may be making or removing the parents. Kernel directories are

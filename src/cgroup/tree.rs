@@ -129,6 +129,14 @@ impl Tree {
         first.and_then(|first| owner_of(&first.join(cgroup))).as_deref() == Some(self.owner.as_bytes())
     }
 
+    /// The root directory of another podkeeper that marked the cgroup and has processes in it.
+    #[must_use]
+    pub fn other_user(&self, cgroup: &Path) -> Option<String> {
+        let path = self.written().into_iter().next()?.join(cgroup);
+        let owner = owner_of(&path).filter(|owner| owner.as_slice() != self.owner.as_bytes())?;
+        has_processes(&path).then(|| String::from_utf8_lossy(&owner).into_owned())
+    }
+
     /// Whether marks can be set here.
     #[must_use]
     pub fn can_mark(&self, cgroup: &Path) -> bool {
@@ -288,7 +296,7 @@ impl Tree {
     }
 
     /// Mount points that are written to; in version 2 there is one.
-    fn written(&self) -> Vec<PathBuf> {
+    pub(super) fn written(&self) -> Vec<PathBuf> {
         match self.version {
             Version::V2 => vec![self.root.clone()],
             Version::V1 => {
@@ -334,6 +342,11 @@ fn remove_below(cgroup: &Path) -> io::Result<()> {
         remove_below(&each)?;
     }
     fs::remove_dir(cgroup)
+}
+
+fn has_processes(cgroup: &Path) -> bool {
+    let own = fs::read_to_string(cgroup.join("cgroup.procs")).is_ok_and(|pids| !pids.is_empty());
+    own || below(cgroup).any(|each| has_processes(&each))
 }
 
 fn kill_below(cgroup: &Path) {

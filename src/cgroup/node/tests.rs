@@ -156,6 +156,44 @@ fn a_sweep_takes_what_is_marked_and_not_kept() {
     tree.remove(&PathBuf::from(&root)).unwrap();
 }
 
+/// Two podkeepers with the same manifests: their pods have the same UIDs.
+#[test]
+fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
+    let root = format!("podkeeper-test-two-{}", std::process::id());
+    let of = |owner: &str| {
+        let settings = Settings { root: root.clone(), ..settings(None) };
+        let all = Cgroups::new(settings, MOUNT.into(), owner.to_owned());
+        all.decide("cgroupfs");
+        all
+    };
+    let (ours, theirs) = (of("/ours"), of("/theirs"));
+    if !real_ones_can_be_made() {
+        assert!(ours.kubepods().is_none(), "then there are none to share");
+        return;
+    }
+    let tree = Tree::open(MOUNT.into(), "/ours".to_owned());
+    let path = PathBuf::from(format!("{root}/kubepods/poda"));
+    theirs.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
+    let container = path.join("container");
+    tree.make(&container).unwrap();
+    let mut process = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    for hierarchy in tree.written() {
+        std::fs::write(hierarchy.join(&container).join("cgroup.procs"), process.id().to_string()).unwrap();
+    }
+
+    let error = ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap_err().to_string();
+    assert_eq!(error, format!("a pod with the same UID runs in {} for --root-dir /theirs", path.display()));
+    ours.remove("a").unwrap();
+    ours.sweep(&BTreeSet::new());
+    assert!(process.try_wait().unwrap().is_none(), "it was killed");
+    assert!(tree.exists(&container));
+
+    theirs.remove("a").unwrap();
+    process.wait().unwrap();
+    ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
+    tree.remove(&PathBuf::from(&root)).unwrap();
+}
+
 #[test]
 fn kubepods_goes_with_the_last_pod() {
     let tree = Tree::open(MOUNT.into(), String::new());
