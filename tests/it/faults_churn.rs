@@ -98,7 +98,7 @@ impl Churn {
 
     fn write(&mut self, pod: &str) {
         self.edits += 1;
-        let uid = format!("uid-{}", self.edits);
+        let uid = format!("churn-{}", self.edits);
         self.wanted.insert(pod.to_owned(), uid.clone());
         self.put(pod, &uid);
     }

@@ -54,12 +54,14 @@ fn k22312_a_removal_that_fails_for_ever() {
     let busy = "driver failed to remove root filesystem: device or resource busy";
     faulty.proxy.rule(move |r| (r.method == "DELETE").then(|| Verdict::Answer(500, busy.to_owned())));
     let pod = |uid: &str| Pod::new("p").set("/metadata/uid", uid).text();
-    node.write("p.yaml", pod("one"));
+    node.write("p.yaml", pod("removal-one"));
     let first = node.wait_running("p", "app");
     node.kill_container(&first.id, "KILL");
     node.wait_until("it is restarted", || node.running("p", "app").iter().any(|c| c.attempt == 1));
-    node.write("p.yaml", pod("two"));
-    node.wait_until("the edited pod runs", || node.running("p", "app").iter().any(|c| c.uid == "two"));
+    node.write("p.yaml", pod("removal-two"));
+    node.wait_until("the edited pod runs", || {
+        node.running("p", "app").iter().any(|c| c.uid == "removal-two")
+    });
     assert_single(node, "edited");
     node.remove("p.yaml");
     node.wait_gone("p");

@@ -113,29 +113,29 @@ fn killed_at_each_step_of_an_edit() {
         let faulty = Faulty::prepare(&[]);
         let node = &faulty.node;
         let pod = |uid: &str| Pod::new("p").set("/metadata/uid", uid).text();
-        node.write("p.yaml", pod("old"));
+        node.write("p.yaml", pod("edit-old"));
         faulty.launch();
-        node.wait_until("the pod runs", || whole(node, "old"));
+        node.wait_until("the pod runs", || whole(node, "edit-old"));
         node.kill9();
-        node.write("p.yaml", pod("new"));
+        node.write("p.yaml", pod("edit-new"));
         let rule =
             move |r: &Request| (r.mutation == Some(step)).then_some(Verdict::Kill(Moment::BeforeReply));
         faulty.proxy.rule(rule);
         faulty.launch();
         let killed = faulty.killed_before(&context, step, || {
             assert_single(node, &context);
-            whole(node, "new")
+            whole(node, "edit-new")
         });
         if !killed {
             // Both are killed and removed, both are created and started.
             assert!(step >= 8, "only {step} changes were made");
             return;
         }
-        let before = lives_of(node, "new");
+        let before = lives_of(node, "edit-new");
         faulty.launch_again();
         node.wait_until(&context, || {
             assert_single(node, &context);
-            whole(node, "new")
+            whole(node, "edit-new")
         });
         assert_untouched(&before, node, &context);
     }

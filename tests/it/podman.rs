@@ -178,10 +178,10 @@ fn a_pod_lives_on_podman() {
     assert_eq!(state.reason.as_deref(), Some("ContainerCannotRun"), "{state:?}");
 
     // Edited, and removed without a trace.
-    node.write("p.yaml", Pod::new("p").set("/metadata/uid", "new").text());
+    node.write("p.yaml", Pod::new("p").set("/metadata/uid", "podman-new").text());
     node.wait_until("the edited pod runs", || {
         let running: Vec<Container> = node.of("p").into_iter().filter(Container::runs).collect();
-        running.len() == 2 && running.iter().all(|c| c.uid == "new")
+        running.len() == 2 && running.iter().all(|c| c.uid == "podman-new")
     });
     node.remove("p.yaml");
     node.remove("bad.yaml");
