@@ -144,7 +144,9 @@ impl Actor {
                 Woken::Go { asked } => {
                     hints.look |= asked;
                     if asked && self.store.was_forgotten() {
-                        log::info!("source file: what was remembered is forgotten");
+                        log::info!(
+                            "source file: what was remembered is forgotten; the manifests are read again"
+                        );
                         self.scanner.forget();
                     }
                 }

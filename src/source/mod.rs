@@ -32,6 +32,9 @@ pub enum SourceUpdate {
     /// What was last accepted, from the store, because the source itself has not answered (yet). Marks
     /// nothing ready.
     Restored(PodSet),
+    /// The operator had everything forgotten that was accepted, and the source says nothing good: until it does,
+    /// it asks for nothing. What else it says comes after this.
+    Forgotten,
     /// Nothing is known; what runs stays. The text is for the operator.
     Failed(String),
     /// The source answered, and its content as a whole is not accepted: what runs stays, and is older

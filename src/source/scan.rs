@@ -55,6 +55,15 @@ struct Emptying {
     last: Mono,
 }
 
+/// Whether everything that was accepted was forgotten, and nothing was read well since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forgotten {
+    No,
+    /// The loop does not know yet.
+    Untold,
+    Told,
+}
+
 /// The state between looks.
 pub struct Scanner {
     path: PathBuf,
@@ -78,8 +87,7 @@ pub struct Scanner {
     mounted: bool,
     was_mounted: bool,
     sent: Option<SourceUpdate>,
-    /// Everything was forgotten, and nothing said since.
-    forgotten: bool,
+    forgotten: Forgotten,
     accepted: Vec<(Remembered, Vec<Version>)>,
     signed: Vec<(Claim, BTreeSet<String>)>,
     /// The highest that was seen of what is signed, the contents of this look included.
@@ -113,7 +121,7 @@ impl Scanner {
             mounted: false,
             was_mounted: false,
             sent: None,
-            forgotten: false,
+            forgotten: Forgotten::No,
             accepted: Vec::new(),
             signed: Vec::new(),
             seen: Known::default(),
@@ -144,7 +152,7 @@ impl Scanner {
         self.emptying = None;
         self.was_mounted = false;
         self.sent = None;
-        self.forgotten = true;
+        self.forgotten = Forgotten::Untold;
     }
 
     /// Whether what was made from this path is still known, or the path is there.
@@ -180,11 +188,13 @@ impl Scanner {
 
     /// The source as a whole says nothing; told once for each text.
     fn fail(&mut self, why: &str) -> ScanOutcome {
-        let update = SourceUpdate::Failed(format!("{}: {why}; pods that run are kept", self.path.display()));
+        let kept = if self.forgotten == Forgotten::No { "; pods that run are kept" } else { "" };
+        let update = SourceUpdate::Failed(format!("{}: {why}{kept}", self.path.display()));
         let new = self.sent.as_ref() != Some(&update);
         let mut before = None;
-        if std::mem::take(&mut self.forgotten) {
-            before = Some(SourceUpdate::Full(PodSet::default()));
+        if self.forgotten == Forgotten::Untold {
+            self.forgotten = Forgotten::Told;
+            before = Some(SourceUpdate::Forgotten);
         } else if self.sent.is_none() && self.entries.values().any(|e| !e.in_force().is_empty()) {
             before = Some(SourceUpdate::Restored(self.set(Vec::new())));
         }
@@ -268,7 +278,7 @@ impl Scanner {
             return ScanOutcome { settle: settle.into_iter().chain([due]).min(), ..ScanOutcome::default() };
         }
         self.emptying = None;
-        self.forgotten = false;
+        self.forgotten = Forgotten::No;
         self.home = self.device;
         let settle = settle.into_iter().chain(self.let_go(now.mono, first)).min();
         let set = self.set(notes);

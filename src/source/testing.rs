@@ -68,6 +68,7 @@ fn pod(name: &str, document: usize, context: &Context<'_>) -> Arc<DesiredPod> {
 pub fn words(update: &SourceUpdate) -> String {
     match update {
         SourceUpdate::Same | SourceUpdate::Refused { .. } => unreachable!("not of this source"),
+        SourceUpdate::Forgotten => "Forgotten".to_owned(),
         SourceUpdate::Store(trouble) => format!("Store({trouble:?})"),
         SourceUpdate::Restored(set) => format!("Restored({})", words(&SourceUpdate::Full(set.clone()))),
         SourceUpdate::Failed(why) => format!("Failed({why})"),

@@ -77,6 +77,7 @@ impl Rig {
         match self.updates.recv_timeout(PATIENCE).expect("an update") {
             SourceUpdate::Full(set) => format!("full{}", names(&set)),
             SourceUpdate::Same => "same".to_owned(),
+            SourceUpdate::Forgotten => "forgotten".to_owned(),
             SourceUpdate::Restored(set) => format!("restored{}", names(&set)),
             SourceUpdate::Store(trouble) => format!("store {trouble:?}"),
             SourceUpdate::Failed(why) => format!("failed {why}"),

@@ -79,7 +79,8 @@ impl Turn {
             return;
         }
         let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
-        self.wish(&pod.key, Wish::Stop(StopOrder { grace, why: "its manifest is gone" }));
+        let why = self.why_gone(pod.source);
+        self.wish(&pod.key, Wish::Stop(StopOrder { grace, why }));
     }
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {

@@ -29,6 +29,8 @@ pub(super) struct SourceState {
     pub(super) accepted: Option<Timestamp>,
     /// The content in force came from the store, and no content was accepted since.
     pub(super) restored: bool,
+    /// What was accepted was forgotten at the operator's word, and no content was accepted since.
+    pub(super) forgotten: bool,
     /// Pods that the policy refuses.
     pub(super) refused: Vec<Refused>,
     /// Why its content could not be stored completely.
@@ -66,8 +68,8 @@ impl Reading {
 /// What came too early, at the daemon's start, to be handled at once.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Contents that give pods up, until every source was heard.
-    contents: Table<Source, PodSet>,
+    /// Reports that give pods up, until every source was heard.
+    contents: Table<Source, SourceUpdate>,
     /// Reports, in order, until preceding sources were heard.
     parked: Vec<FromSource>,
     /// How long they wait at most; since the first report of any source.
@@ -132,20 +134,29 @@ impl Turn {
             SourceUpdate::Failed(why) => self.failed(source, why),
             SourceUpdate::Refused { why, problems } => self.content_refused(source, why, problems),
             SourceUpdate::Restored(set) => self.restored(source, &set, now),
-            SourceUpdate::Full(set) if !self.all_heard() && self.merge.gives_up(source, &set) => {
-                _ = self.early.contents.insert(source, set);
+            SourceUpdate::Full(set) if self.is_early(source, &set) => {
+                _ = self.early.contents.insert(source, SourceUpdate::Full(set));
             }
             SourceUpdate::Full(set) => self.full(source, &set, now),
+            SourceUpdate::Forgotten if self.is_early(source, &PodSet::default()) => {
+                _ = self.early.contents.insert(source, SourceUpdate::Forgotten);
+            }
+            SourceUpdate::Forgotten => self.forgotten(source, now),
         }
         if first && self.listed {
             // Orphans may have waited for this source's first report.
             self.housekeeping();
         }
         if first && self.all_heard() {
-            for (source, set) in std::mem::take(&mut self.early.contents) {
-                self.update(source, SourceUpdate::Full(set), now);
+            for (source, update) in std::mem::take(&mut self.early.contents) {
+                self.update(source, update, now);
             }
         }
+    }
+
+    /// Whether a set gives up pods while another source may still want them.
+    fn is_early(&self, source: Source, set: &PodSet) -> bool {
+        !self.all_heard() && self.merge.gives_up(source, set)
     }
 
     fn failed(&mut self, source: Source, why: String) {
@@ -153,7 +164,12 @@ impl Turn {
         if state.reading.trouble() == Some(why.as_str()) {
             return;
         }
-        let line = format!("source {source}: {why}; what runs from it stays");
+        let then = if state.forgotten {
+            "nothing runs from it until it can be read"
+        } else {
+            "what runs from it stays"
+        };
+        let line = format!("source {source}: {why}; {then}");
         state.reading = Reading::Failed(why);
         self.log(log::Level::Error, line);
     }
@@ -192,9 +208,38 @@ impl Turn {
         self.early.contents.remove(&source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.restored = false;
+            state.forgotten = false;
             state.accepted = Some(now.wall);
         }
         self.read_well(source, now);
+        self.replace(source, set, now);
+    }
+
+    /// The operator asked for it, so that its pods go although the source itself does not say so.
+    fn forgotten(&mut self, source: Source, now: &Now) {
+        self.early.contents.remove(&source);
+        let Some(state) = self.sources.get_mut(&source) else { return };
+        state.restored = false;
+        state.forgotten = true;
+        state.accepted = None;
+        let line = format!(
+            "source {source}: what was accepted of it is forgotten, as the operator asked, and nothing good is read of \
+             it now: its pods stop"
+        );
+        self.log(log::Level::Warn, line);
+        self.replace(source, &PodSet::default(), now);
+    }
+
+    /// Why pods of a source go that it does not want any more.
+    pub(super) fn why_gone(&self, source: Source) -> &'static str {
+        match self.sources.get(&source) {
+            Some(state) if state.forgotten => "its manifest was forgotten, as the operator asked",
+            _ => "its manifest is gone",
+        }
+    }
+
+    /// Puts a whole set of a source in force.
+    fn replace(&mut self, source: Source, set: &PodSet, now: &Now) {
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
         let crowded = self.merge.crowded(source);

@@ -193,7 +193,9 @@ impl Actor {
             let (updates, remember) = self.state.take(answer, &shown);
             for update in updates {
                 // What was remembered goes before bad news, and is not needed after good ones.
-                let set = restored.take().filter(|_| !matches!(update, SourceUpdate::Full(_)));
+                let set = restored
+                    .take()
+                    .filter(|_| !matches!(update, SourceUpdate::Full(_) | SourceUpdate::Forgotten));
                 if let Some(set) = set {
                     self.send(SourceUpdate::Restored(set))?;
                 }
@@ -289,7 +291,7 @@ impl Actor {
     fn look_for_forget(&mut self) -> bool {
         let forgotten = self.store.was_forgotten();
         if forgotten {
-            log::info!("source http: what was remembered is forgotten");
+            log::info!("source http: what was remembered is forgotten; the URL is asked again");
             self.state.forget();
         }
         forgotten

@@ -161,8 +161,8 @@ impl State {
     pub fn take(&mut self, answer: Answer, shown: &str) -> (Vec<SourceUpdate>, Option<ToRemember>) {
         let (update, remember) = self.judge(answer, shown);
         let emptied = std::mem::take(&mut self.emptied) && !matches!(update, Some(SourceUpdate::Full(_)));
-        let empty = emptied.then(|| SourceUpdate::Full(PodSet::default()));
-        (empty.into_iter().chain(update).collect(), remember)
+        let forgotten = emptied.then_some(SourceUpdate::Forgotten);
+        (forgotten.into_iter().chain(update).collect(), remember)
     }
 
     fn judge(&mut self, answer: Answer, shown: &str) -> (Option<SourceUpdate>, Option<ToRemember>) {
@@ -307,6 +307,7 @@ mod tests {
             let (updates, remember) = self.0.take(answer, URL);
             let told = updates.into_iter().map(|update| match update {
                 SourceUpdate::Same => "same".to_owned(),
+                SourceUpdate::Forgotten => "forgotten".to_owned(),
                 SourceUpdate::Refused { why, problems } => format!("refused {} {why}", problems.len()),
                 SourceUpdate::Failed(why) => format!("failed {why}"),
                 SourceUpdate::Full(set) => format!("full {}", names(&set).join(" ")),
@@ -398,13 +399,15 @@ mod tests {
         };
         assert_eq!(forgotten().get("pod a", "1"), "full a, needs [1]");
         let mut rig = forgotten();
-        assert_eq!(rig.fail("x"), "full , failed https://a/pods: x");
+        assert_eq!(rig.fail("x"), "forgotten, failed https://a/pods: x");
         assert_eq!(rig.fail("x"), "-");
         assert_eq!(rig.get("pod a", "1"), "full a, needs [1]");
-        let refused = "full , refused 1 its content is not accepted: https://a/pods: bad line";
+        let refused = "forgotten, refused 1 its content is not accepted: https://a/pods: bad line";
         assert_eq!(forgotten().get("rubbish", "1"), refused);
         // A server that answers what was not asked.
-        assert!(forgotten().take(Answer::Unchanged).starts_with("full , failed https://a/pods: the server"));
+        assert!(
+            forgotten().take(Answer::Unchanged).starts_with("forgotten, failed https://a/pods: the server")
+        );
     }
 
     #[test]

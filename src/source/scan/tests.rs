@@ -791,7 +791,7 @@ fn forgotten_only_what_is_found_counts() {
     next.scanner.forget();
     bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
     let outcome = next.scan(&Hints::default());
-    assert_eq!(outcome.before, Some(SourceUpdate::Full(PodSet::default())));
+    assert_eq!(outcome.before, Some(SourceUpdate::Forgotten));
     assert!(outcome.failed && outcome.update.is_some());
     assert_eq!(next.scan(&Hints::default()).before, None);
     bench.disk.put("/m", Node::Directory);

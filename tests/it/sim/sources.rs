@@ -314,7 +314,11 @@ impl World {
         }
         self.doom();
         for update in updates {
-            let set = self.hub().restored.take().filter(|_| !matches!(update, SourceUpdate::Full(_)));
+            let set = self
+                .hub()
+                .restored
+                .take()
+                .filter(|_| !matches!(update, SourceUpdate::Full(_) | SourceUpdate::Forgotten));
             if let Some(set) = set {
                 self.say(Source::Http, SourceUpdate::Restored(set));
             }

@@ -286,3 +286,42 @@ fn more_pods_than_a_source_may_have_are_told_in_the_log() {
     assert!(cut[0].starts_with("ERROR: /m/p1000.yaml"), "{cut:?}");
     assert!(!rig.want(&pods).iter().any(|line| line.contains("more than the 1000")), "told once");
 }
+
+#[test]
+fn what_the_operator_had_forgotten_goes_and_nothing_is_said_to_be_read_again() {
+    let fail = |rig: &mut Rig| http(rig, SourceUpdate::Failed("https://x/pods: refused".into()));
+    let mut rig = two(&[]);
+    rig.want(&[]);
+    http(&mut rig, full(&[of_url("a")]));
+    assert_eq!(fail(&mut rig), ["ERROR: source http: https://x/pods: refused; what runs from it stays"]);
+    let before = rig.snapshot().sources[1].last_success;
+    rig.now = rig.now.after(std::time::Duration::from_secs(9));
+    assert_eq!(
+        http(&mut rig, SourceUpdate::Forgotten),
+        [
+            "WARN: source http: what was accepted of it is forgotten, as the operator asked, and nothing good is read \
+             of it now: its pods stop",
+            "stop a: its manifest was forgotten, as the operator asked"
+        ]
+    );
+    assert_eq!(fail(&mut rig), [""; 0], "known");
+    let shown = &rig.snapshot().sources[1];
+    assert_eq!(shown.problem.as_deref(), Some("https://x/pods: refused"));
+    assert_eq!((shown.last_success, shown.accepted), (before, None), "it was not read");
+    let told = http(&mut rig, SourceUpdate::Failed("https://x/pods: reset".into()));
+    assert_eq!(
+        told,
+        ["ERROR: source http: https://x/pods: reset; nothing runs from it until it can be read"]
+    );
+    let told = http(&mut rig, full(&[of_url("b")]));
+    assert_eq!(told[0], "INFO: source http can be read again");
+    assert_eq!(acts(http(&mut rig, full(&[]))), ["stop b: its manifest is gone"]);
+    // Another source may want what is given up: it is heard first.
+    let mut rig = two(&["a/a-1/app running of http"]);
+    let restored = PodSet { pods: vec![of_url("a")], ..PodSet::default() };
+    http(&mut rig, SourceUpdate::Restored(restored));
+    rig.now = rig.now.after(crate::base::limits::SOURCE_HEAD_START);
+    rig.handle(Event::Tick);
+    assert_eq!(http(&mut rig, SourceUpdate::Forgotten), [""; 0]);
+    assert_eq!(acts(rig.source(full(&[]))), ["stop a: its manifest was forgotten, as the operator asked"]);
+}
