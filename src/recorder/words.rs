@@ -306,6 +306,20 @@ pub fn names_withheld(what: &str) -> Words {
     warning("NamesWithheld", message)
 }
 
+/// The pod's sandbox was made on another network than the flag names now.
+#[must_use]
+pub fn network_kept(has: &str, named: Option<&str>) -> Words {
+    let now = match named {
+        Some(name) => format!("and --docker-network names {name} now"),
+        None => "which --docker-network does not name any more".to_owned(),
+    };
+    let message = format!(
+        "The pod stays on the Docker network {has}, on which its sandbox was made, {now}: it moves when its sandbox is \
+         made anew, by drain and resume, say"
+    );
+    warning("NetworkKept", message)
+}
+
 /// The outcome of a probe, in the words of `probe::outcome`.
 #[must_use]
 pub fn probe(reason: &'static str, text: String) -> Words {
@@ -379,6 +393,13 @@ mod tests {
             normal,
             "SandboxChanged",
             "Pod sandbox changed, it will be killed and re-created.",
+        );
+        check(
+            network_kept("bridge", Some("pods")),
+            warning,
+            "NetworkKept",
+            "The pod stays on the Docker network bridge, on which its sandbox was made, and --docker-network names pods \
+             now: it moves when its sandbox is made anew, by drain and resume, say",
         );
         check(
             sandbox_failed("no space"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::list::ListReader;
 use super::refusal::refusal;
@@ -178,6 +178,7 @@ pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
         status,
         created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
         ips: networks(&value).map(|_| ips(&value)),
+        network: networks(&value).and_then(|all| all.keys().next().cloned()),
     })
 }
 
@@ -221,7 +222,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         tty: flag("/Config/Tty").unwrap_or(false),
         network_mode: text(&value, "/HostConfig/NetworkMode"),
         ips: ips(&value),
-        networks: networks(&value),
+        networks: networks(&value).map(Map::len),
         log_path: text(&value, "/LogPath"),
         resources: resources(&value),
         cgroup_parent: text(&value, "/HostConfig/CgroupParent"),
@@ -262,9 +263,9 @@ fn ips(value: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Number of networks the container is on; `None` when the engine does not say.
-fn networks(value: &Value) -> Option<usize> {
-    Some(value.pointer("/NetworkSettings/Networks")?.as_object()?.len())
+/// The networks the container is on, by name; `None` when the engine does not say.
+fn networks(value: &Value) -> Option<&Map<String, Value>> {
+    value.pointer("/NetworkSettings/Networks")?.as_object()
 }
 
 fn image(value: Value) -> Option<ImageDetail> {

@@ -581,6 +581,7 @@ fn summary(c: &Value) -> ContainerSummary {
         status: text(&c["Status"]),
         created: c["Created"].as_i64().unwrap(),
         ips: None,
+        network: None,
     }
 }
 

@@ -32,10 +32,6 @@ impl Turn {
     /// After pods have changed: each worker learns which names the next sandbox of its pod does not get, and the
     /// operator is told of new ones.
     pub(super) fn settle_names(&mut self, now: &Now) {
-        // The pods of a drained node are considered again when the node is resumed.
-        if self.draining.is_some() || !std::mem::take(&mut self.names_due) {
-            return;
-        }
         let running = self.entries.values().filter_map(|entry| entry.desired.as_ref());
         let running: Vec<Arc<DesiredPod>> =
             running.filter(|pod| pod.source > Source::File).cloned().collect();

@@ -56,6 +56,7 @@ impl Turn {
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.get_or_default(owned.key.clone()).push(owned);
         }
+        self.note_networks(containers);
         self.forget_uids();
         self.names_due = true;
         if self.listed {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use super::aliases::Taken;
 use super::hold::{Held, Why};
+use super::networks::Elsewhere;
 use super::sizes::Postponed;
 use super::uids::Told;
 use crate::base::clock::Timestamp;
@@ -24,6 +25,8 @@ pub(super) struct Entry {
     pub(super) blocked: Option<Blocked>,
     /// Names on the pods' network that `desired` does not get, as they were told last.
     pub(super) taken: Taken,
+    /// The sandbox that is not on the pods' network, as it was told last.
+    pub(super) elsewhere: Option<Elsewhere>,
     pub(super) worker: Option<WorkerInfo>,
     /// How often in a row the worker's thread could not be started.
     pub(super) spawn_failures: u32,

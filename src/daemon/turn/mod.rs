@@ -11,6 +11,7 @@ mod drain;
 mod due;
 mod entry;
 mod hold;
+mod networks;
 mod objects;
 mod orphans;
 mod pods;
@@ -45,6 +46,7 @@ use crate::status::snapshot::DockerView;
 use drain::Draining;
 use due::{Due, DueHeap};
 use entry::Entry;
+use networks::Elsewhere;
 use orphans::Sweep;
 use sources::{Early, SourceState};
 use waiting::Waiting;
@@ -159,6 +161,8 @@ pub struct Turn {
     entries: Table<PodKey, Entry>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     found: Table<PodKey, Vec<Owned>>,
+    /// Sandboxes in that list that are not on the network of [`Config::network`].
+    elsewhere: Table<PodKey, Elsewhere>,
     /// Identities without a worker of which an event came after that list.
     found_changed: BTreeSet<PodKey>,
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
@@ -197,6 +201,7 @@ impl Turn {
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
             found: Table::new(),
+            elsewhere: Table::new(),
             found_changed: BTreeSet::new(),
             listed: false,
             docker: DockerView {
@@ -240,7 +245,11 @@ impl Turn {
             }
             Event::Drain(drain) => self.set_drain(drain, now),
         }
-        self.settle_names(now);
+        // The pods of a drained node are considered again when the node is resumed.
+        if self.draining.is_none() && std::mem::take(&mut self.names_due) {
+            self.settle_names(now);
+            self.settle_networks(now);
+        }
         self.drain_on();
         std::mem::take(&mut self.out)
     }

@@ -6,6 +6,7 @@ mod docker;
 mod drain;
 mod hold;
 mod names;
+mod networks;
 mod objects;
 mod orphans;
 mod ports;

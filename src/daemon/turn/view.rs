@@ -43,6 +43,7 @@ impl Turn {
         problems.extend(self.merge.problems());
         problems.extend(self.held_problems());
         problems.extend(self.name_problems());
+        problems.extend(self.network_problems());
         problems.extend(self.object_problems());
         problems.extend(self.told_kept.iter().map(|(key, path)| Problem {
             severity: Severity::Error,

@@ -86,10 +86,11 @@ pub(super) fn with_port(words: &str, port: u16) -> Arc<DesiredPod> {
 }
 
 /// `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another manifest, ` of http` another
-/// source.
+/// source, and before both ` on pods` a network.
 pub(super) fn container(words: &str) -> ContainerSummary {
     let (words, source) = words.split_once(" of ").unwrap_or((words, "file"));
     let (words, path) = words.split_once(" in ").unwrap_or((words, ""));
+    let (words, network) = words.split_once(" on ").unwrap_or((words, ""));
     let (place, state) = words.split_once(' ').unwrap();
     let [pod, uid, name] = place.split('/').collect::<Vec<_>>()[..] else { panic!("{words}") };
     let (name, attempt) = name.split_once('#').unwrap_or((name, "0"));
@@ -116,6 +117,7 @@ pub(super) fn container(words: &str) -> ContainerSummary {
         status: String::new(),
         created: 0,
         ips: None,
+        network: (!network.is_empty()).then(|| network.to_owned()),
     }
 }
 
