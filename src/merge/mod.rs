@@ -193,13 +193,6 @@ impl Merge {
         self.sources.get(&source).map_or(0, |k| k.claims.len().saturating_add(k.objects.len()))
     }
 
-    /// Problems of a source that wants more than it may have.
-    #[must_use]
-    pub fn crowded(&self, source: Source) -> Vec<Problem> {
-        let known = self.sources.get(&source);
-        known.into_iter().flat_map(|k| k.crowded.iter().chain(&k.crowded_objects)).cloned().collect()
-    }
-
     /// Whether a pod or object of the source comes from this path.
     #[must_use]
     pub fn has_of(&self, source: Source, path: &str) -> bool {

@@ -92,6 +92,7 @@ impl Turn {
         let running: Table<PodKey, Running> = running.collect();
         // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.running(&running, now.wall);
+        self.tell_refused();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
     }

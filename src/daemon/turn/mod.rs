@@ -36,6 +36,7 @@ use crate::machine::{FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
 use crate::plan::Owned;
 use crate::pod::object::Objects;
+use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{PodEvent, Ring};
@@ -182,6 +183,8 @@ pub struct Turn {
     draining: Option<Draining>,
     /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
+    /// Manifests and objects that are not taken beside the others; already logged.
+    told_refused: Vec<Problem>,
     /// Pods left alone because their manifest cannot be read, and its path; already logged.
     told_kept: Table<PodKey, String>,
     sweep: Sweep,
@@ -218,6 +221,7 @@ impl Turn {
             judged: 0,
             draining: None,
             claims: None,
+            told_refused: Vec::new(),
             told_kept: Table::new(),
             sweep: Sweep::default(),
             early: Early::default(),

@@ -242,12 +242,8 @@ impl Turn {
     fn replace(&mut self, source: Source, set: &PodSet, now: &Now) {
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
-        let crowded = self.merge.crowded(source);
         let changes = self.merge.full(source, set, now.wall);
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
-        for problem in new_of(&self.merge.crowded(source), &crowded) {
-            self.log(log::Level::Error, problem.to_string());
-        }
         self.put_in_force(changes, &objects, now);
         if self.listed {
             self.housekeeping();
@@ -257,9 +253,21 @@ impl Turn {
     /// Before Docker's first list it is not known which pods run: that list starts what is wanted then.
     fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
         if self.listed {
+            self.tell_refused();
             self.apply(changes, now);
             self.send_changed_objects(objects_before);
         }
+    }
+
+    /// Logs which manifests are not taken beside the others, once: those past a limit, and those whose name another
+    /// one holds.
+    pub(super) fn tell_refused(&mut self) {
+        let mut refused = self.merge.problems();
+        refused.retain(|problem| problem.severity == Severity::Error);
+        for problem in new_of(&refused, &self.told_refused) {
+            self.log(log::Level::Error, problem.to_string());
+        }
+        self.told_refused = refused;
     }
 
     /// Shown with every source: the first claim of a pod of any source may wait for it.

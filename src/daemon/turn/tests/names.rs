@@ -46,3 +46,27 @@ fn k112814_changed_while_the_daemon_was_dead() {
     rig.want(&[pod("web/two")]);
     assert_eq!(acts(rig.list(&["web/one/POD running", "web/one/app running"])), ["spawn web", "run web/two"]);
 }
+
+#[test]
+fn the_manifest_that_does_not_get_the_name_is_told_once_in_the_log_with_both_files() {
+    let (first, second) = (pod("web/one in /m/a.yaml"), pod("web/two in /m/b.yaml"));
+    let told = |effects: Vec<String>| -> Vec<String> {
+        effects.into_iter().filter(|line| line.starts_with("ERROR")).collect()
+    };
+    let says = |loser: &str, holder: &str| {
+        format!(
+            "ERROR: /m/{loser}.yaml: pod default/web: the name is held by the pod from /m/{holder}.yaml, which keeps it; \
+             this one is ignored until that one is gone or renamed"
+        )
+    };
+    let both = [Arc::clone(&first), Arc::clone(&second)];
+    let mut rig = Rig::listed();
+    assert_eq!(told(rig.want(&both)), [says("b", "a")]);
+    assert_eq!(told(rig.want(&[first.clone(), second.clone(), pod("other")])), [""; 0], "told once");
+    rig.want(&[first]);
+    assert_eq!(told(rig.want(&both)), [says("b", "a")], "it is back");
+    // Docker tells which of them runs, and is heard first.
+    let mut rig = Rig::new();
+    assert_eq!(told(rig.want(&both)), [""; 0]);
+    assert_eq!(told(rig.list(&["web/two/app running"])), [says("a", "b")]);
+}
