@@ -10,7 +10,7 @@ use lexopt::Arg;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Output, Takes, Verb};
 use super::nearest::nearest;
-use super::rules::check_run;
+use super::rules::{check_run, check_values};
 use super::{config_file, value};
 use crate::base::order;
 use crate::pod::Source;
@@ -288,6 +288,7 @@ fn check(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageEr
     if !matches!(options.command.output, Output::Table | Output::Json) {
         return usage(Verb::Check, "allowed format of a report: json");
     }
+    check_values(Verb::Check, &options)?;
     Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
 }
 

@@ -21,8 +21,9 @@ pub(super) fn check_together(o: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What must hold for `run` alone. All that is wrong is told at once.
-pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
+/// What must hold of values that `run` begins with, also of those that `check` reads for it from the configuration
+/// file. All that is wrong is told at once.
+pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     let of_one = |flag: &flags::Flag| {
         let why = (flag.rule)(o)?;
         Some(format!("{} (--{}) {why}", flag.field().unwrap_or_default(), flag.name))
@@ -32,8 +33,14 @@ pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
         wrong.push("--manifest-url-cert-file and --manifest-url-key-file go together".to_owned());
     }
     if !wrong.is_empty() {
-        return usage(Verb::Run, format!("invalid configuration: {}", wrong.join(", ")));
+        return usage(verb, format!("invalid configuration: {}", wrong.join(", ")));
     }
+    Ok(())
+}
+
+/// What must hold for `run` alone: the file that `check` is given may leave the source to a flag of `run`.
+pub(super) fn check_run(o: &Options) -> Result<(), UsageError> {
+    check_values(Verb::Run, o)?;
     if o.sources.manifest_path.is_none() && o.sources.url.is_none() {
         return usage(
             Verb::Run,

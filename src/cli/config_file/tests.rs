@@ -188,3 +188,21 @@ fn every_flag_of_run_has_one_field() {
         assert!(plain || page.contains(&field), "{field} is not in the man page");
     }
 }
+
+#[test]
+fn check_refuses_the_values_that_run_refuses() {
+    let check = |file: &str| {
+        let told = |verb: &str, flags: &str| {
+            command(&format!("{verb} --config=/etc/podkeeper/config.yaml {flags}"), file)
+                .map_err(|error| error.message)
+        };
+        let run = told("run", "--pod-manifest-path /m").unwrap_err();
+        assert!(run.starts_with("invalid configuration: "), "{run}");
+        assert_eq!(told("check", "a.yaml").unwrap_err(), run);
+    };
+    check("staticPodURL: 'http://10.0.0.1/pods'\n");
+    check("manifestURLCertFile: c.pem\n");
+    check("syncFrequency: 1ms\nfileCheckFrequency: 1ms\n");
+    // A flag of `run` may name the source.
+    assert!(command("check --config=/etc/podkeeper/config.yaml a.yaml", "maxPods: 3\n").is_ok());
+}
