@@ -1,0 +1,43 @@
+//! Bounds of the daemon as a whole.
+
+use std::time::Duration;
+
+// --- The main loop -----------------------------------------------------------------------------------
+
+/// A wait no longer than this has a relative time-out; after a stop of the process it ends late by at most
+/// that much.
+pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
+/// Most updates queued between all sources and the main loop.
+pub const EVENT_QUEUE: usize = 64;
+/// Shortest period that a flag may give to something that is done again and again.
+pub const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// Most signals that the main loop has not handled yet.
+pub const SIGNAL_QUEUE: usize = 64;
+
+// --- Start, drain and end ----------------------------------------------------------------------------
+
+/// Most bytes of the marker of a drained node.
+pub const DRAIN_BYTES: usize = 4096;
+/// Most bytes of a lock file: a process id.
+pub const LOCK_BYTES: usize = 64;
+/// How often `drain` and `resume` check the daemon's progress.
+pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// How long the root directory may take to say at the start whether the node is drained, before that is told.
+pub const MARKER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the main thread may take to end after SIGTERM before the process ends without waiting for it.
+pub const END_PATIENCE: Duration = Duration::from_secs(1);
+
+// --- Programs and files of the node ------------------------------------------------------------------
+
+/// How long `systemctl` may take. A pod's containers wait for it as long as for a short call to Docker.
+pub const SYSTEMCTL: Duration = Duration::from_secs(10);
+/// How long `mount` and `umount` may take for NFS.
+pub const HELPER: Duration = Duration::from_secs(60);
+/// First interval at which a running program is checked.
+pub const HELPER_LOOK: Duration = Duration::from_millis(5);
+/// Longest interval at which a running program is checked.
+pub const HELPER_LOOK_MAX: Duration = Duration::from_millis(250);
+/// Bytes of a program's standard error that are kept.
+pub const HELPER_WORDS: u64 = 1024;
+/// Bytes read of a file of the node (its hosts, its resolver settings).
+pub const NODE_FILE: usize = 1024 * 1024;

@@ -1,0 +1,85 @@
+//! Bounds of pulls, credentials and image archives.
+
+use std::time::Duration;
+
+use super::SCAN_QUIET;
+
+// --- Archives and preloading -------------------------------------------------------------------------
+
+/// Bytes of an image archive sent as one chunk.
+pub const LOAD_CHUNK: usize = 32 * 1024;
+/// Image names kept of the answer to a load.
+pub const LOAD_NAMES: usize = 1000;
+/// Most archives in the preload directory; further ones are reported and ignored.
+pub const PRELOAD_FILES: usize = 1000;
+/// Most image names kept of all archives together.
+pub const PRELOAD_NAMES: usize = 10_000;
+/// A file whose times are younger than this may still be being written, so it is looked at again.
+pub const PRELOAD_SETTLE: Duration = SCAN_QUIET;
+/// First wait after Docker could not load an archive; doubles to [`PRELOAD_RETRY_MAX`].
+pub const PRELOAD_RETRY_MIN: Duration = Duration::from_secs(2);
+/// Longest wait before an archive is tried again.
+pub const PRELOAD_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Longest time without a byte while an archive is sent to Docker.
+pub const PRELOAD_PROGRESS: Duration = Duration::from_secs(120);
+/// Largest file of remembered archives that is read, bytes.
+pub const PRELOAD_MEMORY_BYTES: usize = 8 * 1024 * 1024;
+/// Largest window of a zstd archive, bytes: unpacking needs that much memory.
+pub const ZSTD_WINDOW: u64 = 32 * 1024 * 1024;
+/// Stack of the preload thread, bytes: a zstd decoder runs on it.
+pub const PRELOAD_STACK: usize = 512 * 1024;
+/// Nice value of the preload thread.
+pub const PRELOAD_NICE: i32 = 10;
+
+// --- Pulls -------------------------------------------------------------------------------------------
+
+/// Once a pull has begun to extract, it may be silent for this long: a big layer on slow flash storage.
+pub const PULL_EXTRACT: Duration = Duration::from_secs(30 * 60);
+/// An image back-off entry is forgotten this long after its last failure.
+pub const PULL_RESET: Duration = Duration::from_secs(600);
+/// Most images waiting to be pulled; pods that want the same image share an entry.
+pub const PULL_QUEUE: usize = 256;
+/// Most pods waiting for one image.
+pub const PULL_ASKERS: usize = 4096;
+/// Pulls at once when `--serialize-image-pulls=false` sets no limit: each has a thread.
+pub const PULLS_AT_ONCE: usize = 16;
+/// Most layers of one pull whose progress is followed; Docker allows 127.
+pub const PULL_LAYERS: usize = 256;
+/// The progress of a pull is reported to its pods at most this often: each report writes the status file.
+pub const PULL_PROGRESS: Duration = Duration::from_secs(5);
+/// Longest name of a repository, characters.
+pub const REPOSITORY_NAME: usize = 255;
+/// Most credentials tried for one pull.
+pub const PULL_CREDENTIALS: usize = 8;
+
+// --- Registries --------------------------------------------------------------------------------------
+
+/// A registry gets this long for its first answer when the node has a copy of the image, unless the progress
+/// deadline is shorter.
+pub const REGISTRY_ANSWER: Duration = Duration::from_secs(30);
+/// A registry that was silent for longer than this is not asked again for a while when a local copy will do.
+pub const REGISTRY_SLOW: Duration = Duration::from_secs(5);
+/// How long such a registry is not asked, the first time; doubles to [`REGISTRY_SILENT_MAX`].
+pub const REGISTRY_SILENT_MIN: Duration = Duration::from_secs(60);
+/// See [`REGISTRY_SILENT_MIN`].
+pub const REGISTRY_SILENT_MAX: Duration = Duration::from_secs(600);
+/// Registries that are remembered as silent.
+pub const REGISTRIES: usize = 64;
+/// Checks for newer versions of local images that run at once, besides the pulls.
+pub const REGISTRY_CHECKS: usize = 4;
+/// How long a check for a newer version of a local image waits for `--registry-qps`; then the local copy is
+/// started.
+pub const RATE_TURN: Duration = Duration::from_secs(10);
+
+// --- Credentials -------------------------------------------------------------------------------------
+
+/// Most remembered images that were pulled with secrets of pods.
+pub const GRANTS: usize = 4096;
+/// Most credentials remembered for each of them.
+pub const GRANT_KEYS: usize = 100;
+/// Largest file of these grants that is read, bytes.
+pub const GRANTS_BYTES: usize = 32 * 1024 * 1024;
+/// Most registries of one credential file.
+pub const CREDENTIALS: usize = 1000;
+/// Largest credential file, bytes.
+pub const CREDENTIALS_BYTES: usize = 1024 * 1024;

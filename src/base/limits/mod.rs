@@ -1,0 +1,17 @@
+//! Every bound, time-out and capacity, named. A number of this kind anywhere else is a mistake.
+//!
+//! Each file has the bounds of one part; users write `limits::NAME`.
+
+mod daemon;
+mod docker;
+mod images;
+mod pods;
+mod sources;
+mod status;
+
+pub use daemon::*;
+pub use docker::*;
+pub use images::*;
+pub use pods::*;
+pub use sources::*;
+pub use status::*;

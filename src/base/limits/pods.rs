@@ -1,0 +1,172 @@
+//! Bounds of pods: their workers, machines, volumes, networks, cgroups and probes.
+
+use std::time::Duration;
+
+// --- What a container gets ---------------------------------------------------------------------------
+
+/// Longest value of a pod's label or annotation that is copied to a label of its sandbox, in bytes.
+pub const LABEL_COPIED: usize = 4 * 1024;
+/// Bytes (keys and values) of all labels and annotations that are copied to one sandbox.
+pub const LABELS_COPIED: usize = 32 * 1024;
+/// Longest value of podkeeper's own labels, in bytes.
+pub const LABEL_OURS: usize = 64 * 1024;
+/// Longest command argument or environment entry, in bytes: Linux's bound for a program (`MAX_ARG_STRLEN`).
+pub const ARGUMENT_BYTES: usize = 128 * 1024;
+/// Most bytes that `$(VAR)` references may add to one container's environment, command and arguments.
+/// References nest, so without a bound a short manifest could ask for more than the node's memory.
+pub const EXPANSION_BYTES: usize = 1024 * 1024;
+/// Most bytes of one container's environment that come from local objects: more than Linux passes to a
+/// program in all.
+pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
+/// Largest seccomp profile, bytes.
+pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
+
+// --- Workers and machines ----------------------------------------------------------------------------
+
+/// How long a pod waits for other pods when its annotations do not say.
+pub const AFTER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Most pods that one pod may wait for.
+pub const AFTER_PODS: usize = 64;
+/// Stack of a pod worker, bytes.
+pub const WORKER_STACK: usize = 256 * 1024;
+/// Most container ids a mailbox remembers as hints; past it, the worker looks at all containers.
+pub const MAILBOX_HINTS: usize = 64;
+/// Most results of probes and ends of hooks that wait for a worker.
+pub const MAILBOX_NEWS: usize = 1024;
+/// Most warnings of one create that are logged.
+pub const WARNINGS_PER_CREATE: usize = 8;
+/// Most containers of all pods that are being started at once: Docker gets no faster by more.
+pub const STARTS_AT_ONCE: usize = 8;
+/// After so long without the end of any start, one more than [`STARTS_AT_ONCE`] may begin.
+pub const STARTS_STUCK: Duration = Duration::from_secs(2);
+/// Most Docker calls one pod may have in flight.
+pub const CALLS_PER_POD: usize = 16;
+/// How long Docker may still carry out a start whose answer never came. The container is removed; where
+/// Docker refuses that, no container is made in its place for this long.
+pub const LATE_START: Duration = Duration::from_secs(60);
+/// First wait after a Docker call failed; doubles to [`CALL_RETRY_MAX`].
+pub const CALL_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait after a Docker call failed.
+pub const CALL_RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long the sandbox of a removed pod outlives its last container: taking its network down would delay the
+/// start of the pod that replaces it.
+pub const SANDBOX_LINGER: Duration = Duration::from_secs(1);
+/// Longest wait before a leftover container's removal is tried again.
+pub const REMOVE_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Shortest grace any container gets, seconds (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
+pub const GRACE_MIN: u32 = 2;
+/// Grace period of a container whose pod does not set one, seconds.
+pub const GRACE_DEFAULT: u32 = 30;
+/// How long a sandbox gets between TERM and KILL: it has nothing to finish, but a TERM right after its start
+/// may come before it handles signals.
+pub const SANDBOX_GRACE: Duration = Duration::from_secs(2);
+/// A sandbox that ends earlier than this after its start counts as failing: it is made again with growing
+/// delays.
+pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
+/// SIGKILL is sent again after this when the container still runs.
+pub const KILL_AGAIN: Duration = Duration::from_secs(5);
+
+// --- Cgroups -----------------------------------------------------------------------------------------
+
+/// How often podkeeper tries to kill the processes in the cgroup of a pod without containers and to remove
+/// it.
+pub const CGROUP_KILL_ROUNDS: u32 = 6;
+/// How long another podkeeper may take between making a cgroup and marking it.
+pub const CGROUP_MARK: Duration = Duration::from_millis(50);
+/// Most cgroups that are searched, once per start, for those made under other flags.
+pub const CGROUP_WALK: usize = 8192;
+/// Most containers that are looked up by their cgroup in a pod's cgroup; a pod has far fewer.
+pub const CGROUP_CONTAINERS: usize = 64;
+
+// --- Network -----------------------------------------------------------------------------------------
+
+/// How long a worker waits for the pod network before it goes on without.
+pub const NETWORK_PATIENCE: Duration = Duration::from_secs(2);
+/// Most bytes of one setting of a slice, as systemd keeps it in a file.
+pub const UNIT_FILE: usize = 64 * 1024;
+/// Name servers that a resolver reads of resolv.conf. It, and the two that follow, are upstream's
+/// (`pkg/apis/core/validation`): more are refused in a pod, and left out of the node's.
+pub const RESOLVER_SERVERS: usize = 3;
+/// Search domains that a resolver reads.
+pub const RESOLVER_SEARCHES: usize = 32;
+/// Bytes of the line of search domains.
+pub const RESOLVER_SEARCH_BYTES: usize = 2048;
+
+// --- Volumes -----------------------------------------------------------------------------------------
+
+/// First wait after volumes could not be set up or torn down; doubles to [`VOLUME_RETRY_MAX`] (upstream
+/// `pkg/util/goroutinemap/exponentialbackoff`).
+pub const VOLUME_RETRY_MIN: Duration = Duration::from_millis(500);
+/// Longest wait after volumes could not be set up or torn down.
+pub const VOLUME_RETRY_MAX: Duration = Duration::from_secs(122);
+/// How often podkeeper tries to remove the volumes of a vanished pod: for about a quarter of an hour.
+pub const SWEEP_TRIES: u32 = 14;
+/// A change of ownership that takes longer is reported.
+pub const OWNERSHIP_SLOW: Duration = Duration::from_secs(30);
+/// The report is repeated after this.
+pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
+/// Most files that other processes make or change in a volume during its change of ownership; past it the
+/// volume cannot be set up. Links that the walk meets a second time count too, so it is far more than a disk
+/// takes in a minute.
+pub const OWNERSHIP_CHANGED: u64 = 10_000_000;
+/// Most links on the way to a subPath, as in the kernel.
+pub const SUB_PATH_LINKS: u32 = 40;
+/// Most parts of a subPath: each needs a descriptor.
+pub const SUB_PATH_PARTS: usize = 128;
+
+// --- Termination messages (upstream `pkg/kubelet/container/runtime.go`) ------------------------------
+
+/// Bytes read from the end of a container's termination file.
+pub const TERMINATION_FILE: usize = 4096;
+/// Most bytes of all messages of a pod together.
+pub const TERMINATION_POD: usize = 12 * 1024;
+/// Bytes of the log that replace a missing message.
+pub const TERMINATION_LOG: usize = 2048;
+/// Lines of the log that replace a missing message.
+pub const TERMINATION_LOG_LINES: u32 = 80;
+
+// --- Back-off ----------------------------------------------------------------------------------------
+
+/// Crash-loop and image-pull back-off: first delay (upstream `pkg/kubelet/kubelet.go`).
+pub const BACKOFF_MIN: Duration = Duration::from_secs(10);
+/// Longest delay.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// A crash-loop entry is forgotten when the container ran this long.
+pub const CRASH_RESET: Duration = Duration::from_secs(600);
+/// Most entries of one back-off table; past it, the entry that was advanced longest ago is dropped.
+pub const BACKOFF_ENTRIES: usize = 1024;
+
+// --- Probes and hooks --------------------------------------------------------------------------------
+
+/// Bytes kept of an exec's output and of an HTTP body (upstream `pkg/probe/exec/exec.go`,
+/// `pkg/probe/http/http.go`).
+pub const PROBE_OUTPUT: usize = 10 * 1024;
+/// How often in a row a probe that cannot be made is tried.
+pub const PROBE_TRIES: u32 = 3;
+/// Most redirects that a probe follows.
+pub const PROBE_REDIRECTS: usize = 10;
+/// Most exec probes that are being started at once: Docker starts them slowly, and 100 at once would all be
+/// late.
+pub const PROBE_EXECS: usize = 8;
+/// An exec that runs longer than this no longer counts as being started.
+pub const PROBE_EXEC_BUSY: Duration = Duration::from_secs(2);
+/// How long Docker may take to answer a call about a command of a probe or a hook, as with the kubelet
+/// (`--runtime-request-timeout`); not part of the probe's own time-out.
+pub const PROBE_DOCKER: Duration = Duration::from_secs(120);
+/// An answer that took longer comes from a Docker that was stalled: its word that a command is too slow is
+/// not believed at once.
+pub const PROBE_DOCKER_SLOW: Duration = Duration::from_secs(1);
+/// Bytes of a command's output that are read before other descriptors are served.
+pub const EXEC_TURN: usize = 32 * 1024;
+/// Most commands of one probe that outlived their time-out and still run; past it no further one is started.
+pub const PROBE_EXECS_LEFT: usize = 3;
+/// Most host names waiting to be looked up.
+pub const PROBE_NAMES: usize = 64;
+/// Longest HTTP/2 frame, header block and message that a gRPC probe reads, bytes.
+pub const GRPC_BYTES: usize = 16 * 1024;
+/// Most bytes that a gRPC probe reads in all.
+pub const GRPC_ANSWER: usize = 256 * 1024;
+/// Most bytes of a TLS handshake and answer that wait to be read.
+pub const TLS_BYTES: usize = 64 * 1024;
+/// An HTTP hook without an answer ends after this: upstream would wait for ever.
+pub const HOOK_HTTP: Duration = Duration::from_secs(600);

@@ -1,0 +1,133 @@
+//! Bounds of manifests, their sources, and what is remembered of them.
+
+use std::time::Duration;
+
+// --- Manifests ---------------------------------------------------------------------------------------
+
+/// Largest manifest file in bytes.
+pub const MANIFEST_BYTES: usize = 1024 * 1024;
+/// Most documents (and list items) in one file.
+pub const MANIFEST_DOCUMENTS: usize = 1000;
+/// Most manifest files in a directory.
+pub const MANIFEST_FILES: usize = 4096;
+/// Deepest nesting of a document.
+pub const MANIFEST_DEPTH: usize = 100;
+/// Most YAML nodes in one file, after aliases are expanded: the bound against alias bombs.
+pub const MANIFEST_NODES: usize = 100_000;
+/// Most bytes of YAML scalars in one file, after aliases are expanded.
+pub const MANIFEST_SCALARS: usize = 4 * 1024 * 1024;
+/// Characters of a manifest's value that a problem's message repeats.
+pub const PROBLEM_VALUE: usize = 100;
+/// Most problems kept for one file.
+pub const PROBLEMS_PER_FILE: usize = 50;
+/// Most symbolic links on a manifest path that are followed and watched.
+pub const MANIFEST_LINKS: usize = 8;
+
+// --- Sources -----------------------------------------------------------------------------------------
+
+/// Most pods one source may want.
+pub const PODS_PER_SOURCE: usize = 1000;
+/// Most bytes of values in one ConfigMap or Secret, as in the API server.
+pub const OBJECT_BYTES: usize = 1024 * 1024;
+/// Most local objects one source may have.
+pub const OBJECTS_PER_SOURCE: usize = 1000;
+/// Most bytes (keys and values) of all local objects of one source.
+pub const OBJECT_BYTES_PER_SOURCE: usize = 16 * 1024 * 1024;
+/// Most problems kept for a source.
+pub const PROBLEMS_PER_SOURCE: usize = 500;
+/// At start of the daemon, how long a source waits for the first set of the sources that take precedence over
+/// it.
+pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
+/// How long the ending daemon waits for the thread of one source.
+pub const SOURCE_END: Duration = Duration::from_millis(200);
+/// Most settings that `--source-policy` gives one source.
+pub const SOURCE_POLICY_SETTINGS: usize = 256;
+
+// --- The manifest path -------------------------------------------------------------------------------
+
+/// inotify hints that come within this time become one scan.
+pub const SCAN_COALESCE: Duration = Duration::from_millis(5);
+/// A file that failed to parse or was changed while it was read is read again after this.
+pub const SCAN_SETTLE: Duration = Duration::from_millis(200);
+/// A file whose times are older than this cannot change again without new times, whatever their granularity
+/// (two seconds on FAT).
+pub const SCAN_QUIET: Duration = Duration::from_secs(2);
+/// A file that keeps changing is read again after [`SCAN_SETTLE`], doubled at most this many times.
+pub const SCAN_SETTLE_DOUBLINGS: u32 = 6;
+/// Files that are gone still count while other files come and go, but at most for this long.
+pub const SCAN_GONE_MAX: Duration = Duration::from_secs(30);
+/// Equal scans after which a directory that lost all its pods without an inotify event is believed.
+pub const SCAN_EMPTY_LOOKS: u32 = 3;
+/// First wait before a manifest path that cannot be read is tried again; doubles to the check frequency.
+pub const SCAN_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Size of the buffer for inotify events, bytes.
+pub const INOTIFY_BUFFER: usize = 16 * 1024;
+/// Most reads of inotify events in a row before they are acted upon.
+pub const INOTIFY_READS: u32 = 64;
+
+// --- Signatures --------------------------------------------------------------------------------------
+
+/// Most bytes of a detached signature, trusted comment included (minisign's own bound is 9 KiB).
+pub const SIGNATURE_BYTES: usize = 16 * 1024;
+/// Most bytes of a file of public keys.
+pub const VERIFY_KEYS_BYTES: usize = 64 * 1024;
+/// Most public keys in all.
+pub const VERIFY_KEYS: usize = 64;
+/// When a manifest and its signature do not match, the other of the two gets this long to arrive.
+pub const SIGNATURE_SETTLE: Duration = Duration::from_secs(2);
+
+// --- What is remembered of a source ------------------------------------------------------------------
+
+/// Most bytes of remembered manifests of one source, as they are on disk.
+pub const LAST_GOOD_BYTES: u64 = 16 * 1024 * 1024;
+/// Most files that remember the manifests of one source.
+pub const LAST_GOOD_FILES: usize = 2 * MANIFEST_FILES;
+/// Most bytes of one file that remembers a manifest.
+pub const LAST_GOOD_FILE: usize = 16 * 1024 * 1024;
+/// First wait before a manifest that could not be remembered is written again; doubles to
+/// [`LAST_GOOD_RETRY_MAX`].
+pub const LAST_GOOD_RETRY_MIN: Duration = Duration::from_secs(5);
+/// Longest wait before a manifest that could not be remembered is written again.
+pub const LAST_GOOD_RETRY_MAX: Duration = Duration::from_secs(600);
+/// Most pods, local objects and URLs of one source whose highest signed version is remembered.
+pub const SEEN_NAMES: usize = 8192;
+/// Most damaged files of one source that are kept for the operator.
+pub const LAST_GOOD_DAMAGED: usize = 4;
+/// How long `podkeeper forget` waits for the daemon to have forgotten.
+pub const FORGET_PATIENCE: Duration = Duration::from_secs(5);
+/// How often `forget` checks in that time.
+pub const FORGET_LOOK: Duration = Duration::from_millis(20);
+/// A source has this long to answer before its remembered manifests are restored.
+pub const RESTORE_HEAD_START: Duration = Duration::from_millis(500);
+
+// --- The manifest URL --------------------------------------------------------------------------------
+
+/// Looking up the server's addresses, and connecting to one of them: each may take this long.
+pub const URL_CONNECT: Duration = Duration::from_secs(5);
+/// The TLS handshake, and the answer's head after the request: each may take this long.
+pub const URL_FIRST_BYTE: Duration = Duration::from_secs(10);
+/// One poll from the first connection to the last byte, redirects and signature included.
+pub const URL_WHOLE: Duration = Duration::from_secs(30);
+/// Most redirects of one request, all to the same server.
+pub const URL_REDIRECTS: usize = 5;
+/// Most addresses of a name that are tried.
+pub const URL_ADDRESSES: usize = 16;
+/// Longest answer head, bytes; less than [`URL_BUFFER`].
+pub const URL_HEAD: usize = 16 * 1024;
+/// Bytes of a connection's buffer in each direction, allocated for the length of one poll.
+pub const URL_BUFFER: usize = 32 * 1024;
+/// Largest value of `--manifest-url-max-size`, bytes.
+pub const URL_BODY_MAX: usize = 64 * 1024 * 1024;
+/// Largest detached signature, bytes.
+pub const URL_SIGNATURE: usize = 16 * 1024;
+/// Longest `ETag` and `Last-Modified` that are kept, bytes.
+pub const URL_VALIDATOR: usize = 1024;
+/// Largest file of certificates or keys, bytes.
+pub const PEM_FILE: usize = 8 * 1024 * 1024;
+/// After a failure the URL is polled again after the check frequency, but not earlier than this.
+pub const URL_RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait after failed polls, unless the check frequency is longer.
+pub const URL_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Stack of the thread that does one poll, bytes: enough for a TLS handshake and a manifest of the greatest
+/// depth.
+pub const URL_STACK: usize = 512 * 1024;

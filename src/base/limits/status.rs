@@ -1,0 +1,50 @@
+//! Bounds of the status file, the event file and the command line.
+
+use std::time::Duration;
+
+// --- Command line ------------------------------------------------------------------------------------
+
+/// A command that Docker lets wait for so long says so.
+pub const DOCKER_SLOW: Duration = Duration::from_secs(3);
+/// Most manifest errors that `get pods` repeats; the status file and the log have them all.
+pub const ERRORS_SHOWN: usize = 5;
+/// How long `exec` waits for the exit code after the command's streams ended.
+pub const EXEC_EXIT: Duration = Duration::from_secs(2);
+/// How often `exec` checks for it.
+pub const EXEC_EXIT_LOOK: Duration = Duration::from_millis(10);
+
+// --- Status file -------------------------------------------------------------------------------------
+
+/// Status files are written at most this often; changes in between are written together.
+pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
+/// Wait before a status that could not be written (a full disk) is tried again although nothing changed.
+pub const STATUS_RETRY: Duration = Duration::from_secs(2);
+/// A daemon that does not answer for this long hangs: the command line then says that its state is old.
+pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
+/// How often the command line checks for the daemon's answer.
+pub const DAEMON_LOOK: Duration = Duration::from_millis(5);
+/// Largest status file the command line reads, bytes.
+pub const STATUS_BYTES: usize = 64 * 1024 * 1024;
+
+// --- Events of pods ----------------------------------------------------------------------------------
+
+/// Most events that are kept; past it, the one that was not seen for longest is dropped.
+pub const EVENTS: usize = 500;
+/// Most bytes of all events together.
+pub const EVENTS_BYTES: usize = 256 * 1024;
+/// Longest message of an event, bytes (as in `events.k8s.io`).
+pub const EVENT_MESSAGE: usize = 1024;
+/// Most events of one container and reason that differ only in their text; later ones become one.
+pub const EVENT_VARIANTS: usize = 10;
+/// A hexadecimal number of so many digits in an event's message is an id: as many as Docker's short ids have.
+pub const EVENT_ID: usize = 12;
+/// A repeated event is logged again after this, and at each power of ten of its count.
+pub const EVENT_LOG_AGAIN: Duration = Duration::from_secs(600);
+/// Shortest value of a Secret that is searched for in messages, bytes.
+pub const EVENT_SECRET: usize = 4;
+/// The event file is written at most this often while there are new events.
+pub const EVENTS_NEW: Duration = Duration::from_millis(500);
+/// The event file is written at most this often when only counts changed.
+pub const EVENTS_REPEATED: Duration = Duration::from_secs(10);
+/// Largest event file that is read, bytes.
+pub const EVENTS_FILE: usize = 4 * 1024 * 1024;
