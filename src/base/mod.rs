@@ -2,10 +2,12 @@
 //!
 //! Never here: a type of Kubernetes or of Docker.
 
+pub mod checked;
 pub mod clock;
 pub mod concealed;
 pub mod durable;
 pub mod duration;
+pub mod hex;
 pub mod json;
 pub mod limits;
 pub mod logging;

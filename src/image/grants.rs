@@ -7,17 +7,16 @@
 //! The record outlives the daemon. It holds no credential, only digests of accepted ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fmt, io};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::credentials::Credential;
 use super::reference::{self, Reference};
-use crate::base::limits;
-use crate::base::{durable, order, regular};
+use crate::base::checked::{self, Entries};
+use crate::base::{hex, limits, order};
 
 /// Name of the file in the root directory.
 pub const FILE: &str = "pulled-images";
@@ -70,11 +69,8 @@ impl Grants {
     #[must_use]
     pub fn open(root: &Path) -> Grants {
         let path = root.join(FILE);
-        let known = match regular::read(&path, limits::GRANTS_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
-            Err(error) => Err(error.to_string()),
-            Ok(bytes) => parse(&bytes).map_err(str::to_owned),
-        };
+        let read = checked::read(&path, limits::GRANTS_BYTES, FORMAT);
+        let known = read.and_then(|images| parse(&images));
         let known = known.unwrap_or_else(|why| {
             log::error!(
                 "{}: {why}; it said which images came with the secrets of a pod, so the registry is asked about \
@@ -174,7 +170,7 @@ impl Grants {
             return;
         }
         if let Some(path) = &self.path
-            && let Err(error) = durable::write(path, &render(&known))
+            && let Err(error) = checked::write(path, FORMAT, entries(&known))
         {
             log::warn!(
                 "{}: {error}; after a restart images that were pulled with the secrets of a pod may be \
@@ -207,38 +203,20 @@ fn meant<'a>(known: &'a Known, image: &str) -> impl Iterator<Item = (&'a String,
 
 /// Digest of a credential, which cannot be used to log in.
 fn key(credential: &Credential) -> String {
-    hex(&hmac_sha256::Hash::hash(credential.header().as_bytes()))
+    hex::sha256(credential.header().as_bytes())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
-}
-
-fn render(known: &Known) -> Vec<u8> {
-    let mut images = Map::new();
+fn entries(known: &Known) -> Entries {
+    let mut images = Entries::new();
     for (name, grant) in known {
         let keys: Vec<&String> = grant.keys.iter().collect();
         let value = json!({ "id": grant.id, "everybodys": grant.shared, "keys": keys });
         images.insert(name.clone(), value);
     }
-    let body = Value::Object(images).to_string();
-    format!("{FORMAT} {}\n{body}\n", hex(&hmac_sha256::Hash::hash(body.as_bytes()))).into_bytes()
+    images
 }
 
-fn parse(bytes: &[u8]) -> Result<Known, &'static str> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
-    let (head, body) = text.split_once('\n').ok_or("its first line is cut off")?;
-    let sum = head.strip_prefix(FORMAT).ok_or("it has another format")?.trim();
-    let body = body.strip_suffix('\n').ok_or("it is cut off")?;
-    if sum != hex(&hmac_sha256::Hash::hash(body.as_bytes())) {
-        return Err("its checksum is wrong");
-    }
-    let value: Value = serde_json::from_str(body).map_err(|_| "it is not JSON")?;
-    let images = value.as_object().ok_or("it holds no images")?;
+fn parse(images: &Entries) -> Result<Known, String> {
     let grant = |value: &Value| {
         let keys = value.get("keys")?.as_array()?.iter().filter_map(|key| key.as_str().map(str::to_owned));
         let id = value.get("id")?.as_str()?.to_owned();

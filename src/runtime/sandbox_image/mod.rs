@@ -15,6 +15,8 @@ pub mod tar;
 use elf::Machine;
 use tar::Entry;
 
+use crate::base::hex;
+
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "bytes in a read-only section; nothing in this process runs them")]
 mod program {
@@ -101,13 +103,13 @@ impl Image {
             "created": "1970-01-01T00:00:00Z",
             "config": { "Entrypoint": ["/pause"], "User": USER, "WorkingDir": "/" },
             "history": [{ "created": "1970-01-01T00:00:00Z", "created_by": "podkeeper" }],
-            "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", sha256_hex(&layer))] },
+            "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hex::sha256(&layer))] },
         });
         if let (Some(variant), Some(object)) = (variant, config.as_object_mut()) {
             object.insert("variant".into(), variant.into());
         }
         let config = config.to_string();
-        let digest = sha256_hex(config.as_bytes());
+        let digest = hex::sha256(config.as_bytes());
         Image { layer, config, digest }
     }
 
@@ -128,10 +130,6 @@ impl Image {
             Entry { path: "manifest.json", mode: 0o644, content: manifest.to_string().as_bytes() },
         ])
     }
-}
-
-fn sha256_hex(bytes: &[u8]) -> String {
-    hmac_sha256::Hash::hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 use ureq::http::Uri;
 
+use crate::base::hex;
+
 /// A URL of manifests that keeps the rules of [`ManifestUrl::parse`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ManifestUrl {
@@ -121,8 +123,7 @@ impl ManifestUrl {
     #[must_use]
     pub fn identity(&self) -> String {
         let Some(query) = &self.query else { return self.to_string() };
-        let digest = hmac_sha256::Hash::hash(query.as_bytes());
-        digest.iter().take(8).fold(format!("{self}?"), |path, byte| format!("{path}{byte:02x}"))
+        format!("{self}?{:.16}", hex::sha256(query.as_bytes()))
     }
 
     /// Where the detached signature is: the path with `.minisig` behind it, with the same query.

@@ -11,6 +11,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 
 use super::seen;
 use crate::base::concealed::Concealed;
+use crate::base::hex;
 use crate::manifest::edition::Record;
 use crate::pod::Source;
 use crate::source::in_force::Version;
@@ -94,7 +95,7 @@ impl Key {
     #[must_use]
     pub fn stem(&self, path: &str) -> String {
         let mac = hmac_sha256::HMAC::mac(path.as_bytes(), self.names);
-        mac.iter().take(16).map(|b| format!("{b:02x}")).collect()
+        format!("{:.32}", hex::hex(&mac))
     }
 
     /// The name of a file.
