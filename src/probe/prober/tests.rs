@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::clock::Mono;
-use crate::probe::spec::{Probing, Target, Timing};
+use crate::probe::spec::{Action, HookWish, Probing, Target, Timing};
 use crate::runtime::docker::Endpoint;
 
 const PATIENCE: Duration = Duration::from_secs(60);

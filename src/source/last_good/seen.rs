@@ -10,10 +10,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ring::rand::{SecureRandom, SystemRandom};
-
+use super::load::read;
 use super::replay::Replayed;
-use super::{DAMAGED, LastGood, read};
+use super::save::for_sealing;
+use super::{DAMAGED, LastGood};
 use crate::base::durable;
 use crate::base::limits;
 use crate::base::order;
@@ -210,13 +210,7 @@ impl LastGood {
         if !self.seen.behind {
             return Ok(());
         }
-        let key = match self.key.take() {
-            Some(key) => key,
-            None => self.key_file.read_or_make().map_err(io::Error::other)?,
-        };
-        let key = self.key.insert(key);
-        let mut nonce = [0_u8; 12];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| io::Error::other("no random numbers"))?;
+        let (key, nonce) = for_sealing(&mut self.key, &self.key_file)?;
         let sealed = key.seal_seen(self.source, &self.seen.record, nonce);
         let file = sealed.ok_or_else(|| io::Error::other("it cannot be sealed"))?;
         durable::write(&self.seen_path(), &file)?;
