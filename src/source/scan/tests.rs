@@ -1,5 +1,10 @@
 //! Tables on a disk in memory with a clock of the test's own; the real disk only where it matters.
 
+mod deletions;
+mod remembered;
+mod roll_back;
+mod signed;
+
 use std::time::Duration;
 
 use super::*;
@@ -60,6 +65,52 @@ impl Bench {
     fn deleted(&mut self, names: &[&str]) -> String {
         self.tell(&gone(names))
     }
+}
+fn gone(names: &[&str]) -> Hints {
+    let mut hints = Hints::default();
+    names.iter().for_each(|n| hints.gone(n));
+    hints
+}
+
+fn pods_sent(outcome: &ScanOutcome) -> Option<usize> {
+    match &outcome.update {
+        Some(SourceUpdate::Full(set)) => Some(set.pods.len()),
+        _ => None,
+    }
+}
+
+/// Keeps what a scan accepted, as the store does.
+#[derive(Default)]
+struct Memory(std::collections::BTreeMap<(String, Version), Remembered>);
+
+impl Memory {
+    fn take(&mut self, outcome: &ScanOutcome) {
+        for (content, needed) in &outcome.accepted {
+            self.0.retain(|(path, version), _| *path != content.path || needed.contains(version));
+            self.0.insert((content.path.clone(), content.version), content.clone());
+        }
+    }
+    /// A scanner that begins with it, on the same disk.
+    fn restart(&self, bench: &Bench) -> Bench {
+        let mut next = Bench { disk: bench.disk.clone(), millis: bench.millis, ..Bench::of("/m") };
+        next.scanner.disk = Box::new(bench.disk.clone());
+        next.scanner.restore(replay(self.0.values().cloned().collect(), &next.scanner.acceptor));
+        next
+    }
+}
+
+/// A directory with two files that were read and remembered.
+fn remembered() -> (Bench, Memory) {
+    let mut bench = Bench::with(&[]);
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    bench.disk.file("/m/b.yaml", "pod b\nwarn", 0);
+    bench.millis = 10_000;
+    bench.scan(&Hints::default());
+    bench.millis += 1000;
+    let mut memory = Memory::default();
+    memory.take(&bench.scan(&Hints::default()));
+    assert_eq!(memory.0.len(), 2);
+    (bench, memory)
 }
 
 #[test]
@@ -290,210 +341,6 @@ fn an_unreadable_file_recovers_with_the_same_content() {
 }
 
 #[test]
-fn a_file_that_goes_away_while_others_stay_is_gone_when_the_directory_has_rested() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
-    bench.disk.remove("/m/a.yaml");
-    let outcome = bench.scan(&gone(&["a.yaml"]));
-    assert_eq!((outcome.update, outcome.settle), (None, Some(Mono(limits::SCAN_SETTLE))));
-    assert_eq!(bench.look_after(200), "b");
-    // It comes back without a hint.
-    bench.disk.file("/m/a.yaml", "pod a", 0);
-    assert_eq!(bench.look(), "b; broken /m/a.yaml");
-    assert_eq!(bench.look_after(200), "a b");
-    // Gone and back in time: nothing happened.
-    bench.disk.remove("/m/a.yaml");
-    assert_eq!(bench.look(), "");
-    bench.disk.file("/m/a.yaml", "pod a", 0);
-    assert_eq!(bench.look_after(199), "");
-    assert_eq!(bench.look_after(1000), "");
-}
-
-#[test]
-fn a_directory_that_is_removed_file_by_file_stops_no_pod() {
-    let names: Vec<String> = (0..9).map(|n| format!("{n}.yaml")).collect();
-    let files: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "pod p")).collect();
-    let mut bench = Bench::with(&[]);
-    for (name, _) in &files {
-        bench.disk.file(&format!("/m/{name}"), &format!("pod p{name}"), 0);
-    }
-    bench.look();
-    let said = bench.look_after(200);
-    for (name, _) in files {
-        bench.disk.remove(&format!("/m/{name}"));
-        // A slow disk: each takes nearly as long as it takes to believe.
-        bench.millis += 199;
-        assert_eq!(bench.deleted(&[name]), "", "{name}");
-    }
-    bench.disk.remove("/m");
-    assert_eq!(bench.look_after(199), "Failed(/m: does not exist; pods that run are kept)");
-    // It comes back as it was.
-    bench.disk.put("/m", Node::Directory);
-    for name in &names {
-        bench.disk.file(&format!("/m/{name}"), &format!("pod p{name}"), 0);
-    }
-    assert_eq!(bench.look(), said);
-}
-
-#[test]
-fn deletions_are_believed_in_the_end_however_restless_a_directory_is() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
-    bench.disk.remove("/m/a.yaml");
-    let mut looks = 0;
-    while bench.scanner.holds("/m/a.yaml") {
-        bench.disk.file(&format!("/m/n{looks}.yaml"), "", 0);
-        bench.look_after(100);
-        looks += 1;
-        assert!(looks <= 302, "never believed");
-    }
-    assert!(looks > 290, "{looks}");
-}
-
-#[test]
-fn a_file_that_is_renamed_moves_its_pods_at_once() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.file("/m/c.yaml", "pod a", 0);
-    let mut hints = gone(&["a.yaml"]);
-    hints.finished("c.yaml");
-    let outcome = bench.scan(&hints);
-    assert_eq!((outcome.settle, bench.scanner.holds("/m/a.yaml")), (None, false));
-    assert_eq!(pods_sent(&outcome), Some(2));
-}
-
-#[test]
-fn an_emptied_directory_is_believed_when_it_has_rested_and_every_deletion_was_seen() {
-    let two = [("a.yaml", "pod a"), ("b.yaml", "pod b")];
-    for second in [false, true] {
-        let mut bench = Bench::with(&two);
-        bench.disk.remove("/m/a.yaml");
-        bench.disk.remove("/m/b.yaml");
-        if second {
-            // The second event is heard after the look.
-            assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml"]))), None);
-            assert_eq!(pods_sent(&bench.scan(&gone(&["b.yaml"]))), None);
-        } else {
-            assert_eq!(pods_sent(&bench.scan(&gone(&["a.yaml", "b.yaml"]))), None);
-        }
-        bench.millis += 200;
-        assert_eq!(pods_sent(&bench.scan(&Hints::default())), Some(0));
-    }
-}
-
-fn gone(names: &[&str]) -> Hints {
-    let mut hints = Hints::default();
-    names.iter().for_each(|n| hints.gone(n));
-    hints
-}
-
-fn pods_sent(outcome: &ScanOutcome) -> Option<usize> {
-    match &outcome.update {
-        Some(SourceUpdate::Full(set)) => Some(set.pods.len()),
-        _ => None,
-    }
-}
-
-#[test]
-fn a_directory_that_is_empty_all_of_a_sudden_needs_three_equal_looks() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    for (millis, due) in [(0, 200), (10, 200), (190, 400), (100, 400)] {
-        bench.millis += millis;
-        let outcome = bench.scan(&Hints::default());
-        assert_eq!(outcome.update, None);
-        assert_eq!(outcome.settle, Some(Mono(Duration::from_millis(due))));
-    }
-    bench.millis += 100;
-    let outcome = bench.scan(&Hints::default());
-    assert_eq!(pods_sent(&outcome), Some(0));
-    assert_eq!(outcome.settle, None);
-}
-
-#[test]
-fn a_volume_that_comes_back_in_time_changes_nothing() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a"), ("b.yaml", "pod b")]);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    bench.disk.file("/m/c.yaml", "bad", 0);
-    assert_eq!(bench.look(), "");
-    assert_eq!(bench.look_after(200), "");
-    bench.disk.remove("/m/c.yaml");
-    bench.disk.file("/m/a.yaml", "pod a", 0);
-    bench.disk.file("/m/b.yaml", "pod b", 0);
-    assert_eq!(bench.look_after(100), "");
-    // And the doubt begins anew the next time.
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    assert_eq!(bench.look_after(1000), "");
-    assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
-}
-
-#[test]
-fn an_unmounted_volume_is_not_an_empty_directory() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
-    bench.disk.put("/m", Node::OtherVolume);
-    bench.disk.remove("/m/a.yaml");
-    let unmounted = "Failed(/m: it is on another file system now and holds no manifest; was it unmounted?; \
-                     pods that run are kept)";
-    assert_eq!(bench.look(), unmounted);
-    for _ in 0..5 {
-        assert_eq!(bench.look_after(20_000), "");
-    }
-    // Mounted again.
-    bench.disk.put("/m", Node::Directory);
-    bench.disk.file("/m/a.yaml", "pod a", 0);
-    assert_eq!(bench.look(), "a");
-    // A volume that does hold manifests is taken for what it is.
-    bench.disk.put("/m", Node::OtherVolume);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.file("/m/b.yaml", "pod b", 1000);
-    assert_eq!(bench.look(), "");
-    assert_eq!(bench.look_after(200), "b");
-}
-
-#[test]
-fn a_directory_replaced_by_another_set_never_looks_empty() {
-    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.file("/m/b.yaml", "pod b", 0);
-    assert_eq!(bench.look(), "");
-    assert_eq!(bench.look_after(200), "b");
-}
-
-#[test]
-fn k3355_a_source_that_cannot_be_read_is_not_empty() {
-    let check = |node: Option<Node>, why: &str| {
-        let mut bench = Bench::with(&[("a.yaml", "pod a")]);
-        match node {
-            Some(node) => bench.disk.put("/m", node),
-            None => bench.disk.remove("/m"),
-        }
-        let failed = format!("Failed(/m: {why}; pods that run are kept)");
-        assert_eq!(bench.look(), failed);
-        assert_eq!(bench.look_after(20_000), "");
-        assert!(bench.scan(&Hints::default()).failed);
-        // Back again: said, so that nobody goes on reading of the failure.
-        bench.disk.put("/m", Node::Directory);
-        assert_eq!(bench.look(), "a");
-        assert_eq!(bench.look(), "");
-        // Back, but empty: that is doubted as ever.
-        bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
-        assert_eq!(bench.look(), "Failed(/m: cannot be read: timed out; pods that run are kept)");
-        bench.disk.put("/m", Node::Directory);
-        bench.disk.remove("/m/a.yaml");
-        assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
-        bench.millis += 200;
-        assert_eq!(pods_sent(&bench.scan(&Hints::default())), None);
-        bench.millis += 200;
-        assert_eq!(pods_sent(&bench.scan(&Hints::default())), Some(0));
-    };
-    check(None, "does not exist");
-    check(Some(Node::Special), "it is neither a directory nor a file");
-    check(Some(Node::Unlistable(io::ErrorKind::TimedOut)), "cannot be read: timed out");
-    check(Some(Node::Fault(io::ErrorKind::PermissionDenied)), "cannot be read: permission denied");
-}
-
-#[test]
 fn a_single_file_counts_whatever_its_name() {
     let mut bench = Bench::of("/etc/pods.conf");
     bench.disk.file("/etc/pods.conf", "pod a\npod b", 0);
@@ -618,332 +465,4 @@ fn the_real_disk_never_opens_what_is_no_file() {
     // Even asked directly.
     assert!(RealDisk.read(&fifo, 10).is_err());
     assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content.as_slice(), b"pod ");
-}
-
-/// Keeps what a scan accepted, as the store does.
-#[derive(Default)]
-struct Memory(std::collections::BTreeMap<(String, Version), Remembered>);
-
-impl Memory {
-    fn take(&mut self, outcome: &ScanOutcome) {
-        for (content, needed) in &outcome.accepted {
-            self.0.retain(|(path, version), _| *path != content.path || needed.contains(version));
-            self.0.insert((content.path.clone(), content.version), content.clone());
-        }
-    }
-    /// A scanner that begins with it, on the same disk.
-    fn restart(&self, bench: &Bench) -> Bench {
-        let mut next = Bench { disk: bench.disk.clone(), millis: bench.millis, ..Bench::of("/m") };
-        next.scanner.disk = Box::new(bench.disk.clone());
-        next.scanner.restore(replay(self.0.values().cloned().collect(), &next.scanner.acceptor));
-        next
-    }
-}
-
-/// A directory with two files that were read and remembered.
-fn remembered() -> (Bench, Memory) {
-    let mut bench = Bench::with(&[]);
-    bench.disk.file("/m/a.yaml", "pod a", 0);
-    bench.disk.file("/m/b.yaml", "pod b\nwarn", 0);
-    bench.millis = 10_000;
-    bench.scan(&Hints::default());
-    bench.millis += 1000;
-    let mut memory = Memory::default();
-    memory.take(&bench.scan(&Hints::default()));
-    assert_eq!(memory.0.len(), 2);
-    (bench, memory)
-}
-
-#[test]
-fn what_is_remembered_and_unchanged_is_not_accepted_again() {
-    let (bench, memory) = remembered();
-    let mut next = memory.restart(&bench);
-    DECODED.set(0);
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(words(outcome.update.as_ref().unwrap()), "a b; /m/b.yaml: hm");
-    assert_eq!((outcome.accepted, DECODED.get()), (vec![], 0));
-    assert_eq!(outcome.before, None);
-}
-
-#[test]
-fn a_file_that_is_broken_at_start_keeps_its_last_good_version() {
-    let (bench, memory) = remembered();
-    let check = |node: Option<Node>, now: &str, later: &str| {
-        match node {
-            Some(node) => bench.disk.put("/m/a.yaml", node),
-            None => bench.disk.remove("/m/a.yaml"),
-        }
-        let mut next = memory.restart(&bench);
-        assert_eq!(next.look(), now);
-        assert_eq!(next.look_after(1000), later);
-        // It is still remembered by the one after, and followed when it is good again.
-        bench.disk.file("/m/a.yaml", "pod a2", 0);
-        assert_eq!(memory.restart(&bench).look(), "a2 b; /m/b.yaml: hm");
-    };
-    let file = |text: &str, written: i64| Some(Node::File(text.into(), written));
-    check(file("bad", 0), "a b; broken /m/a.yaml; /m/a.yaml: bad line; /m/b.yaml: hm", "");
-    check(file("", 0), "a b; broken /m/a.yaml; /m/a.yaml: is empty; /m/b.yaml: hm", "");
-    // Just being written: the last good version runs until it is whole.
-    check(file("pod ax", 1011), "a b; /m/b.yaml: hm", "ax b; /m/b.yaml: hm");
-    check(
-        Some(Node::Unreadable(io::ErrorKind::TimedOut)),
-        "a b; broken /m/a.yaml; /m/a.yaml: cannot be read: timed out; what was made from it is kept; \
-         /m/b.yaml: hm",
-        "",
-    );
-    check(
-        Some(Node::Dangling),
-        "a b; broken /m/a.yaml; /m/a.yaml: is a symbolic link to nothing; what was made from it is kept; \
-         /m/b.yaml: hm",
-        "",
-    );
-    check(None, "b; /m/b.yaml: hm", "");
-}
-
-#[test]
-fn k3355_a_source_that_is_missing_at_start_is_restored_once() {
-    let (bench, memory) = remembered();
-    bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
-    let mut next = memory.restart(&bench);
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(words(&outcome.before.unwrap()), "Restored(a b; /m/b.yaml: hm)");
-    assert!(words(&outcome.update.unwrap()).starts_with("Failed(/m: cannot be read: timed out"));
-    let outcome = next.scan(&Hints::default());
-    assert_eq!((outcome.before, outcome.update), (None, None));
-    bench.disk.put("/m", Node::Directory);
-    assert_eq!(next.look(), "a b; /m/b.yaml: hm");
-    // Nothing remembered: nothing restored.
-    bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
-    assert_eq!(Memory::default().restart(&bench).scan(&Hints::default()).before, None);
-}
-
-#[test]
-fn what_is_gone_at_start_is_gone_but_all_at_once_is_doubted() {
-    let (bench, memory) = remembered();
-    bench.disk.remove("/m/a.yaml");
-    let mut next = memory.restart(&bench);
-    assert_eq!(next.look(), "b; /m/b.yaml: hm");
-    assert!(next.scanner.holds("/m/b.yaml") && !next.scanner.holds("/m/a.yaml"));
-    bench.disk.remove("/m/b.yaml");
-    let mut next = memory.restart(&bench);
-    assert_eq!(pods_sent(&next.scan(&Hints::default())), None);
-    next.millis += 200;
-    assert_eq!(pods_sent(&next.scan(&Hints::default())), None);
-    next.millis += 200;
-    assert_eq!(pods_sent(&next.scan(&Hints::default())), Some(0));
-}
-
-#[test]
-fn a_volume_that_is_not_mounted_at_start_is_not_empty() {
-    let (bench, memory) = remembered();
-    // As if all had been read from a mount point.
-    let mut memory = memory;
-    memory.0.values_mut().for_each(|c| c.mounted = true);
-    bench.disk.remove("/m/a.yaml");
-    bench.disk.remove("/m/b.yaml");
-    let mut next = memory.restart(&bench);
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(words(&outcome.before.unwrap()), "Restored(a b; /m/b.yaml: hm)");
-    let why = words(&outcome.update.unwrap());
-    assert!(why.starts_with("Failed(/m: it was a mount point and is none now"), "{why}");
-    // Mounted: what is there counts again, be it nothing.
-    bench.disk.put("/m/..", Node::OtherVolume);
-    for _ in 0..3 {
-        next.millis += 200;
-        next.look();
-    }
-    assert_eq!(next.look(), "");
-    assert!(!next.scanner.holds("/m/a.yaml"));
-    let outcome = {
-        bench.disk.file("/m/c.yaml", "pod c", 1000);
-        next.millis += 1000;
-        next.written("c.yaml")
-    };
-    assert_eq!(outcome, "c");
-}
-
-#[test]
-fn what_is_remembered_of_another_path_is_not_restored() {
-    let (bench, memory) = remembered();
-    let mut next = Bench::of("/n");
-    next.scanner.disk = Box::new(bench.disk.clone());
-    next.scanner.restore(replay(memory.0.values().cloned().collect(), &next.scanner.acceptor));
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(outcome.before, None);
-    assert!(outcome.failed && !next.scanner.holds("/m/a.yaml"));
-}
-
-#[test]
-fn forgotten_only_what_is_found_counts() {
-    let (bench, memory) = remembered();
-    bench.disk.file("/m/a.yaml", "bad", 0);
-    let mut next = memory.restart(&bench);
-    // One is broken, one was written just now.
-    assert!(next.look().starts_with("a b; broken"));
-    bench.disk.file("/m/b.yaml", "pod b2", 1011);
-    assert!(next.written("b.yaml").starts_with("a b2; broken"));
-    next.scanner.forget();
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(words(outcome.update.as_ref().unwrap()), "b2; broken /m/a.yaml; /m/a.yaml: bad line");
-    assert_eq!(outcome.accepted.len(), 1);
-    assert_eq!(next.look_after(1000), "");
-    // A source that cannot be read has nothing then.
-    next.scanner.forget();
-    bench.disk.put("/m", Node::Fault(io::ErrorKind::TimedOut));
-    let outcome = next.scan(&Hints::default());
-    assert_eq!(outcome.before, Some(SourceUpdate::Forgotten));
-    assert!(outcome.failed && outcome.update.is_some());
-    assert_eq!(next.scan(&Hints::default()).before, None);
-    bench.disk.put("/m", Node::Directory);
-    assert_eq!(next.look(), "b2; broken /m/a.yaml; /m/a.yaml: bad line");
-}
-
-mod roll_back;
-
-mod signed {
-    use super::*;
-    use crate::source::signature::Verifier;
-
-    const KEY: &str = include_str!("../../../tests/golden/signature/node.pub");
-    const OTHER: &str = include_str!("../../../tests/golden/signature/other.pub");
-    const V1: &str = include_str!("../../../tests/golden/signature/v1.yaml");
-    const V2: &str = include_str!("../../../tests/golden/signature/v2.yaml");
-    const BAD: &str = include_str!("../../../tests/golden/signature/bad.yaml");
-    const SIG1: &str = include_str!("../../../tests/golden/signature/v1.minisig");
-    const SIG2: &str = include_str!("../../../tests/golden/signature/v2.minisig");
-    const SIG_BAD: &str = include_str!("../../../tests/golden/signature/bad.minisig");
-
-    fn trusting(bench: &mut Bench, keys: &str) {
-        bench.scanner.acceptor.decode = crate::manifest::decode;
-        bench.scanner.acceptor.verifier = Some(std::sync::Arc::new(Verifier::parse(keys).unwrap()));
-    }
-
-    /// A bench of `/m/a.yaml` and its signature, looked at.
-    fn bench(content: &str, signature: Option<&str>) -> (Bench, String) {
-        let mut bench = Bench::of("/m");
-        trusting(&mut bench, KEY);
-        bench.disk.put("/m", Node::Directory);
-        put(&bench, Some(content), signature, 0);
-        let said = said(&mut bench, 0);
-        (bench, said)
-    }
-
-    fn put(bench: &Bench, content: Option<&str>, signature: Option<&str>, written: i64) {
-        for (path, text) in [("/m/a.yaml", content), ("/m/a.yaml.minisig", signature)] {
-            if let Some(text) = text {
-                bench.disk.file(path, text, written);
-            }
-        }
-    }
-
-    /// `v1; /m/a.yaml: is not …`: what a look says, later.
-    fn said(bench: &mut Bench, millis: u64) -> String {
-        bench.millis += millis;
-        match bench.scan(&Hints { look: true, ..Hints::default() }).update {
-            None => String::new(),
-            Some(SourceUpdate::Full(set)) => {
-                let version = |pod: &Arc<crate::pod::DesiredPod>| {
-                    let script = pod.spec.containers[0].command.clone().unwrap().remove(2);
-                    format!("v{}", &script.split("version ").nth(1).unwrap()[..1])
-                };
-                let pods: Vec<String> = set.pods.iter().map(version).collect();
-                let mut words = vec![pods.join(" ")];
-                words.extend(set.problems.iter().map(ToString::to_string));
-                words.join("; ")
-            }
-            Some(other) => words(&other),
-        }
-    }
-
-    #[test]
-    fn only_signed_content_is_taken() {
-        assert_eq!(bench(V1, Some(SIG1)).1, "v1");
-        assert_eq!(bench(V1, None).1, "; /m/a.yaml: is not signed: there is no .minisig beside it");
-        let refused = bench(V2, Some(SIG1)).1;
-        assert!(refused.starts_with("; /m/a.yaml: its signature with key"), "{refused}");
-        // Signed is not yet good.
-        let refused = bench(BAD, Some(SIG_BAD)).1;
-        assert!(refused.starts_with("; /m/a.yaml:") && !refused.contains("signature"), "{refused}");
-    }
-
-    #[test]
-    fn two_files_are_replaced_in_any_order_without_an_alarm() {
-        for content_first in [true, false] {
-            let (mut bench, first) = bench(V1, Some(SIG1));
-            assert_eq!(first, "v1");
-            let halves = [(Some(V2), None), (None, Some(SIG2))];
-            let [one, other] = if content_first { halves } else { [halves[1], halves[0]] };
-            put(&bench, one.0, one.1, 1000);
-            assert_eq!(said(&mut bench, 0), "", "{content_first}");
-            assert_eq!(said(&mut bench, 1900), "");
-            put(&bench, other.0, other.1, 1002);
-            // At once: a signature that fits needs no second look.
-            assert_eq!(said(&mut bench, 10), "v2");
-            assert_eq!(said(&mut bench, 10_000), "");
-        }
-    }
-
-    #[test]
-    fn what_stays_wrong_is_told_and_what_runs_stays() {
-        let (mut bench, _) = bench(V1, Some(SIG1));
-        put(&bench, Some(V2), None, 1000);
-        assert_eq!(said(&mut bench, 0), "");
-        let wrong = said(&mut bench, 2000);
-        assert!(wrong.starts_with("v1; /m/a.yaml: its signature with key"), "{wrong}");
-        assert_eq!(said(&mut bench, 10_000), "");
-        // The signature alone makes it right.
-        put(&bench, None, Some(SIG2), 1020);
-        assert_eq!(said(&mut bench, 0), "v2");
-        // And its loss makes it wrong.
-        bench.disk.remove("/m/a.yaml.minisig");
-        assert_eq!(said(&mut bench, 20_000), "");
-        assert_eq!(said(&mut bench, 2000), "v2; /m/a.yaml: is not signed: there is no .minisig beside it");
-        // Put back: that is what was good.
-        put(&bench, None, Some(SIG2), 1050);
-        assert_eq!(said(&mut bench, 0), "v2");
-    }
-
-    #[test]
-    fn a_signature_that_cannot_be_read_is_no_verdict() {
-        let (mut bench, _) = bench(V1, Some(SIG1));
-        let kept = "what was made from it is kept";
-        let of = "v1; /m/a.yaml: its signature (*.minisig)";
-        bench.disk.put("/m/a.yaml.minisig", Node::Unreadable(io::ErrorKind::TimedOut));
-        assert_eq!(said(&mut bench, 3000), format!("{of} cannot be read: timed out; {kept}"));
-        bench.disk.put("/m/a.yaml.minisig", Node::Special);
-        assert_eq!(said(&mut bench, 3000), format!("{of} is not a regular file; {kept}"));
-        put(&bench, None, Some(SIG1), 0);
-        assert_eq!(said(&mut bench, 3000), "v1");
-    }
-
-    #[test]
-    fn what_is_remembered_must_be_signed_with_a_key_of_today() {
-        let mut bench = Bench::of("/m");
-        trusting(&mut bench, KEY);
-        bench.disk.put("/m", Node::Directory);
-        put(&bench, Some(V1), Some(SIG1), 0);
-        let mut memory = Memory::default();
-        memory.take(&bench.scan(&Hints::default()));
-        put(&bench, Some("torn"), None, 0);
-        let check = |memory: &Memory, keys: Option<&str>, expected: &str| {
-            let mut next = Bench { disk: bench.disk.clone(), ..Bench::of("/m") };
-            next.scanner.disk = Box::new(bench.disk.clone());
-            next.scanner.acceptor.decode = crate::manifest::decode;
-            if let Some(keys) = keys {
-                trusting(&mut next, keys);
-            }
-            let replayed = replay(memory.0.values().cloned().collect(), &next.scanner.acceptor);
-            next.scanner.restore(replayed);
-            let told = said(&mut next, 0);
-            assert!(told.starts_with(expected), "{told}");
-        };
-        check(&memory, Some(KEY), "v1; /m/a.yaml: its signature with");
-        check(&memory, Some(&format!("{KEY}{OTHER}")), "v1; ");
-        check(&memory, Some(OTHER), "; /m/a.yaml: is signed with key");
-        check(&memory, None, "v1; ");
-        // Content that was remembered before anybody asked for signatures.
-        memory.0.values_mut().for_each(|c| c.signature = None);
-        check(&memory, Some(KEY), "; ");
-        check(&memory, None, "v1; ");
-    }
 }
