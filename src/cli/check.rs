@@ -233,12 +233,13 @@ impl Report {
                 self.sets.entry(self.source).or_default().pods.push(pod);
             }
             for refusal in refusals {
-                let at = self.places.of_refusal(path, &name, &refusal.reason, &refusal.message);
+                let at = self.places.of_field(path, &name, &refusal.field);
                 self.problems.push(Problem {
                     severity: Severity::Error,
                     path: path.to_owned(),
                     at,
                     pod: Some(name.clone()),
+                    // The message names all of them.
                     field: None,
                     message: refusal.message,
                 });

@@ -91,6 +91,8 @@ pub struct Refusal {
     pub reason: String,
     /// The containers or volumes, and the reason.
     pub message: String,
+    /// Path of the field that it is about, of the first one if there are several.
+    pub field: String,
 }
 
 impl SourcePolicy {
@@ -106,69 +108,89 @@ impl SourcePolicy {
     #[must_use]
     pub fn refusals(&self, metadata: &ObjectMeta, spec: &PodSpec) -> Vec<Refusal> {
         let mut refusals = Vec::new();
-        let mut refuse = |reason: &str, message: String| {
-            if !message.is_empty() {
-                refusals.push(Refusal { reason: reason.to_owned(), message });
+        let mut refuse = |reason: &str, all: Vec<(String, String)>| {
+            let (fields, messages): (Vec<String>, Vec<String>) = all.into_iter().unzip();
+            if let Some(field) = fields.into_iter().next() {
+                refusals.push(Refusal { reason: reason.to_owned(), message: messages.join("; "), field });
             }
         };
         if let Some(at) = &self.pod_security {
             let violations = evaluate(at, metadata, spec);
-            if !violations.is_empty() {
-                refuse("PodSecurity", message(at, &violations));
-            }
+            let first = violations.first().map(|first| (first.field.clone(), message(at, &violations)));
+            refuse("PodSecurity", first.into_iter().collect());
         }
         let namespace = metadata.namespace.as_deref().unwrap_or("default");
         if self.allowed_namespaces.as_ref().is_some_and(|all| !all.iter().any(|one| one == namespace)) {
             let message = format!("namespace {namespace:?} is not allowed for pods of this source");
-            refuse("NamespaceNotAllowed", message);
+            refuse("NamespaceNotAllowed", vec![("metadata.namespace".to_owned(), message)]);
         }
         let pod = Pod::new(metadata, spec);
         if let Some(allowed) = &self.allowed_host_paths {
-            refuse("HostPathNotAllowed", host_paths(&pod, allowed).join("; "));
+            refuse("HostPathNotAllowed", host_paths(&pod, allowed));
         }
         let images = images(&pod);
         if let Some(allowed) = &self.allowed_images {
             let is_allowed = |image: &str| {
                 Reference::parse(image).is_some_and(|image| allowed.iter().any(|a| a.allows(&image)))
             };
-            let bad = images.iter().filter(|(_, image)| !is_allowed(image));
-            let bad: Vec<String> = bad
-                .map(|(who, image)| format!("{who}: image {image:?} is not allowed on this node"))
-                .collect();
-            refuse("ImageNotAllowed", bad.join("; "));
+            let bad = images.iter().filter(|named| !is_allowed(named.image));
+            let say = |Named { field, who, image }: &Named<'_>| {
+                (field.clone(), format!("{who}: image {image:?} is not allowed on this node"))
+            };
+            refuse("ImageNotAllowed", bad.map(say).collect());
         }
         if self.require_image_digest {
-            let bad = images.iter().filter(|(_, image)| !is_pinned(image));
-            let say = |(who, image): &(String, &str)| {
-                format!("{who}: image {image:?} must be named by its digest (NAME@sha256:DIGEST)")
+            let bad = images.iter().filter(|named| !is_pinned(named.image));
+            let say = |Named { field, who, image }: &Named<'_>| {
+                let message =
+                    format!("{who}: image {image:?} must be named by its digest (NAME@sha256:DIGEST)");
+                (field.clone(), message)
             };
-            refuse("ImageDigestRequired", bad.map(say).collect::<Vec<_>>().join("; "));
+            refuse("ImageDigestRequired", bad.map(say).collect());
         }
         refusals
     }
 }
 
-/// Every image that the pod would pull, with the container or volume that names it.
-fn images<'a>(pod: &Pod<'a>) -> Vec<(String, &'a str)> {
-    let mut all: Vec<(String, &str)> =
-        pod.containers.iter().map(|c| (format!("container {:?}", c.name), c.image)).collect();
-    for volume in pod.spec.volumes.iter().flatten() {
+/// An image that the pod would pull.
+struct Named<'a> {
+    /// Path of the container or volume that names it.
+    field: String,
+    /// The same in words.
+    who: String,
+    image: &'a str,
+}
+
+/// Every image that the pod would pull.
+fn images<'a>(pod: &Pod<'a>) -> Vec<Named<'a>> {
+    let of = |c: &super::view::Each<'a>| Named {
+        field: c.field.clone(),
+        who: format!("container {:?}", c.name),
+        image: c.image,
+    };
+    let mut all: Vec<Named<'a>> = pod.containers.iter().map(of).collect();
+    for (at, volume) in pod.spec.volumes.iter().flatten().enumerate() {
         if let Some(image) = &volume.image {
-            all.push((format!("volume {:?}", volume.name), image.reference.as_deref().unwrap_or_default()));
+            all.push(Named {
+                field: format!("spec.volumes[{at}]"),
+                who: format!("volume {:?}", volume.name),
+                image: image.reference.as_deref().unwrap_or_default(),
+            });
         }
     }
     all
 }
 
-/// The problems with the pod's hostPath volumes.
-fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<String> {
+/// The problems with the pod's hostPath volumes, each behind the volume's field.
+fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
-    for volume in pod.spec.volumes.iter().flatten() {
+    for (at, volume) in pod.spec.volumes.iter().flatten().enumerate() {
+        let field = format!("spec.volumes[{at}]");
         let Some(host) = &volume.host_path else { continue };
         let access = AllowedPath::access(allowed, &host.path);
         let what = format!("volume {:?}: hostPath {:?}", volume.name, host.path);
         if access == PathAccess::None {
-            wrong.push(format!("{what} is not allowed on this node"));
+            wrong.push((field, format!("{what} is not allowed on this node")));
         } else if access == PathAccess::ReadOnly {
             let writes = |c: &super::view::Each<'_>| {
                 c.mounts.iter().any(|m| m.name == volume.name && m.read_only != Some(true))
@@ -176,7 +198,8 @@ fn host_paths(pod: &Pod<'_>, allowed: &[AllowedPath]) -> Vec<String> {
             let names = pod.names(&writes);
             if !names.is_empty() {
                 let who = super::view::containers(&names);
-                wrong.push(format!("{what} is allowed read-only: {who} must mount it with readOnly=true"));
+                let message = format!("{what} is allowed read-only: {who} must mount it with readOnly=true");
+                wrong.push((field, message));
             }
         }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::level::{Level, LevelVersion};
-use super::view::Pod;
+use super::view::{Each, Pod};
 use super::{baseline, restricted};
 
 /// A check that a pod failed.
@@ -21,6 +21,8 @@ pub struct Violation {
     pub reason: &'static str,
     /// Upstream's `ForbiddenDetail`: the containers or values, and what they must do.
     pub detail: String,
+    /// Path of the first container or volume that violates the check by itself, else of what the pod says.
+    pub field: String,
 }
 
 /// Reason and detail of a violation; `None` when the check passes.
@@ -101,10 +103,36 @@ pub fn evaluate(at: &LevelVersion, metadata: &ObjectMeta, spec: &PodSpec) -> Vec
     for check in BASELINE.iter().filter(|c| !overridden(c.id)).chain(restricted) {
         let Some(revision) = check.revision(minor) else { continue };
         if let Some((reason, detail)) = (check.run)(&pod, revision) {
-            violations.push(Violation { id: check.id, reason, detail });
+            let field = field(check, revision, &pod);
+            violations.push(Violation { id: check.id, reason, detail, field });
         }
     }
     violations
+}
+
+/// Where the violation of a check is: the check is asked about the pod without its containers and volumes, and about
+/// each of them alone.
+fn field(check: &Check, revision: u64, pod: &Pod<'_>) -> String {
+    let of_pod = |spec: &PodSpec| {
+        let bare = Pod { metadata: pod.metadata, spec, containers: Vec::new() };
+        (check.run)(&bare, revision).is_some()
+    };
+    let mut spec = pod.spec.clone();
+    let volumes = spec.volumes.take().unwrap_or_default();
+    if of_pod(&spec) {
+        return if check.id == "hostNamespaces" { "spec" } else { "spec.securityContext" }.to_owned();
+    }
+    for (at, volume) in volumes.into_iter().enumerate() {
+        spec.volumes = Some(vec![volume]);
+        if of_pod(&spec) {
+            return format!("spec.volumes[{at}]");
+        }
+    }
+    let alone = |each: &&Each<'_>| {
+        let pod = Pod { metadata: pod.metadata, spec: pod.spec, containers: vec![(*each).clone()] };
+        (check.run)(&pod, revision).is_some()
+    };
+    pod.containers.iter().find(alone).map_or_else(|| "spec".to_owned(), |each| each.field.clone())
 }
 
 /// The sentence that kubectl's users know: `violates PodSecurity "restricted:latest": …`.

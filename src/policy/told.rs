@@ -54,14 +54,15 @@ impl Told {
                 Some(images.iter().map(|text| AllowedImage::parse(text)).collect::<Result<_, _>>()?);
         }
         let mut refusals = policy.refusals(metadata, spec);
-        let mut added = spec.ephemeral_containers.iter().flatten();
-        let privileged = |c: &&k8s_openapi::api::core::v1::EphemeralContainer| {
+        let mut added = spec.ephemeral_containers.iter().flatten().enumerate();
+        let privileged = |(_, c): &(usize, &k8s_openapi::api::core::v1::EphemeralContainer)| {
             c.security_context.as_ref().and_then(|s| s.privileged) == Some(true)
         };
-        if let Some(container) = added.find(privileged).filter(|_| !self.allow_privileged) {
+        if let Some((at, container)) = added.find(privileged).filter(|_| !self.allow_privileged) {
             let message =
                 format!("ephemeral container {:?} is privileged (--allow-privileged)", container.name);
-            refusals.push(Refusal { reason: "Forbidden".to_owned(), message });
+            let field = format!("spec.ephemeralContainers[{at}].securityContext.privileged");
+            refusals.push(Refusal { reason: "Forbidden".to_owned(), message, field });
         }
         Ok(refusals)
     }
@@ -98,7 +99,8 @@ mod tests {
         let mut expected = policy.refusals(&metadata, &spec);
         assert_eq!(expected.len(), 3, "{expected:?}");
         let message = "ephemeral container \"d\" is privileged (--allow-privileged)".to_owned();
-        expected.push(Refusal { reason: "Forbidden".into(), message });
+        let field = "spec.ephemeralContainers[0].securityContext.privileged".to_owned();
+        expected.push(Refusal { reason: "Forbidden".into(), message, field });
         assert_eq!(told.refusals(&metadata, &spec), Ok(expected));
         let of_http = Told::of(&SourcePolicy { pod_security: None, allow_privileged: true, ..policy });
         assert_eq!(of_http.pod_security, None);

@@ -9,7 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::base::order;
 
 /// A container of any kind.
+#[derive(Clone)]
 pub(super) struct Each<'a> {
+    /// Its path in the manifest: `spec.containers[0]`.
+    pub(super) field: String,
     pub(super) name: &'a str,
     pub(super) image: &'a str,
     pub(super) security: Option<&'a SecurityContext>,
@@ -19,9 +22,10 @@ pub(super) struct Each<'a> {
     pub(super) lifecycle: Option<&'a Lifecycle>,
 }
 
-impl<'a> From<&'a Container> for Each<'a> {
-    fn from(c: &'a Container) -> Each<'a> {
+impl<'a> Each<'a> {
+    fn of(list: &str, at: usize, c: &'a Container) -> Each<'a> {
         Each {
+            field: format!("spec.{list}[{at}]"),
             name: &c.name,
             image: c.image.as_deref().unwrap_or_default(),
             security: c.security_context.as_ref(),
@@ -31,11 +35,10 @@ impl<'a> From<&'a Container> for Each<'a> {
             lifecycle: c.lifecycle.as_ref(),
         }
     }
-}
 
-impl<'a> From<&'a EphemeralContainer> for Each<'a> {
-    fn from(c: &'a EphemeralContainer) -> Each<'a> {
+    fn added(at: usize, c: &'a EphemeralContainer) -> Each<'a> {
         Each {
+            field: format!("spec.ephemeralContainers[{at}]"),
             name: &c.name,
             image: c.image.as_deref().unwrap_or_default(),
             security: c.security_context.as_ref(),
@@ -57,10 +60,12 @@ pub(super) struct Pod<'a> {
 
 impl<'a> Pod<'a> {
     pub(super) fn new(metadata: &'a ObjectMeta, spec: &'a PodSpec) -> Pod<'a> {
-        let mut containers: Vec<Each<'a>> = Vec::new();
-        containers.extend(spec.init_containers.iter().flatten().map(Each::from));
-        containers.extend(spec.containers.iter().map(Each::from));
-        containers.extend(spec.ephemeral_containers.iter().flatten().map(Each::from));
+        let init = spec.init_containers.iter().flatten().enumerate();
+        let mut containers: Vec<Each<'a>> = init.map(|(at, c)| Each::of("initContainers", at, c)).collect();
+        let regular = spec.containers.iter().enumerate();
+        containers.extend(regular.map(|(at, c)| Each::of("containers", at, c)));
+        let added = spec.ephemeral_containers.iter().flatten().enumerate();
+        containers.extend(added.map(|(at, c)| Each::added(at, c)));
         Pod { metadata, spec, containers }
     }
 

@@ -103,7 +103,9 @@ impl Acceptor {
         for pod in std::mem::take(&mut decoded.pods) {
             match check(&pod) {
                 None => decoded.pods.push(pod),
-                Some(Refusal { reason, message }) => decoded.refused.push(Refused { pod, reason, message }),
+                Some(Refusal { reason, message, .. }) => {
+                    decoded.refused.push(Refused { pod, reason, message })
+                }
             }
         }
         decoded

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::daemon::config::Config;
+use crate::daemon::turn::admission::Rejection;
 use crate::daemon::turn::{Event, RuntimeEvent, Turn};
 use crate::pod::Source;
-use crate::pod::after;
 use crate::pod::problem::{Problem, Severity};
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
@@ -31,24 +31,17 @@ pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<
     for problem in &mut problems {
         problem.message = bare(&problem.message).to_owned();
     }
-    let refused = snapshot.pods.iter().filter(|view| view.status.phase.as_deref() == Some("Failed"));
-    for view in refused {
-        let reason = view.status.reason.as_deref().unwrap_or_default();
-        let message = bare(view.status.message.as_deref().unwrap_or_default());
-        // A cycle is among the problems already.
-        if problems.iter().any(|p| p.pod.as_deref() == Some(&view.pod.key.to_string()) && after_field(p)) {
-            continue;
-        }
+    for (pod, Rejection { reason, message, field }) in turn.rejections() {
         // That its UID is another one's is told by this alone.
-        let uid = format!("metadata.uid {} is ", view.pod.uid);
-        let path = &view.pod.origin.path;
+        let uid = format!("metadata.uid {} is ", pod.uid);
+        let path = &pod.origin.path;
         problems.retain(|p| p.severity == Severity::Error || p.path != *path || !p.message.starts_with(&uid));
         problems.push(Problem {
             severity: Severity::Error,
-            path: view.pod.origin.path.clone(),
+            path: path.clone(),
             at: None,
-            pod: Some(view.pod.key.to_string()),
-            field: None,
+            pod: Some(pod.key.to_string()),
+            field: Some(field.clone()),
             message: format!("{reason}: {message}"),
         });
     }
@@ -58,10 +51,6 @@ pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<
 /// Nothing was rejected: it would be.
 fn bare(message: &str) -> &str {
     message.strip_prefix(REJECTED).unwrap_or(message)
-}
-
-fn after_field(problem: &Problem) -> bool {
-    problem.field.as_deref().is_some_and(|field| field.contains(after::AFTER))
 }
 
 /// The same node with these sources alone: the loop waits for all that it has.

@@ -465,3 +465,27 @@ fn a_file_that_is_given_twice_is_checked_once() {
     );
     fs::remove_dir_all(&dir).unwrap();
 }
+
+/// The words of the messages lead elsewhere: another port has the number, another container the name.
+#[test]
+fn a_refusal_stands_at_its_field_whatever_its_words_are() {
+    let places = |flags: &str, text: &str| {
+        let mut found = empty(flags);
+        let head = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n";
+        found.decode(format!("{head}{text}").as_bytes(), "web.yaml", None);
+        found.decode(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - {name: a, image: busybox, ports: [{containerPort: 1, hostPort: 80}]}\n".as_bytes(),
+            "a.yaml",
+            None,
+        );
+        found.judge();
+        let errors = found.problems.iter().filter(|p| p.severity == Severity::Error);
+        errors.map(|p| (p.path.clone(), p.at.unwrap())).collect::<Vec<_>>()
+    };
+    let at = |line, column| vec![("web.yaml".to_owned(), (line, column))];
+    let ports = "  containers:\n  - {name: c, image: d, ports: [{containerPort: 80, hostPort: 80, protocol: UDP}]}\n  \
+                 - name: e\n    image: d\n    ports:\n    - containerPort: 80\n      hostPort: 80\n";
+    assert_eq!(places("", ports), at(11, 7));
+    let images = "  containers:\n  - {name: 'ghcr', image: busybox}\n  - {name: e, image: ghcr}\n";
+    assert_eq!(places("--allowed-images busybox", images), at(7, 5));
+}

@@ -5,7 +5,7 @@ pub mod fits;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ContainerPort;
+use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
 use crate::daemon::config::Config;
 use crate::mapping::security;
@@ -18,6 +18,8 @@ pub struct Rejection {
     pub reason: String,
     /// The kubelet's message.
     pub message: String,
+    /// Path of the field that it is about.
+    pub field: String,
 }
 
 /// Decides about `pod`; `others` are the active pods without it.
@@ -32,7 +34,7 @@ pub fn admit<'a>(
     let others: Vec<&DesiredPod> = others.collect();
     let node = &config.node;
     if let Err(message) = node.sysctls.check(pod) {
-        return refuse("SysctlForbidden", message);
+        return refuse("SysctlForbidden", "spec.securityContext.sysctls", message);
     }
     operating_system(pod, config)?;
     fits::check(pod, &others, node)?;
@@ -43,19 +45,46 @@ pub fn admit<'a>(
     {
         return refuse(
             "NodeName",
+            "spec.nodeName",
             "Predicate NodeName failed: node(s) didn't match the requested node name".to_owned(),
         );
     }
     host_ports(pod, others.into_iter())?;
     if !node.app_armor && security::needs_app_armor(pod) {
-        return refuse("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned());
+        let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        return refuse("AppArmor", &app_armor_field(pod), message.to_owned());
     }
     fits::devices(pod, config)?;
     permissions(pod, config)
 }
 
-fn refuse(reason: &str, message: String) -> Result<(), Rejection> {
-    Err(Rejection { reason: reason.to_owned(), message })
+fn refuse(reason: &str, field: &str, message: String) -> Result<(), Rejection> {
+    Err(Rejection { reason: reason.to_owned(), message, field: field.to_owned() })
+}
+
+/// Init and regular containers with their paths.
+fn placed(pod: &DesiredPod) -> impl Iterator<Item = (String, ContainerKind, &Container)> {
+    let init = pod.init_containers().len();
+    pod.containers().enumerate().map(move |(at, (kind, container))| {
+        let field = match at.checked_sub(init) {
+            Some(at) => format!("spec.containers[{at}]"),
+            None => format!("spec.initContainers[{at}]"),
+        };
+        (field, kind, container)
+    })
+}
+
+/// What asks for AppArmor first.
+fn app_armor_field(pod: &DesiredPod) -> String {
+    let own = placed(pod).find(|(_, _, c)| {
+        c.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some())
+    });
+    let whole = pod.spec.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some());
+    match own {
+        Some((field, ..)) => format!("{field}.securityContext.appArmorProfile"),
+        None if whole => "spec.securityContext.appArmorProfile".to_owned(),
+        None => "metadata.annotations".to_owned(),
+    }
 }
 
 fn operating_system(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
@@ -65,11 +94,13 @@ fn operating_system(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> 
         && wanted != ours
     {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
-        return refuse("PodOSSelectorNodeLabelDoesNotMatch", message.to_owned());
+        let field = format!("metadata.labels[{LABEL}]");
+        return refuse("PodOSSelectorNodeLabelDoesNotMatch", &field, message.to_owned());
     }
     match &pod.spec.os {
         Some(os) if os.name != "linux" => refuse(
             "PodOSNotSupported",
+            "spec.os",
             "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
         ),
         _ => Ok(()),
@@ -81,32 +112,37 @@ fn node_selector(pod: &DesiredPod, labels: &BTreeMap<String, String>) -> Result<
     for (key, value) in selector {
         if labels.get(key) != Some(value) {
             let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
-            return refuse("NodeAffinity", message.to_owned());
+            return refuse("NodeAffinity", &format!("spec.nodeSelector[{key}]"), message.to_owned());
         }
     }
     Ok(())
 }
 
-/// Host ports of regular and sidecar containers; plain init containers do not count.
-fn host_port_list(pod: &DesiredPod) -> impl Iterator<Item = &ContainerPort> {
-    let counting = pod.containers().filter(|(kind, _)| *kind != ContainerKind::Init);
-    counting.flat_map(|(_, c)| c.ports.iter().flatten()).filter(|p| p.host_port.is_some_and(|h| h > 0))
+/// Host ports of regular and sidecar containers, with their paths; plain init containers do not count.
+fn host_port_list(pod: &DesiredPod) -> impl Iterator<Item = (String, &ContainerPort)> {
+    let counting = placed(pod).filter(|(_, kind, _)| *kind != ContainerKind::Init);
+    let all = counting.flat_map(|(field, _, c)| {
+        let ports = c.ports.iter().flatten().enumerate();
+        ports.map(move |(at, port)| (format!("{field}.ports[{at}].hostPort"), port))
+    });
+    all.filter(|(_, port)| port.host_port.is_some_and(|h| h > 0))
 }
 
 fn host_ports<'a>(pod: &DesiredPod, others: impl Iterator<Item = &'a DesiredPod>) -> Result<(), Rejection> {
-    if host_port_list(pod).next().is_none() {
+    let wanted: Vec<(String, &ContainerPort)> = host_port_list(pod).collect();
+    if wanted.is_empty() {
         return Ok(());
     }
     for other in others {
-        for theirs in host_port_list(other) {
-            if let Some(ours) = host_port_list(pod).find(|ours| clash(ours, theirs)) {
+        for (_, theirs) in host_port_list(other) {
+            if let Some((field, ours)) = wanted.iter().find(|(_, ours)| clash(ours, theirs)) {
                 let message = format!(
                     "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: \
                      host port {} is taken by pod {}",
                     ours.host_port.unwrap_or_default(),
                     other.key
                 );
-                return refuse("NodePorts", message);
+                return refuse("NodePorts", field, message);
             }
         }
     }
@@ -135,23 +171,23 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
             "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
             pod.uid
         );
-        return refuse("Forbidden", message);
+        return refuse("Forbidden", "spec.hostNetwork", message);
     }
     if policy.allow_privileged {
         return Ok(());
     }
-    let privileged = pod
-        .containers()
-        .find(|(_, c)| c.security_context.as_ref().and_then(|s| s.privileged).unwrap_or(false));
+    let mut all = placed(pod);
+    let privileged =
+        all.find(|(_, _, c)| c.security_context.as_ref().and_then(|s| s.privileged).unwrap_or(false));
     match privileged {
         None => Ok(()),
-        Some((kind, _)) => {
+        Some((field, kind, _)) => {
             let what = if kind == ContainerKind::Regular { "container" } else { "init container" };
             let message = format!(
                 "pod with UID {:?} specified privileged {what}, but is disallowed (--allow-privileged)",
                 pod.uid
             );
-            refuse("Forbidden", message)
+            refuse("Forbidden", &format!("{field}.securityContext.privileged"), message)
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
+use super::admission::Rejection;
 use super::aliases::Taken;
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
@@ -47,6 +48,8 @@ pub(super) enum Blocked {
 #[derive(Debug)]
 pub(super) struct Rejected {
     pub(super) pod: Arc<DesiredPod>,
+    /// Of the last try.
+    pub(super) rejection: Rejection,
     pub(super) status: Arc<PodStatus>,
 }
 

@@ -121,7 +121,7 @@ impl Turn {
 
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
-        let Rejection { reason, message } = rejection;
+        let Rejection { reason, message, .. } = rejection;
         let entry = self.entries.get_or_default(pod.key.clone());
         let running = entry.desired.take().is_some() || entry.worker.is_some();
         let known = entry
@@ -130,7 +130,7 @@ impl Turn {
         let told = known.map(|old| Arc::clone(&old.status));
         let is_known = told.is_some();
         let status = told.unwrap_or_else(|| Arc::new(status::rejected(&pod, reason, message, now.wall)));
-        let rejected = Rejected { pod: Arc::clone(&pod), status };
+        let rejected = Rejected { pod: Arc::clone(&pod), status, rejection: rejection.clone() };
         self.block(&pod.key, Some(Blocked::Rejected(rejected)));
         if is_known {
             return;

@@ -55,7 +55,7 @@ fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
          cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
         pod.uid
     );
-    Rejection { reason: DUPLICATE.to_owned(), message }
+    Rejection { reason: DUPLICATE.to_owned(), message, field: "metadata.uid".to_owned() }
 }
 
 /// Refusal: the same name and UID run from another source. Mostly an ordinary move between sources.
@@ -66,7 +66,7 @@ fn moved(pod: &DesiredPod) -> Rejection {
          anew, in source {}",
         pod.uid, pod.source
     );
-    Rejection { reason: DUPLICATE.to_owned(), message }
+    Rejection { reason: DUPLICATE.to_owned(), message, field: "metadata.uid".to_owned() }
 }
 
 impl Turn {

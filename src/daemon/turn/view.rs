@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Turn;
+use super::admission::Rejection;
 use super::entry::{Blocked, Entry};
 use super::sources::SourceState;
 use crate::base::clock::Now;
@@ -64,6 +65,12 @@ impl Turn {
             pods,
             problems,
         }
+    }
+
+    /// Pods that admission refuses, and why.
+    pub fn rejections(&self) -> impl Iterator<Item = (&DesiredPod, &Rejection)> {
+        let all = self.entries.values().filter_map(Entry::rejected);
+        all.map(|rejected| (&*rejected.pod, &rejected.rejection))
     }
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {

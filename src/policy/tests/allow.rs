@@ -11,7 +11,7 @@ fn refusals(policy: &SourcePolicy, spec: &Value) -> Vec<(String, String)> {
     let (metadata, spec) = pod(&json!({}), spec);
     let all = policy.refusals(&metadata, &spec);
     assert_eq!(policy.check(&metadata, &spec), all.first().cloned().map_or(Ok(()), Err));
-    all.into_iter().map(|Refusal { reason, message }| (reason, message)).collect()
+    all.into_iter().map(|Refusal { reason, message, .. }| (reason, message)).collect()
 }
 
 fn paths(list: &[&str]) -> SourcePolicy {

@@ -1,6 +1,7 @@
 //! Grammar of levels, versions and sources.
 
 use super::super::level::{Level, Version, parse_sources};
+use super::super::standards::evaluate;
 use super::at;
 use crate::pod::Source;
 
@@ -70,4 +71,39 @@ fn sources_have_levels_of_their_own() {
     ] {
         assert_eq!(parse_sources(text), Err(why.to_owned()), "{text}");
     }
+}
+
+#[test]
+fn a_violation_names_what_violates_alone() {
+    let field = |spec: &str| {
+        let pod = crate::plan::testing::pod(spec);
+        let violations = evaluate(&at("baseline"), &pod.metadata, &pod.spec);
+        violations.into_iter().map(|violation| violation.field).collect::<Vec<_>>()
+    };
+    let containers = |second: &str| format!("containers: [{{name: a}}, {{name: b, {second}}}]");
+    let check = |spec: String, expected: &str| assert_eq!(field(&format!("{{{spec}}}")), [expected]);
+    check(containers("securityContext: {privileged: true}"), "spec.containers[1]");
+    check(containers("ports: [{containerPort: 1, hostPort: 1}]"), "spec.containers[1]");
+    check(
+        format!(
+            "initContainers: [{{name: i, securityContext: {{privileged: true}}}}], {}",
+            containers("image: x")
+        ),
+        "spec.initContainers[0]",
+    );
+    check(
+        format!(
+            "volumes: [{{name: v, emptyDir: {{}}}}, {{name: b, hostPath: {{path: /}}}}], {}",
+            containers("image: x")
+        ),
+        "spec.volumes[1]",
+    );
+    check(format!("hostNetwork: true, {}", containers("image: x")), "spec");
+    check(
+        format!(
+            "securityContext: {{sysctls: [{{name: kernel.msgmax, value: '1'}}]}}, {}",
+            containers("image: x")
+        ),
+        "spec.securityContext",
+    );
 }

@@ -2,7 +2,9 @@
 //! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and whether
 //! the pod may have the devices that it names. Pure.
 
-use super::{Rejection, refuse};
+use super::{Rejection, placed, refuse};
+use k8s_openapi::api::core::v1::Container;
+
 use crate::daemon::config::Config;
 use crate::node::Node;
 use crate::node::devices::{self, DOMAIN};
@@ -23,7 +25,7 @@ impl Rejection {
 /// Checks that the pod fits beside the others.
 pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
-    enough("pods", 1, count, node.max_pods)?;
+    enough("pods", "spec", [1, count, node.max_pods])?;
     for resource in ["cpu", "memory", "ephemeral-storage"] {
         let capacity = match resource {
             "cpu" => node.allocatable.milli_cpu,
@@ -42,7 +44,7 @@ pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Re
             let used = node.devices.used(resource, others.iter().copied());
             let all = node.devices.count(resource);
             let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-            enough(resource, requested, number(used), number(all))?;
+            enough(resource, &field(pod, resource), [requested, number(used), number(all)])?;
         }
     }
     Ok(())
@@ -54,17 +56,29 @@ fn fits(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i64)
         return Ok(());
     }
     let used = others.iter().map(|pod| requests::request(&pod.spec, resource)).fold(0, i64::saturating_add);
-    enough(resource, requested, used, capacity)
+    enough(resource, &field(pod, resource), [requested, used, capacity])
 }
 
-fn enough(resource: &str, requested: i64, used: i64, capacity: i64) -> Result<(), Rejection> {
+/// What asks for a resource first.
+fn field(pod: &DesiredPod, resource: &str) -> String {
+    let asks = |c: &Container| {
+        let all = c.resources.iter().flat_map(|r| [&r.requests, &r.limits]).flatten();
+        all.into_iter().any(|list| list.contains_key(resource))
+    };
+    let first = placed(pod).find(|(_, _, container)| asks(container));
+    first.map_or_else(|| "spec.resources".to_owned(), |(field, ..)| format!("{field}.resources"))
+}
+
+/// `amounts`: what is requested, what is used, and what there is.
+fn enough(resource: &str, field: &str, amounts: [i64; 3]) -> Result<(), Rejection> {
+    let [requested, used, capacity] = amounts;
     if requested == 0 || requested <= capacity.saturating_sub(used) {
         return Ok(());
     }
     let message = format!(
         "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
     );
-    refuse(&format!("{OUT_OF}{resource}"), message)
+    refuse(&format!("{OUT_OF}{resource}"), field, message)
 }
 
 /// Message for a resize that is larger than the whole node, so that it can never be done.
@@ -83,9 +97,10 @@ pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
 
 /// Checks the pod's devices against the policy of its source.
 pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    let field = format!("metadata.annotations[{}]", devices::DEVICE);
     let named = match devices::named(pod) {
         Ok(named) => named,
-        Err(why) => return refuse("Forbidden", format!("annotation {}: {why}", devices::DEVICE)),
+        Err(why) => return refuse("Forbidden", &field, format!("annotation {}: {why}", devices::DEVICE)),
     };
     let policy = config.policy.of(pod.source);
     let wrong = named
@@ -96,7 +111,7 @@ pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection
         Some((path, why)) => {
             let message =
                 format!("pod with UID {:?} specified device {path}, but is disallowed ({why})", pod.uid);
-            refuse("Forbidden", message)
+            refuse("Forbidden", &field, message)
         }
     }
 }
