@@ -27,6 +27,7 @@ mod probe;
 mod recorder;
 mod runtime;
 mod source;
+mod stats;
 mod status;
 mod termination;
 #[cfg(feature = "testing")]

@@ -150,6 +150,14 @@ impl Parents {
     }
 }
 
+/// The id in a container's cgroup name: `<id>`, with systemd `docker-<id>.scope`.
+#[must_use]
+pub fn container_id(name: &str) -> Option<&str> {
+    let scope = name.strip_suffix(".scope").and_then(|name| name.strip_prefix("docker-"));
+    let id = scope.unwrap_or(name);
+    (id.len() == 64 && id.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::kubepods::{Kubepods, Manager};
+use super::names::container_id;
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::PodCgroup;
@@ -402,13 +403,6 @@ impl Cgroups {
         }
         known.weighing = false;
     }
-}
-
-/// The id in a container's cgroup name: `<id>`, with systemd `docker-<id>.scope`.
-fn container_id(name: &str) -> Option<&str> {
-    let scope = name.strip_suffix(".scope").and_then(|name| name.strip_prefix("docker-"));
-    let id = scope.unwrap_or(name);
-    (id.len() == 64 && id.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
 fn moved_words(from: &Kubepods, to: &Kubepods) -> String {

@@ -36,6 +36,10 @@ pub enum Command {
     GetSources(Box<Options>),
     /// `describe pod`, all or these.
     Describe(Box<Options>, Vec<String>),
+    /// `top node`, with the name when one was given.
+    TopNode(Box<Options>, Vec<String>),
+    /// `top pods`, all or these.
+    TopPods(Box<Options>, Vec<String>),
     /// `logs` of this pod.
     Logs(Box<Options>, String),
     /// `exec` in this pod, with a command of at least one word.
@@ -251,6 +255,7 @@ fn finish(
         Verb::Resume => none_left(verb, &words).map(|()| Command::Resume(options)),
         Verb::Get => get(options, words),
         Verb::Describe => pod_names(verb, &options, words).map(|names| Command::Describe(options, names)),
+        Verb::Top => top(options, words),
         Verb::Logs => one_pod(verb, words).map(|pod| Command::Logs(options, pod)),
         Verb::Exec => exec(options, words, rest.unwrap_or_default()),
         Verb::Debug => debug(options, words, rest.unwrap_or_default()),
@@ -325,6 +330,25 @@ fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageErro
     pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
 }
 
+/// `top node [NAME]`, `top pods [NAME...]`.
+fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let (kind, more) = match words.split_first() {
+        Some((kind, more)) => (kind.to_string_lossy().into_owned(), more.to_vec()),
+        None => return usage(Verb::Top, TOP_KINDS),
+    };
+    if NODES.contains(&kind.as_str()) {
+        let command = &options.command;
+        if command.containers || command.all_namespaces || command.sort_by.is_some() {
+            return usage(Verb::Top, "-A, --containers and --sort-by are of pods: podkeeper top pods");
+        }
+        return Ok(Command::TopNode(options, texts(Verb::Top, more)?));
+    }
+    match kind.contains('/') || value::PODS.contains(&kind.as_str()) {
+        true => pod_names(Verb::Top, &options, words).map(|names| Command::TopPods(options, names)),
+        false => usage(Verb::Top, format!("{kind:?} has no figures: {TOP_KINDS}")),
+    }
+}
+
 fn exec(options: Box<Options>, words: Vec<OsString>, command: Vec<OsString>) -> Result<Command, UsageError> {
     let pod = one_pod(Verb::Exec, words)?;
     if command.is_empty() {
@@ -375,6 +399,8 @@ fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
 /// What is no pod, and can be listed too.
 const SOURCES: &[&str] = &["sources", "source"];
 const EVENTS: &[&str] = &["events", "event", "ev"];
+const NODES: &[&str] = &["node", "nodes", "no"];
+const TOP_KINDS: &str = "say of what: top node, or top pods";
 
 /// `pods a b`, `pod/a pod/b`: the names; none for all pods.
 fn pod_names(verb: Verb, options: &Options, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {

@@ -18,6 +18,8 @@ pub enum Verb {
     Get,
     /// Tells everything about a pod.
     Describe,
+    /// Tells what the node or its pods use.
+    Top,
     /// Prints a container's output.
     Logs,
     /// Runs a command in a container.
@@ -62,6 +64,7 @@ impl Verb {
         Verb::Resume,
         Verb::Get,
         Verb::Describe,
+        Verb::Top,
         Verb::Logs,
         Verb::Exec,
         Verb::Debug,
@@ -130,6 +133,12 @@ impl Verb {
                 word: "describe",
                 synopsis: "describe pod [NAME...] [-n NAMESPACE | -A]",
                 summary: "Show one pod in full, with what is wrong with it",
+                note: NAMES,
+            },
+            Verb::Top => About {
+                word: "top",
+                synopsis: "top node|pods [NAME...] [-n NAMESPACE | -A] [--containers] [--sort-by cpu|memory]",
+                summary: "Show how much CPU and memory the node or its pods use",
                 note: NAMES,
             },
             Verb::Logs => About {

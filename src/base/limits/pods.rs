@@ -18,6 +18,12 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 /// Most bytes of one container's environment that come from local objects: more than Linux passes to a
 /// program in all.
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
+/// Most cgroups among which those of containers are looked for, when somebody asks for figures.
+pub const CGROUPS: usize = 16_384;
+/// Bytes read of one of the kernel's files with figures.
+pub const KERNEL_FILE: u64 = 64 * 1024;
+/// How long `top` measures how much CPU is used.
+pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.
 pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
 

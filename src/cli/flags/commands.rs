@@ -19,6 +19,13 @@ pub enum Output {
     Name,
 }
 
+/// By which figure `top` sorts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortBy {
+    Cpu,
+    Memory,
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
     /// Seconds.
@@ -32,6 +39,9 @@ pub struct Values {
     /// Name of a pod.
     pub for_pod: Option<String>,
     pub no_headers: bool,
+    pub containers: bool,
+    /// By name when not given.
+    pub sort_by: Option<SortBy>,
     pub container: Option<String>,
     pub follow: bool,
     pub previous: bool,
@@ -49,6 +59,7 @@ pub struct Values {
 
 const DRAIN: Flag = of_verbs(&[Verb::Drain]);
 const GET: Flag = of_verbs(&[Verb::Get]);
+const TOP: Flag = of_verbs(&[Verb::Top]);
 const LOGS: Flag = of_verbs(&[Verb::Logs]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
 const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
@@ -87,14 +98,14 @@ pub static SECTION: Section = Section {
             }),
             default: "default",
             help: "Namespace of the pod; a node has no current one",
-            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Logs, Verb::Exec, Verb::Debug])
+            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs, Verb::Exec, Verb::Debug])
         },
         Flag {
             name: "all-namespaces",
             short: Some('A'),
             takes: Switch(|o, on| o.command.all_namespaces = on),
             help: "Pods of all namespaces",
-            ..of_verbs(&[Verb::Get, Verb::Describe])
+            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top])
         },
         Flag {
             name: "output",
@@ -134,7 +145,26 @@ pub static SECTION: Section = Section {
             name: "no-headers",
             takes: Switch(|o, on| o.command.no_headers = on),
             help: "Leave the table's heading out",
-            ..GET
+            ..of_verbs(&[Verb::Get, Verb::Top])
+        },
+        Flag {
+            name: "containers",
+            takes: Switch(|o, on| o.command.containers = on),
+            help: "A line for each container",
+            ..TOP
+        },
+        Flag {
+            name: "sort-by",
+            takes: Text("cpu|memory", |o, text| {
+                o.command.sort_by = Some(match text {
+                    "cpu" => SortBy::Cpu,
+                    "memory" => SortBy::Memory,
+                    _ => return Err("allowed are: cpu,memory".to_owned()),
+                });
+                Ok(())
+            }),
+            help: "The largest first, by this figure; by name when not given",
+            ..TOP
         },
         Flag {
             name: "container",
@@ -245,6 +275,8 @@ mod tests {
                 ("watch", "true", |o| o.command.watch),
                 ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
                 ("no-headers", "true", |o| o.command.no_headers),
+                ("containers", "true", |o| o.command.containers),
+                ("sort-by", "memory", |o| o.command.sort_by == Some(SortBy::Memory)),
                 ("container", "app", |o| o.command.container.as_deref() == Some("app")),
                 ("follow", "true", |o| o.command.follow),
                 ("previous", "true", |o| o.command.previous),

@@ -21,7 +21,7 @@ use std::time;
 
 use super::value;
 pub use super::verbs::Verb;
-pub use commands::Output;
+pub use commands::{Output, SortBy};
 pub use directories::CONFIG;
 pub use docker::endpoint;
 

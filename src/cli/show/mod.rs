@@ -1,4 +1,5 @@
-//! The commands that show what the daemon wrote, in kubectl's words: `get` and `describe`; and `explain`.
+//! The commands that show what the daemon wrote, in kubectl's words: `get` and `describe`; `top`, which asks the
+//! kernel; and `explain`.
 //!
 //! Never here: a call to Docker.
 
@@ -11,5 +12,6 @@ mod human;
 
 pub mod sources;
 mod table;
+pub mod top;
 mod watch;
 mod yaml;

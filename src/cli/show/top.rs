@@ -1,0 +1,320 @@
+//! `top`: what the node, its pods and their containers use now, in kubectl's columns. The kernel is asked, twice, and
+//! neither the daemon nor Docker.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::table::List;
+use crate::base::limits;
+use crate::base::order;
+use crate::cli::exit::Exit;
+use crate::cli::flags::{Options, SortBy};
+use crate::cli::{Outcome, fail, pods, print, say};
+use crate::node::sys;
+use crate::stats::cgroup::{self, Hierarchies};
+use crate::stats::{node, places, rate};
+use crate::status::snapshot::StatusFile;
+
+/// What something used in the time between two readings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Used {
+    /// Billionths of a core.
+    cpu: u64,
+    /// Bytes.
+    memory: u64,
+}
+
+impl Used {
+    fn between(
+        before: (Option<u64>, Instant),
+        after: (Option<u64>, Instant),
+        memory: Option<u64>,
+    ) -> Option<Used> {
+        let window = after.1.saturating_duration_since(before.1);
+        Some(Used { cpu: rate::nano_cores(before.0?, after.0?, window)?, memory: memory? })
+    }
+
+    fn plus(self, other: Used) -> Used {
+        Used { cpu: self.cpu.saturating_add(other.cpu), memory: self.memory.saturating_add(other.memory) }
+    }
+
+    fn milli(self) -> u64 {
+        self.cpu.div_ceil(1_000_000)
+    }
+
+    fn cells(self) -> [String; 2] {
+        [format!("{}m", self.milli()), format!("{}Mi", self.memory >> 20)]
+    }
+}
+
+/// A pod with those of its containers that have figures.
+#[derive(Debug, PartialEq)]
+struct PodUse<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    containers: Vec<(&'a str, Used)>,
+}
+
+impl PodUse<'_> {
+    fn sum(&self) -> Used {
+        self.containers.iter().fold(Used::default(), |sum, (_, used)| sum.plus(*used))
+    }
+}
+
+/// `top node`.
+pub fn node(options: &Options, names: &[String]) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
+    let node = status.file.node.as_str();
+    if let Some(other) = names.iter().find(|name| *name != node) {
+        return Err(format!("nodes {other:?} not found; this node is {node}"));
+    }
+    let read = || (node::read(Path::new("/proc")), Instant::now());
+    let before = read();
+    thread::sleep(limits::TOP_WINDOW);
+    let after = read();
+    let used = Used::between((before.0.cpu, before.1), (after.0.cpu, after.1), after.0.working_set);
+    let used = used.ok_or("/proc/stat and /proc/meminfo do not tell what the node uses")?;
+    let capacity = sys::machine(Path::new(&status.file.root_dir)).capacity;
+    let text = node_table(options, node, used, capacity.milli_cpu, capacity.memory);
+    Ok(print(&text))
+}
+
+fn node_table(options: &Options, name: &str, used: Used, milli_cpu: i64, memory: i64) -> String {
+    let share = |part: u64, whole: i64| {
+        let whole = u128::try_from(whole).unwrap_or(0).max(1);
+        format!("{}%", u128::from(part).saturating_mul(100) / whole)
+    };
+    let [cpu, bytes] = used.cells();
+    let row = [name.to_owned(), cpu, share(used.milli(), milli_cpu), bytes, share(used.memory, memory)];
+    let headings = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"];
+    table(options, &headings, vec![row.to_vec()])
+}
+
+fn table(options: &Options, headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
+    List::default().render((!options.command.no_headers).then_some(headings), rows)
+}
+
+/// `top pods`, all or these.
+pub fn pods(options: &Options, names: &[String]) -> Outcome {
+    let status = pods::load(&options.directories.run)?;
+    let (found, missing) = pods::select(&status.file, options, names);
+    let mut exit = Exit::Ok;
+    for message in missing {
+        exit = fail(&message);
+    }
+    let chosen: Vec<&Pod> = found.iter().filter_map(|i| status.file.pods.get(*i)).collect();
+    let used = measure(&chosen, &Hierarchies::open(PathBuf::from("/sys/fs/cgroup")));
+    let mut all: Vec<PodUse<'_>> = chosen.iter().filter_map(|pod| PodUse::of(pod, &used)).collect();
+    if !names.is_empty() {
+        let has_none = |pod: &&&Pod| PodUse::of(pod, &used).is_none();
+        for pod in chosen.iter().filter(has_none) {
+            exit = fail(&format!("pod {}: no figures: none of its containers runs", full_name(pod)));
+        }
+    } else if all.is_empty() {
+        say(&nothing(&status.file, options, chosen.len()));
+    }
+    sort(&mut all, options.command.sort_by);
+    match print(&pod_table(options, &all)) {
+        Exit::Ok => Ok(exit),
+        other => Ok(other),
+    }
+}
+
+fn nothing(file: &StatusFile, options: &Options, chosen: usize) -> String {
+    match chosen {
+        0 => pods::nothing(file, options),
+        _ => {
+            "No figures: no container of these pods runs, or this machine has no cgroups of them.".to_owned()
+        }
+    }
+}
+
+fn full_name(pod: &Pod) -> String {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// What each running container of these pods uses, by id. Waits for [`limits::TOP_WINDOW`] when there is one.
+fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
+    let mut cgroups = places::containers(hierarchies);
+    let wanted = order::set(pods.iter().flat_map(|pod| running(pod)).map(|(_, id)| id));
+    cgroups.retain(|id, _| wanted.contains(id.as_str()));
+    if cgroups.is_empty() {
+        return BTreeMap::new();
+    }
+    let read = |path: &PathBuf| -> (cgroup::Figures, Instant) { (hierarchies.read(path), Instant::now()) };
+    let before: Vec<(String, PathBuf, (cgroup::Figures, Instant))> = cgroups
+        .into_iter()
+        .map(|(id, path)| {
+            let first = read(&path);
+            (id, path, first)
+        })
+        .collect();
+    thread::sleep(limits::TOP_WINDOW);
+    let both = before.into_iter().filter_map(|(id, path, before)| {
+        let after = read(&path);
+        let used = Used::between((before.0.cpu, before.1), (after.0.cpu, after.1), after.0.working_set)?;
+        Some((id, used))
+    });
+    order::map(both)
+}
+
+/// Names and ids of a pod's running containers.
+fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+    let status = pod.status.as_ref();
+    let of = |list: Option<&'_ Vec<ContainerStatus>>| list.into_iter().flatten();
+    let init = of(status.and_then(|s| s.init_container_statuses.as_ref()));
+    let regular = of(status.and_then(|s| s.container_statuses.as_ref()));
+    let debug = of(status.and_then(|s| s.ephemeral_container_statuses.as_ref()));
+    init.chain(regular).chain(debug).filter_map(|container| {
+        container.state.as_ref()?.running.as_ref()?;
+        Some((container.name.as_str(), container.container_id.as_deref()?.strip_prefix("docker://")?))
+    })
+}
+
+impl<'a> PodUse<'a> {
+    /// `None` for a pod without figures.
+    fn of(pod: &'a Pod, used: &BTreeMap<String, Used>) -> Option<PodUse<'a>> {
+        let containers = running(pod).filter_map(|(name, id)| Some((name, *used.get(id)?)));
+        let containers: Vec<(&str, Used)> = containers.collect();
+        (!containers.is_empty()).then(|| PodUse {
+            namespace: pod.metadata.namespace.as_deref().unwrap_or("default"),
+            name: pod.metadata.name.as_deref().unwrap_or_default(),
+            containers,
+        })
+    }
+}
+
+/// As kubectl does it: the largest first, pods and the containers in each.
+fn sort(pods: &mut [PodUse<'_>], by: Option<SortBy>) {
+    let Some(by) = by else { return };
+    let key = |used: Used| {
+        std::cmp::Reverse(match by {
+            SortBy::Cpu => used.cpu,
+            SortBy::Memory => used.memory,
+        })
+    };
+    order::sort_by_key(pods, |pod| key(pod.sum()));
+    for pod in pods {
+        order::sort_by_key(&mut pod.containers, |(_, used)| key(*used));
+    }
+}
+
+fn pod_table(options: &Options, pods: &[PodUse<'_>]) -> String {
+    let command = &options.command;
+    let names: &[&str] = if command.containers { &["POD", "NAME"] } else { &["NAME"] };
+    let namespace: &[&str] = if command.all_namespaces { &["NAMESPACE"] } else { &[] };
+    let headings = [namespace, names, &["CPU(cores)", "MEMORY(bytes)"]].concat();
+    let row = |pod: &PodUse<'_>, container: Option<&str>, used: Used| -> Vec<String> {
+        let namespace = command.all_namespaces.then_some(pod.namespace);
+        let names = [namespace, Some(pod.name), container].into_iter().flatten().map(str::to_owned);
+        names.chain(used.cells()).collect()
+    };
+    let rows = pods.iter().flat_map(|pod| match command.containers {
+        true => pod.containers.iter().map(|(name, used)| row(pod, Some(name), *used)).collect(),
+        false => vec![row(pod, None, pod.sum())],
+    });
+    table(options, &headings, rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    fn options(line: &str) -> Box<Options> {
+        match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
+            Ok(Command::TopPods(options, _) | Command::TopNode(options, _)) => options,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn used(milli: u64, mebibytes: u64) -> Used {
+        Used { cpu: milli * 1_000_000, memory: mebibytes << 20 }
+    }
+
+    #[test]
+    fn pods_are_listed_as_kubectl_does() {
+        let pods = || {
+            vec![
+                PodUse {
+                    namespace: "default",
+                    name: "web-node1",
+                    containers: vec![("main", used(1, 20)), ("log", used(9, 1))],
+                },
+                PodUse {
+                    namespace: "kube-system",
+                    name: "dns-node1",
+                    containers: vec![("main", Used { cpu: 1, memory: (4 << 20) - 1 })],
+                },
+            ]
+        };
+        let check = |line: &str, expected: &str| {
+            let (options, mut pods) = (options(line), pods());
+            sort(&mut pods, options.command.sort_by);
+            assert_eq!(pod_table(&options, &pods), expected, "{line}");
+        };
+        check(
+            "top pods",
+            "NAME        CPU(cores)   MEMORY(bytes)\n\
+             web-node1   10m          21Mi\n\
+             dns-node1   1m           3Mi\n",
+        );
+        check(
+            "top pods -A --sort-by memory --containers",
+            "NAMESPACE     POD         NAME   CPU(cores)   MEMORY(bytes)\n\
+             default       web-node1   main   1m           20Mi\n\
+             default       web-node1   log    9m           1Mi\n\
+             kube-system   dns-node1   main   1m           3Mi\n",
+        );
+        check(
+            "top pods --containers --sort-by cpu --no-headers",
+            "web-node1   log    9m    1Mi\n\
+             web-node1   main   1m    20Mi\n\
+             dns-node1   main   1m    3Mi\n",
+        );
+    }
+
+    #[test]
+    fn the_node_is_listed_as_kubectl_does() {
+        assert_eq!(
+            node_table(&options("top node"), "node1", used(501, 512), 2000, 1 << 30),
+            "NAME    CPU(cores)   CPU(%)   MEMORY(bytes)   MEMORY(%)\n\
+             node1   501m         25%      512Mi           50%\n"
+        );
+    }
+
+    #[test]
+    fn use_is_what_changed_between_two_readings() {
+        let begun = Instant::now();
+        let later = begun + Duration::from_millis(500);
+        let between = |before, after, memory| Used::between((before, begun), (after, later), memory);
+        assert_eq!(between(Some(5), Some(250_000_005), Some(1 << 20)), Some(used(500, 1)));
+        assert_eq!(between(Some(5), Some(4), Some(1)), None, "another container");
+        assert_eq!(between(Some(5), None, Some(1)), None, "it ended meanwhile");
+        assert_eq!(between(Some(5), Some(6), None), None);
+    }
+
+    #[test]
+    fn running_containers_have_figures() {
+        let file = pods::tests::node().file;
+        let all: Vec<&Pod> = file.pods.iter().collect();
+        let ids: Vec<(&str, &str)> = all.iter().flat_map(|pod| running(pod)).collect();
+        assert!(!ids.is_empty());
+        let figures = order::map(ids.iter().map(|(_, id)| ((*id).to_owned(), used(1, 1))));
+        let with: Vec<PodUse<'_>> = all.iter().filter_map(|pod| PodUse::of(pod, &figures)).collect();
+        assert_eq!(with.iter().map(|pod| pod.containers.len()).sum::<usize>(), ids.len());
+        assert!(with.len() < all.len(), "some pods do not run");
+        // Without cgroups nobody waits.
+        let begun = Instant::now();
+        assert!(measure(&all, &Hierarchies::open(PathBuf::from("/nonexistent"))).is_empty());
+        assert!(begun.elapsed() < limits::TOP_WINDOW);
+    }
+}

@@ -1,0 +1,132 @@
+//! Figures of one cgroup, of version 1 or 2, as the kubelet counts them (cAdvisor, `container/libcontainer/handler.go`).
+
+use std::path::{Path, PathBuf};
+
+use super::{field, number, text};
+use crate::cgroup::values::Version;
+
+/// What one cgroup and all below it use. Each part is `None` where the kernel does not tell it: the controller is not
+/// mounted, or the cgroup is gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// CPU time since the cgroup was made, nanoseconds.
+    pub cpu: Option<u64>,
+    /// Bytes of memory without the page cache that nobody has used for a while: what the kernel cannot take back at
+    /// once. Eviction and `kubectl top` go by this figure.
+    pub working_set: Option<u64>,
+}
+
+/// The cgroup file systems of a machine.
+#[derive(Debug, Clone)]
+pub struct Hierarchies {
+    /// Usually `/sys/fs/cgroup`.
+    root: PathBuf,
+    /// Version of what is mounted there. A hybrid machine has version 1.
+    version: Version,
+}
+
+impl Hierarchies {
+    /// Those mounted at `root`.
+    #[must_use]
+    pub fn open(root: PathBuf) -> Hierarchies {
+        let whole = root.join("cgroup.controllers").exists();
+        Hierarchies { version: if whole { Version::V2 } else { Version::V1 }, root }
+    }
+
+    /// The directory whose tree shows every cgroup with processes: of version 1 that of one controller, for Docker makes
+    /// a container's cgroup in each.
+    #[must_use]
+    pub fn tree(&self) -> PathBuf {
+        self.of("memory")
+    }
+
+    fn of(&self, controller: &str) -> PathBuf {
+        match self.version {
+            Version::V1 => self.root.join(controller),
+            Version::V2 => self.root.clone(),
+        }
+    }
+
+    /// Figures of a cgroup; `cgroup` is its path without a leading slash, and without that of the mount.
+    #[must_use]
+    pub fn read(&self, cgroup: &Path) -> Figures {
+        match self.version {
+            Version::V1 => Figures {
+                cpu: number(&self.of("cpuacct").join(cgroup).join("cpuacct.usage")),
+                working_set: working_set(
+                    &self.of("memory").join(cgroup),
+                    "memory.usage_in_bytes",
+                    "total_inactive_file",
+                ),
+            },
+            Version::V2 => {
+                let at = self.root.join(cgroup);
+                let cpu = text(&at.join("cpu.stat")).and_then(|text| field(&text, "usage_usec"));
+                Figures {
+                    cpu: cpu.and_then(|microseconds| microseconds.checked_mul(1000)),
+                    working_set: working_set(&at, "memory.current", "inactive_file"),
+                }
+            }
+        }
+    }
+}
+
+fn working_set(at: &Path, usage: &str, cache: &str) -> Option<u64> {
+    let usage = number(&at.join(usage))?;
+    let stat = text(&at.join("memory.stat"))?;
+    Some(usage.saturating_sub(field(&stat, cache).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::testing::Tree;
+
+    #[test]
+    fn version_1() {
+        let tree = Tree::new("stats-cgroup-v1");
+        tree.write("memory/p/memory.usage_in_bytes", "104857600\n");
+        tree.write(
+            "memory/p/memory.stat",
+            "cache 9\ninactive_file 7\ntotal_rss 3\ntotal_inactive_file 4857600\n",
+        );
+        tree.write("cpuacct/p/cpuacct.usage", "123456789\n");
+        tree.write("memory/bare/memory.usage_in_bytes", "1000\n");
+        tree.write("memory/bare/memory.stat", "total_inactive_file 4000\n");
+        let read = |cgroup: &str| Hierarchies::open(tree.root()).read(Path::new(cgroup));
+        assert_eq!(read("p"), Figures { cpu: Some(123_456_789), working_set: Some(100_000_000) });
+        // More cache than usage, for the two are not read at once; a controller that is not mounted.
+        assert_eq!(read("bare"), Figures { cpu: None, working_set: Some(0) });
+        assert_eq!(read("gone"), Figures::default());
+    }
+
+    #[test]
+    fn version_2() {
+        let tree = Tree::new("stats-cgroup-v2");
+        tree.write("cgroup.controllers", "cpu memory pids\n");
+        tree.write("p/cpu.stat", "usage_usec 4500\nuser_usec 4000\nsystem_usec 500\n");
+        tree.write("p/memory.current", "3000\n");
+        tree.write("p/memory.stat", "anon 1200\nfile 1800\ninactive_file 800\n");
+        let read = |cgroup: &str| Hierarchies::open(tree.root()).read(Path::new(cgroup));
+        assert_eq!(read("p"), Figures { cpu: Some(4_500_000), working_set: Some(2200) });
+        tree.write("p/memory.current", "a lot\n");
+        assert_eq!(read("p").working_set, None);
+        assert_eq!(read("gone"), Figures::default());
+    }
+
+    /// The kernel's own.
+    #[test]
+    fn this_machines_cgroups_tell_something() {
+        let hierarchies = Hierarchies::open(PathBuf::from("/sys/fs/cgroup"));
+        let found = super::super::places::containers(&hierarchies);
+        for path in found.values() {
+            let figures = hierarchies.read(path);
+            // A container may end meanwhile.
+            let is_there = hierarchies.tree().join(path).exists();
+            assert!(
+                !is_there || figures.cpu.is_some() && figures.working_set.is_some(),
+                "{path:?} {figures:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Figures of the node, of its cgroups and disks: what the kernel tells, read when somebody asks.
+//!
+//! [`cgroup`] reads one cgroup of either version, [`places`] finds the cgroups of containers, [`node`] reads `/proc`,
+//! and [`rate`] makes rates of two readings. What the kernel does not tell is `None`, never 0.
+//!
+//! Never here: a thread, a cache, a call to Docker, or a decision.
+
+pub mod cgroup;
+pub mod node;
+pub mod places;
+pub mod rate;
+#[cfg(test)]
+mod testing;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::base::limits;
+
+/// The text of one of the kernel's files, at most [`limits::KERNEL_FILE`] bytes of it.
+fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    // The kernel's files have no size, do not wait, and are no links that somebody else could lay.
+    File::open(path).ok()?.take(limits::KERNEL_FILE).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// A file that holds one number.
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.trim().parse().ok()
+}
+
+/// The value of a line `NAME VALUE` or `NAME: VALUE kB`, as it stands.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        rest.strip_prefix(':').or_else(|| rest.strip_prefix(' '))?.split_whitespace().next()?.parse().ok()
+    })
+}

@@ -1,0 +1,74 @@
+//! The whole machine, from `/proc`.
+
+use std::path::Path;
+
+use super::{field, text};
+
+/// What the machine uses. Each part is `None` where the kernel does not tell it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// CPU time since the boot, all CPUs together, nanoseconds; without waiting for a disk.
+    pub cpu: Option<u64>,
+    /// Bytes of memory that are not free, without the page cache that nobody has used for a while.
+    pub working_set: Option<u64>,
+}
+
+/// Length of the ticks in `/proc/stat`, nanoseconds: `USER_HZ` is 100 on every architecture podkeeper is built for.
+const TICK: u64 = 10_000_000;
+
+/// Reads `proc`, which is `/proc`.
+#[must_use]
+pub fn read(proc: &Path) -> Figures {
+    Figures {
+        cpu: text(&proc.join("stat")).and_then(|text| cpu(&text)),
+        working_set: text(&proc.join("meminfo")).and_then(|text| working_set(&text)),
+    }
+}
+
+/// The first line: user, nice, system, idle, iowait, irq, softirq, steal. Time that the hypervisor gave to others is
+/// not this machine's, and guests are in "user" already.
+fn cpu(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|number| number.parse().ok()).collect();
+    let used =
+        [0, 1, 2, 5, 6].iter().filter_map(|i| ticks.get(*i)).fold(0_u64, |sum, n| sum.saturating_add(*n));
+    ticks.get(3)?;
+    used.checked_mul(TICK)
+}
+
+fn working_set(text: &str) -> Option<u64> {
+    let bytes = |name: &str| field(text, name).and_then(|kib| kib.checked_mul(1024));
+    let usage = bytes("MemTotal")?.saturating_sub(bytes("MemFree")?);
+    Some(usage.saturating_sub(bytes("Inactive(file)").unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::testing::Tree;
+
+    #[test]
+    fn a_machine() {
+        let tree = Tree::new("stats-node");
+        tree.write("stat", "cpu  10 2 30 400 50 6 7 800 9 0\ncpu0 1 1 1 1\n");
+        tree.write(
+            "meminfo",
+            "MemTotal:  1000 kB\nMemFree: 300 kB\nInactive:  9 kB\nInactive(file):  200 kB\n",
+        );
+        let expected = Figures { cpu: Some(55 * 10_000_000), working_set: Some(512_000) };
+        assert_eq!(read(&tree.root()), expected);
+        tree.write("stat", "cpu  10 2\n");
+        tree.write("meminfo", "MemTotal:  1000 kB\n");
+        assert_eq!(read(&tree.root()), Figures::default());
+        assert_eq!(read(Path::new("/nonexistent")), Figures::default());
+    }
+
+    #[test]
+    fn this_machine() {
+        let figures = read(Path::new("/proc"));
+        assert!(figures.cpu.unwrap() > 0, "{figures:?}");
+        let capacity = u64::try_from(crate::node::sys::total_memory()).unwrap();
+        let used = figures.working_set.unwrap();
+        assert!(used > 0 && used < capacity, "{figures:?}");
+    }
+}
