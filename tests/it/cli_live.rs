@@ -24,6 +24,55 @@ fn web() -> Node {
     node
 }
 
+/// Of what the kernel counts, in the columns of kubectl.
+#[test]
+fn top_tells_what_uses_cpu_and_memory() {
+    let node = Node::start();
+    let volume = json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}]);
+    let fills = format!("dd if=/dev/zero of=/memory/file bs=1M count=32; echo full; {OBEYS}");
+    let mut full = container("full", &fills);
+    full["volumeMounts"] = json!([{"name": "memory", "mountPath": "/memory"}]);
+    let busy = Pod::new("busy").script("while :; do :; done").and(full).set("/spec/volumes", volume);
+    node.write("busy.yaml", busy.text());
+    node.write("idle.yaml", Pod::new("idle").text());
+    node.wait_phase("busy", "Running");
+    node.wait_phase("idle", "Running");
+    let logs = || node.podkeeper(&["logs", "busy", "-c", "full"]).stdout;
+    node.wait_until("the volume is full", || String::from_utf8_lossy(&logs()).contains("full"));
+
+    let lines = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let output = node.podkeeper(arguments);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let number = |cell: &str, unit: &str| cell.strip_suffix(unit).unwrap().parse::<u64>().unwrap();
+    let (busy, idle) = (node.full("busy"), node.full("idle"));
+
+    let pods = lines(&["top", "pods", "--sort-by", "cpu"]);
+    let of = |pod: &str| pods.iter().find(|row| row[0] == pod).unwrap_or_else(|| panic!("{pod}: {pods:?}"));
+    assert_eq!(pods[0], ["NAME", "CPU(cores)", "MEMORY(bytes)"]);
+    assert_eq!(pods[1][0], busy);
+    assert!(number(&of(&busy)[1], "m") > number(&of(&idle)[1], "m"), "{pods:?}");
+    assert!(number(&of(&busy)[2], "Mi") >= 32 && number(&of(&idle)[2], "Mi") < 32, "{pods:?}");
+
+    let containers = lines(&["top", "pod", "busy", "--containers", "--sort-by", "memory", "--no-headers"]);
+    let names: Vec<[&str; 2]> = containers.iter().map(|row| [&*row[0], &*row[1]]).collect();
+    assert_eq!(names, [[busy.as_str(), "full"], [busy.as_str(), "app"]], "{containers:?}");
+    assert!(number(&containers[0][3], "Mi") >= 32, "{containers:?}");
+    assert!(number(&containers[1][2], "m") > number(&containers[0][2], "m"), "{containers:?}");
+
+    let machine = lines(&["top", "node"]);
+    assert_eq!(machine[0], ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]);
+    assert!(number(&machine[1][1], "m") > 0 && number(&machine[1][4], "%") <= 100, "{machine:?}");
+
+    node.remove("idle.yaml");
+    node.wait_until("it is gone", || node.pod("idle").is_none());
+    let gone = node.podkeeper(&["top", "pods", "idle"]);
+    assert_eq!(String::from_utf8_lossy(&gone.stderr), "error: pods \"idle\" not found\n");
+    assert_eq!(gone.status.code(), Some(1));
+}
+
 /// Nothing is written while nothing changes, so the state alone does not tell whether its writer still works.
 #[test]
 fn a_daemon_that_hangs_is_told_and_a_pod_outlives_it_with_its_age() {

@@ -166,12 +166,13 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
         all.decide("cgroupfs");
         all
     };
-    let (ours, theirs) = (of("/ours"), of("/theirs"));
+    // A sweep goes by root directories, on the whole machine.
+    let (ours, theirs) = (of("/two/ours"), of("/two/theirs"));
     if !real_ones_can_be_made() {
         assert!(ours.kubepods().is_none(), "then there are none to share");
         return;
     }
-    let tree = Tree::open(MOUNT.into(), "/ours".to_owned());
+    let tree = Tree::open(MOUNT.into(), "/two/ours".to_owned());
     let path = PathBuf::from(format!("{root}/kubepods/poda"));
     theirs.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
     let container = path.join("container");
@@ -182,7 +183,10 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
     }
 
     let error = ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap_err().to_string();
-    assert_eq!(error, format!("a pod with the same UID runs in {} for --root-dir /theirs", path.display()));
+    assert_eq!(
+        error,
+        format!("a pod with the same UID runs in {} for --root-dir /two/theirs", path.display())
+    );
     ours.remove("a").unwrap();
     ours.sweep(&BTreeSet::new());
     assert!(process.try_wait().unwrap().is_none(), "it was killed");

@@ -60,6 +60,26 @@ fn flags_in_every_spelling() {
 }
 
 #[test]
+fn top_is_of_the_node_or_of_pods() {
+    let check = |line: &str, of_pods: bool, expected: &[&str]| {
+        let (found, names) = match words(line) {
+            Ok(Command::TopPods(_, names)) => (true, names),
+            Ok(Command::TopNode(_, names)) => (false, names),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(
+            (found, names.iter().map(String::as_str).collect::<Vec<_>>()),
+            (of_pods, expected.to_vec())
+        );
+    };
+    check("top node", false, &[]);
+    check("top nodes node1", false, &["node1"]);
+    check("top pods", true, &[]);
+    check("top po web db --sort-by cpu", true, &["web", "db"]);
+    check("top pod/web pod/db", true, &["web", "db"]);
+}
+
+#[test]
 fn the_urls_flags_have_rules_and_keep_secrets() {
     let o = run("run --manifest-url https://a/b?c --manifest-url-header a:1,b:2 --manifest-url-header a:3");
     assert_eq!(o.sources.url.unwrap().full(), "https://a/b?c");
@@ -187,6 +207,11 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("get sources --for pod/a", "--for chooses among events");
     check("get sources -w", "--watch is of pods and events");
     check("describe -A pod/a", "cannot be retrieved by name across all namespaces");
+    check("top", "say of what: top node, or top pods");
+    check("top web", "\"web\" has no figures: say of what: top node, or top pods");
+    check("top pods web -A", "cannot be retrieved by name across all namespaces");
+    check("top node --containers", "are of pods: podkeeper top pods");
+    check("top pods --sort-by name", "allowed are: cpu,memory");
     check("zzzzzz", "unknown command \"zzzzzz\"");
     check("run", "no source of pods: give --pod-manifest-path DIR");
     check(

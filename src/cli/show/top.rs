@@ -167,11 +167,12 @@ fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
 /// Names and ids of a pod's running containers.
 fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
     let status = pod.status.as_ref();
-    let of = |list: Option<&'_ Vec<ContainerStatus>>| list.into_iter().flatten();
-    let init = of(status.and_then(|s| s.init_container_statuses.as_ref()));
-    let regular = of(status.and_then(|s| s.container_statuses.as_ref()));
-    let debug = of(status.and_then(|s| s.ephemeral_container_statuses.as_ref()));
-    init.chain(regular).chain(debug).filter_map(|container| {
+    let lists = [
+        status.and_then(|s| s.init_container_statuses.as_ref()),
+        status.and_then(|s| s.container_statuses.as_ref()),
+        status.and_then(|s| s.ephemeral_container_statuses.as_ref()),
+    ];
+    lists.into_iter().flatten().flatten().filter_map(|container: &ContainerStatus| {
         container.state.as_ref()?.running.as_ref()?;
         Some((container.name.as_str(), container.container_id.as_deref()?.strip_prefix("docker://")?))
     })
