@@ -21,5 +21,5 @@ mod tests;
 pub use allow::{AllowedPath, PathAccess, Refusal};
 pub use image::AllowedImage;
 pub use level::{LevelVersion, parse_sources};
-pub use source_policy::{Exceptions, Policies, Setting, SourcePolicy};
+pub use source_policy::{Exceptions, Policies, SourcePolicy};
 pub use told::Told;

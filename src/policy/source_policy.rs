@@ -16,41 +16,88 @@ use crate::base::table::Table;
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
 
-/// A setting of a source; each is also a flag for all sources where that makes sense.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Setting {
-    /// [`SourcePolicy::pod_security`].
-    PodSecurity,
-    /// [`SourcePolicy::allow_privileged`].
-    AllowPrivileged,
-    /// [`SourcePolicy::host_network`].
-    HostNetwork,
-    /// [`SourcePolicy::allowed_devices`].
-    AllowedDevices,
-    /// [`SourcePolicy::allowed_host_paths`].
-    AllowedHostPaths,
-    /// [`SourcePolicy::allowed_images`].
-    AllowedImages,
-    /// [`SourcePolicy::require_image_digest`].
-    RequireImageDigest,
-    /// [`SourcePolicy::allowed_namespaces`].
-    AllowedNamespaces,
-    /// [`SourcePolicy::shared_objects`].
-    SharedObjects,
+/// One setting of a source: its names, and what a text does to it.
+pub struct Setting {
+    /// On the command line.
+    pub name: &'static str,
+    /// As a field of the configuration file.
+    pub field: &'static str,
+    /// Empties a list that was set for all sources; the next value replaces the other kinds.
+    clear: fn(&mut SourcePolicy),
+    /// Sets it from its flag's text; lists grow.
+    set: fn(&mut SourcePolicy, &str) -> Result<(), String>,
 }
 
-/// Name of each setting on the command line, and as a field of the configuration file.
-pub const SETTINGS: &[(Setting, &str, &str)] = &[
-    (Setting::PodSecurity, "pod-security", "podSecurity"),
-    (Setting::AllowPrivileged, "allow-privileged", "allowPrivileged"),
-    (Setting::HostNetwork, "host-network", "hostNetwork"),
-    (Setting::AllowedDevices, "allowed-devices", "allowedDevices"),
-    (Setting::AllowedHostPaths, "allowed-host-paths", "allowedHostPaths"),
-    (Setting::AllowedImages, "allowed-images", "allowedImages"),
-    (Setting::RequireImageDigest, "require-image-digest", "requireImageDigest"),
-    (Setting::AllowedNamespaces, "allowed-namespaces", "allowedNamespaces"),
-    (Setting::SharedObjects, "shared-objects", "sharedObjects"),
+/// Every setting that can differ for a source.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "pod-security",
+        field: "podSecurity",
+        clear: |_| {},
+        set: |of, text| put(&mut of.pod_security, LevelVersion::parse(text).map(Some)),
+    },
+    Setting {
+        name: "allow-privileged",
+        field: "allowPrivileged",
+        clear: |_| {},
+        set: |of, text| put(&mut of.allow_privileged, boolean(text)),
+    },
+    Setting {
+        name: "host-network",
+        field: "hostNetwork",
+        clear: |_| {},
+        set: |of, text| put(&mut of.host_network, boolean(text)),
+    },
+    Setting {
+        name: "allowed-devices",
+        field: "allowedDevices",
+        clear: |of| of.allowed_devices.clear(),
+        set: |of, text| {
+            let all = || vec!["/dev/".to_owned()];
+            of.allowed_devices.extend(items(text, device)?.unwrap_or_else(all));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "allowed-host-paths",
+        field: "allowedHostPaths",
+        clear: |of| of.allowed_host_paths = None,
+        set: |of, text| extend_list(&mut of.allowed_host_paths, text, AllowedPath::parse),
+    },
+    Setting {
+        name: "allowed-images",
+        field: "allowedImages",
+        clear: |of| of.allowed_images = None,
+        set: |of, text| extend_list(&mut of.allowed_images, text, AllowedImage::parse),
+    },
+    Setting {
+        name: "require-image-digest",
+        field: "requireImageDigest",
+        clear: |_| {},
+        set: |of, text| put(&mut of.require_image_digest, boolean(text)),
+    },
+    Setting {
+        name: "allowed-namespaces",
+        field: "allowedNamespaces",
+        clear: |of| of.allowed_namespaces = None,
+        set: |of, text| extend_list(&mut of.allowed_namespaces, text, |name| Ok(name.to_owned())),
+    },
+    Setting {
+        name: "shared-objects",
+        field: "sharedObjects",
+        clear: |of| of.shared_objects.clear(),
+        set: |of, text| {
+            let all = || Err("must name the sources that share: file, http, api".to_owned());
+            of.shared_objects.extend(items(text, SharedObjects::parse)?.map_or_else(all, Ok)?);
+            Ok(())
+        },
+    },
 ];
+
+fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}
 
 /// Local objects of another source that pods of this one see too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,47 +237,13 @@ fn names_device(allowed: &str, path: &str) -> bool {
 }
 
 impl SourcePolicy {
-    /// Sets one setting from its flag's text; lists grow.
+    /// Sets one setting, by its name on the command line or in the configuration file, from its flag's text;
+    /// lists grow.
     ///
     /// # Errors
-    /// The problem with the value.
-    pub fn set(&mut self, setting: Setting, text: &str) -> Result<(), String> {
-        match setting {
-            Setting::PodSecurity => self.pod_security = Some(LevelVersion::parse(text)?),
-            Setting::AllowPrivileged => self.allow_privileged = boolean(text)?,
-            Setting::HostNetwork => self.host_network = boolean(text)?,
-            Setting::AllowedDevices => {
-                let all = || vec!["/dev/".to_owned()];
-                self.allowed_devices.extend(items(text, device)?.unwrap_or_else(all));
-            }
-            Setting::AllowedHostPaths => extend_list(&mut self.allowed_host_paths, text, AllowedPath::parse)?,
-            Setting::AllowedImages => extend_list(&mut self.allowed_images, text, AllowedImage::parse)?,
-            Setting::RequireImageDigest => self.require_image_digest = boolean(text)?,
-            Setting::AllowedNamespaces => {
-                extend_list(&mut self.allowed_namespaces, text, |s| Ok(s.to_owned()))?
-            }
-            Setting::SharedObjects => {
-                let all = || Err("must name the sources that share: file, http, api".to_owned());
-                self.shared_objects.extend(items(text, SharedObjects::parse)?.map_or_else(all, Ok)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Clears a list that was set for all sources.
-    fn clear(&mut self, setting: Setting) {
-        match setting {
-            Setting::AllowedDevices => self.allowed_devices.clear(),
-            Setting::AllowedHostPaths => self.allowed_host_paths = None,
-            Setting::AllowedImages => self.allowed_images = None,
-            Setting::AllowedNamespaces => self.allowed_namespaces = None,
-            Setting::SharedObjects => self.shared_objects.clear(),
-            // The next value replaces these.
-            Setting::PodSecurity
-            | Setting::AllowPrivileged
-            | Setting::HostNetwork
-            | Setting::RequireImageDigest => {}
-        }
+    /// No setting has this name, or the problem with the value.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        (setting(name)?.set)(self, text)
     }
 
     /// Why a pod may not name this device of the host in its annotation; `None` when it may. Pod Security
@@ -255,9 +268,20 @@ impl SourcePolicy {
     }
 }
 
-/// The values of `--source-policy`: each source's settings in the order they were given.
+/// The setting of this name: a flag's, or a configuration file's.
+fn setting(name: &str) -> Result<&'static Setting, String> {
+    let found = SETTINGS.iter().find(|setting| setting.name == name || setting.field == name);
+    found.ok_or_else(|| {
+        // In the spelling that was used.
+        let of_file = name.contains(|c: char| c.is_ascii_uppercase());
+        let names = SETTINGS.iter().map(|setting| if of_file { setting.field } else { setting.name });
+        format!("{name:?} must be one of {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// The values of `--source-policy`: each source's settings, by name, in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exceptions(Table<Source, Vec<(Setting, String)>>);
+pub struct Exceptions(Table<Source, Vec<(&'static str, String)>>);
 
 impl Exceptions {
     /// Parses `SOURCE=NAME=VALUE[;NAME=VALUE]...`.
@@ -270,14 +294,9 @@ impl Exceptions {
         let list = self.0.get_or_default(source);
         for pair in settings.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} must be NAME=VALUE"))?;
-            let known = SETTINGS.iter().find(|(_, known, field)| *known == name || *field == name);
-            // In the spelling that was used: a flag's, or a configuration file's.
-            let of_file = name.contains(|c: char| c.is_ascii_uppercase());
-            let names = SETTINGS.iter().map(|(_, name, field)| if of_file { *field } else { *name });
-            let names = || names.collect::<Vec<_>>().join(", ");
-            let (setting, ..) = known.ok_or_else(|| format!("{name:?} must be one of {}", names()))?;
+            let setting = setting(name)?;
             let mut alone = SourcePolicy::default();
-            alone.set(*setting, value).map_err(|why| format!("{name}: {why}"))?;
+            (setting.set)(&mut alone, value).map_err(|why| format!("{name}: {why}"))?;
             if let Some(own) = alone.shared_objects.iter().find(|shared| shared.source == source) {
                 return Err(format!("{name}: {own}: pods of source {source} see its own objects anyway"));
             }
@@ -287,7 +306,7 @@ impl Exceptions {
                     limits::SOURCE_POLICY_SETTINGS
                 ));
             }
-            list.push((*setting, value.to_owned()));
+            list.push((setting.name, value.to_owned()));
         }
         Ok(())
     }
@@ -299,8 +318,10 @@ impl Exceptions {
     /// Only errors that [`Exceptions::add`] would have returned.
     fn apply(&self, source: Source, mut policy: SourcePolicy) -> Result<SourcePolicy, String> {
         let said = self.0.get(&source).map(Vec::as_slice).unwrap_or_default();
-        said.iter().for_each(|(setting, _)| policy.clear(*setting));
-        said.iter().try_for_each(|(setting, value)| policy.set(*setting, value))?;
+        for (name, _) in said {
+            (setting(name)?.clear)(&mut policy);
+        }
+        said.iter().try_for_each(|(name, value)| policy.set(name, value))?;
         Ok(policy)
     }
 }

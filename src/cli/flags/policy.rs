@@ -5,7 +5,7 @@ use super::{Flag, InFile, RUN_CHECK, Section, put, value};
 use crate::base::table::Table;
 use crate::node::sysctl;
 use crate::pod::Source;
-use crate::policy::{self, Exceptions, LevelVersion, Policies, Setting, SourcePolicy};
+use crate::policy::{self, Exceptions, LevelVersion, Policies, SourcePolicy};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
@@ -45,7 +45,7 @@ pub static SECTION: Section = Section {
             takes: Text("PATH,...", |o, text| {
                 // Given again, it takes the place of what was given before.
                 o.policy.all.allowed_devices.clear();
-                o.policy.all.set(Setting::AllowedDevices, text)
+                o.policy.all.set("allowed-devices", text)
             }),
             help: "Devices and their directories that pods may name; all with --allow-privileged",
             ..RUN_CHECK
@@ -60,13 +60,13 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "allowed-host-paths",
-            takes: Text("LIST", |o, text| o.policy.all.set(Setting::AllowedHostPaths, text)),
+            takes: Text("LIST", |o, text| o.policy.all.set("allowed-host-paths", text)),
             help: "Paths that hostPath volumes may be at or below, with :ro read-only; all when not given",
             ..RUN_CHECK
         },
         Flag {
             name: "allowed-images",
-            takes: Text("LIST", |o, text| o.policy.all.set(Setting::AllowedImages, text)),
+            takes: Text("LIST", |o, text| o.policy.all.set("allowed-images", text)),
             help: "Images, or beginnings of images that end with a slash; all when not given",
             ..RUN_CHECK
         },

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::super::source_policy::{SETTINGS, SharedObjects};
-use super::super::{Exceptions, Policies, Setting, SourcePolicy};
+use super::super::{Exceptions, Policies, SourcePolicy};
 use super::{at, pod};
 use crate::pod::Source;
 use crate::pod::object::{ObjectKey, ObjectKind};
 
-fn policies(all: &[(Setting, &str)], exceptions: &[&str]) -> Policies {
+fn policies(all: &[(&str, &str)], exceptions: &[&str]) -> Policies {
     let mut policy = SourcePolicy::default();
-    all.iter().for_each(|(setting, text)| policy.set(*setting, text).unwrap());
+    all.iter().for_each(|(name, text)| policy.set(name, text).unwrap());
     let mut said = Exceptions::default();
     exceptions.iter().for_each(|text| said.add(text).unwrap());
     Policies::all(policy).except(&said).unwrap()
@@ -18,8 +18,7 @@ fn policies(all: &[(Setting, &str)], exceptions: &[&str]) -> Policies {
 
 #[test]
 fn what_is_said_of_a_source_goes_before_what_is_said_of_all() {
-    let all =
-        [(Setting::AllowPrivileged, "true"), (Setting::AllowedImages, "a/"), (Setting::AllowedImages, "b/")];
+    let all = [("allow-privileged", "true"), ("allowed-images", "a/"), ("allowed-images", "b/")];
     let of = policies(&all, &["http=allow-privileged=false; allowed-images=c/", "http=allowedImages=d/"]);
     let refused = |source: Source, image: &str| {
         let (metadata, spec) = pod(&json!({}), &json!({"containers": [{"name": "a", "image": image}]}));
@@ -39,19 +38,20 @@ fn what_is_said_of_a_source_goes_before_what_is_said_of_all() {
 
 #[test]
 fn every_setting_is_read_under_both_its_names() {
-    for (setting, name, field) in SETTINGS {
-        let value = match setting {
-            Setting::PodSecurity => "restricted:v1.30",
-            Setting::AllowPrivileged | Setting::HostNetwork | Setting::RequireImageDigest => "true",
-            Setting::AllowedDevices => "/dev/ttyS",
-            Setting::AllowedHostPaths => "/srv:ro",
-            Setting::AllowedImages => "busybox",
-            Setting::AllowedNamespaces => "edge",
-            Setting::SharedObjects => "file/Secret",
+    for setting in SETTINGS {
+        let value = match setting.name {
+            "pod-security" => "restricted:v1.30",
+            "allow-privileged" | "host-network" | "require-image-digest" => "true",
+            "allowed-devices" => "/dev/ttyS",
+            "allowed-host-paths" => "/srv:ro",
+            "allowed-images" => "busybox",
+            "allowed-namespaces" => "edge",
+            "shared-objects" => "file/Secret",
+            other => panic!("a value for {other}"),
         };
         let mut expected = SourcePolicy::default();
-        expected.set(*setting, value).unwrap();
-        for name in [name, field] {
+        expected.set(setting.name, value).unwrap();
+        for name in [setting.name, setting.field] {
             let got = policies(&[], &[&format!("http={name}={value}")]);
             assert_eq!(*got.of(Source::Http), expected);
             assert_eq!(*got.of(Source::File), SourcePolicy::default());
@@ -88,7 +88,7 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
             ..SourcePolicy::default()
         };
         assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
-        policy.set(Setting::AllowedDevices, "/dev/ttyS*,/dev/gpiochip0").unwrap();
+        policy.set("allowed-devices", "/dev/ttyS*,/dev/gpiochip0").unwrap();
         assert_eq!(policy.refuses_device("/dev/sda").is_none(), expected, "{level:?} {privileged}");
         assert_eq!(policy.refuses_device("/dev/ttyS1"), None);
     };
@@ -98,7 +98,7 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
     check(Some("baseline"), true, false);
     check(Some("restricted"), true, false);
     let mut all = SourcePolicy { pod_security: Some(at("restricted")), ..SourcePolicy::default() };
-    all.set(Setting::AllowedDevices, "*").unwrap();
+    all.set("allowed-devices", "*").unwrap();
     assert_eq!(all.refuses_device("/dev/sda"), None);
 }
 
@@ -106,7 +106,7 @@ fn devices_are_refused_where_a_level_forbids_host_paths() {
 fn devices_are_allowed_by_whole_names() {
     let check = |allowed: &str, path: &str, expected: bool| {
         let mut policy = SourcePolicy::default();
-        policy.set(Setting::AllowedDevices, allowed).unwrap();
+        policy.set("allowed-devices", allowed).unwrap();
         assert_eq!(policy.refuses_device(path).is_none(), expected, "{allowed} {path}");
     };
     check("/dev/s", "/dev/sda", false);

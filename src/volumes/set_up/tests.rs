@@ -14,7 +14,7 @@ use crate::plan::testing;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::object::testing::snapshot;
 use crate::pod::{PodKey, Source};
-use crate::policy::{Policies, Setting, SourcePolicy};
+use crate::policy::{Policies, SourcePolicy};
 use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{PodVolumes, Settings, Volumes};
 use crate::volumes::{Order, Report};
@@ -305,7 +305,7 @@ fn a_guarded_host_path_is_bound_as_it_was_found() {
     }
     fs::write(shared.join("data/inside"), "").unwrap();
     let mut policy = SourcePolicy::default();
-    policy.set(Setting::AllowedHostPaths, &shared.display().to_string()).unwrap();
+    policy.set("allowed-host-paths", &shared.display().to_string()).unwrap();
     let rig = rig_with(&base, "p", Policies::all(policy));
     let volumes = format!("[{{name: v, hostPath: {{path: '{}'}}}}]", shared.join("data").display());
     let submount = rustix::fs::open(shared.join("data/mounted"), DIRECTORY, Mode::empty()).unwrap();

@@ -90,7 +90,7 @@ fn what_is_forgotten_runs_only_when_the_server_says_so_again() {
     assert_eq!(header(server.heads().last().unwrap(), "if-none-match"), [""; 0]);
     forget();
     server.send(status("503 Service Unavailable"));
-    assert_eq!(rig.poll(), "full");
+    assert_eq!(rig.poll(), "forgotten");
     assert!(rig.next().contains("503 Service Unavailable"));
     assert!(store.exists() && remembered(&root).is_empty());
     // Now there is nothing that could be forgotten.

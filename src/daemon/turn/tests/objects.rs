@@ -8,7 +8,7 @@ use crate::daemon::turn::Event;
 use crate::pod::object::LocalObject;
 use crate::pod::object::testing::{config_map, decoded, secret};
 use crate::pod::{DesiredPod, Source};
-use crate::policy::{Policies, Setting, SourcePolicy};
+use crate::policy::{Policies, SourcePolicy};
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate};
@@ -128,11 +128,11 @@ fn a_pod_sees_no_object_of_another_source() {
 #[test]
 fn objects_are_shared_on_purpose_and_claims_never() {
     let mut all = SourcePolicy::default();
-    all.set(Setting::SharedObjects, "file").unwrap();
+    all.set("shared-objects", "file").unwrap();
     let mut rig = two(all, &everything());
     assert_eq!(acts(http(&mut rig, &[curious()], ""))[1], "give spy [map env file part pull]");
     let mut one = SourcePolicy::default();
-    one.set(Setting::SharedObjects, "file/ConfigMap,file/Secret/default/env").unwrap();
+    one.set("shared-objects", "file/ConfigMap,file/Secret/default/env").unwrap();
     let mut rig = two(one, &everything());
     assert_eq!(acts(http(&mut rig, &[curious()], ""))[1], "give spy [map env]");
     // The pod's own source comes first, and the other direction shares nothing.
