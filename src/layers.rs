@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is no room: the program's entry, the list of rooms, and what is compiled for tests alone.
+/// These are no rooms: the program's entry, the list of rooms, and code that is compiled for tests alone.
 const OUTSIDE: &[&str] = &["main", "lib", "layers", "effects"];
 
 /// Rooms in the order of the code map, without `/` or `.rs`.

@@ -1,7 +1,7 @@
 //! How many containers are started at once, all pods together. Docker does no more work by being asked
 //! for more at a time, and on a small machine a hundred starts at boot would all run past their deadline.
-//! First come, first served; nobody blocks: who must wait is woken through its mailbox. Starts that hang do not
-//! hold up the others until their deadline: while none ends, one place after the other is passed on.
+//! First come, first served. No thread blocks: a worker that must wait is woken through its mailbox. Starts that
+//! hang do not hold up the others until their deadline: while none ends, one place after the other is passed on.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ pub struct Permit {
     /// What [`Inner::moves`] was when it was last looked at, and when it was first seen so.
     moves: u64,
     since: Mono,
-    /// Its place is another one's by now.
+    /// Its place was passed on to another start.
     passed_on: bool,
 }
 

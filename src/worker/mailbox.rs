@@ -1,5 +1,5 @@
-//! The mailbox of a worker between threads: whoever has something to say puts it and wakes the worker, and never
-//! waits for it. What is kept of it, and what replaces what, is [`Slot`]'s.
+//! The mailbox of a worker between threads: a sender puts its message, wakes the worker, and never waits for it.
+//! [`Slot`] decides which messages are kept and which replace others.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty one.
+    /// An empty mailbox.
     ///
     /// # Errors
     /// No file descriptor is left.
@@ -42,13 +42,13 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Turns that came since this was last asked.
+    /// Turns that came since the last call.
     pub(super) fn take_grants(&self) -> usize {
         self.grants.swap(0, Ordering::SeqCst)
     }
 
     fn wake(&self) {
-        // Full means that a wake-up waits already.
+        // A full counter means that a wake-up is pending.
         _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 

@@ -1,5 +1,5 @@
-//! The hands of a pod worker: one thread per pod identity carries out what its [`crate::machine::Machine`] decides,
-//! and hands in what came of it. [`pulls`] pulls images, [`gate`] says who may start a container, [`needs`] makes
+//! The worker of a pod: one thread per pod identity carries out the decisions of its [`crate::machine::Machine`], and
+//! tells it the results. [`pulls`] pulls images, [`gate`] limits how many containers start at once, [`needs`] makes
 //! ready what a create needs on the node.
 //!
 //! Never here: a decision about a pod; blocking on Docker.

@@ -1,5 +1,5 @@
 //! What of the node a create needs beside Docker, made or read by the worker's thread just before it is
-//! sent: seccomp profiles, devices. What is not there is told in Docker's place, and nothing is sent.
+//! sent: seccomp profiles, devices. When a part is missing, the worker answers in Docker's place and sends nothing.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -2,7 +2,7 @@
 //! the built-in sandbox image. A worker asks, and finds the answer in its mailbox.
 //!
 //! Threads `pk-images` exist only while there is something to pull. A pull that hangs ends by the progress
-//! deadline, and holds up nobody but those who wait for it or, in turn, behind it. Pods whose image is here
+//! deadline, and holds up only the pods that wait for it or, in turn, behind it. Pods whose image is here
 //! wait for no pull of others, and not twice for a registry that does not answer.
 
 use std::fmt;
@@ -52,7 +52,7 @@ impl Default for Pace {
     }
 }
 
-/// Is told each image that a pod wants and Docker may not have.
+/// Called with each image that a pod wants and Docker may not have.
 pub type OnMissing = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Where an answer goes; the preparation of the sandbox image needs none.
@@ -129,7 +129,7 @@ impl Pulls {
         self.shared.begin();
     }
 
-    /// A pod wants this image, Docker does not have it, and nobody may pull it.
+    /// A pod wants this image, Docker does not have it, and its policy forbids a pull.
     pub fn missing(&self, image: &str) {
         (self.shared.missing)(image);
         if self.shared.grants.is_unknown(image) {
@@ -137,8 +137,8 @@ impl Pulls {
         }
     }
 
-    /// An image that is here and of which nobody knows whether a secret brought it: one that was loaded is
-    /// everybody's. Who waits for it asks again.
+    /// For an image that is here, while it is unknown whether a secret brought it: an image that was loaded is
+    /// for every pod. Pods that wait for it ask again.
     fn clear_up(&self, image: &str) {
         let (shared, image) = (Arc::clone(&self.shared), image.to_owned());
         let look = move || {
@@ -181,7 +181,7 @@ fn shown(request: &PullRequest) -> Vec<&Credential> {
     lookup(&request.image, request.credentials.iter().map(|config| &**config))
 }
 
-/// Besides the queue somebody has this mailbox: there is a worker that will read the answer.
+/// A worker still holds this mailbox, besides the queue, and will read the answer.
 fn is_read(answer: &Answer) -> bool {
     answer.as_ref().is_none_or(|mailbox| Arc::strong_count(mailbox) > 1)
 }
@@ -225,7 +225,7 @@ impl Shared {
             self.remember(&job.request, result.as_ref().err(), took);
             let size = self.learn(&job.request, &result);
             let asks = self.queue().done(&job.key);
-            // One pull, and each one's own answer: who may use an older copy gets it.
+            // One pull, but an answer for each pod: a pod that may use an older copy gets it.
             let lenient = asks.iter().any(|(request, _)| request.local_copy_will_do);
             let unasked =
                 matches!(&result, Err(PullError::OverRate | PullError::Unasked(_) | PullError::Silent(_)));
@@ -270,7 +270,7 @@ impl Shared {
         }
     }
 
-    /// `here`: there is a copy, and somebody who asks may use it.
+    /// `here`: there is a copy, and a pod that asks may use it.
     fn pull(&self, job: &Job, here: bool) -> Result<With, PullError> {
         let wait = Wait::at_most(self.deadline);
         let request = &job.request;
@@ -307,8 +307,8 @@ impl Shared {
         })
     }
 
-    /// The node's rate lets another pull begin. Where a copy is here, its turn is waited for: nobody's pod is to
-    /// fail, nor to start with what is old, because many others look at the same moment.
+    /// The node's rate lets another pull begin. Where a copy is here, it waits for its turn: no pod
+    /// fails, or starts with an old image, because many others look at the same moment.
     fn may_ask(&self, here: bool) -> bool {
         let until = self.clock.now().mono.after(if here { limits::RATE_TURN } else { Duration::ZERO });
         loop {
@@ -327,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// How far the pull is, to all who wait for it.
+    /// Tells the progress of the pull to all that wait for it.
     fn tell(&self, job: &Job, words: &str) {
         for (request, answer) in self.queue().askers(&job.key) {
             if let Some(mailbox) = answer {
@@ -336,7 +336,7 @@ impl Shared {
         }
     }
 
-    /// Remembers with what an image came; its bytes, for its event.
+    /// Remembers which credentials brought an image. Returns its size in bytes, for its event.
     fn learn(&self, request: &PullRequest, result: &Result<With, PullError>) -> Option<u64> {
         if request.builtin {
             return None;
@@ -359,7 +359,7 @@ impl Shared {
         self.grants.allows(&request.image, &shown(request))
     }
 
-    /// The id of an image that is here and came from no registry, so with nobody's secret.
+    /// The id of an image that is here and came from no registry, so without a secret.
     fn id_of_loaded(&self, image: &str) -> Option<String> {
         match self.docker.call(&Call::ImageInspect { image: image.to_owned() }) {
             Ok(Reply::Image(detail)) if detail.digests.is_empty() => Some(detail.id),

@@ -42,7 +42,7 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// What every worker of this node uses.
+/// Shared by all workers of this node.
 #[derive(Clone)]
 pub struct Tools {
     /// For the machines.
@@ -55,7 +55,7 @@ pub struct Tools {
     pub pulls: Pulls,
     /// Probes and hooks.
     pub prober: Prober,
-    /// Where containers leave their last words.
+    /// Termination files of containers.
     pub termination: Files,
     /// Hosts and resolver files, and the node's addresses.
     pub files: NodeFiles,
@@ -63,7 +63,7 @@ pub struct Tools {
     pub network: Arc<PodNetwork>,
     /// What pods see of the disk.
     pub volumes: Volumes,
-    /// Starts, all pods together.
+    /// The gate for starts of all pods.
     pub gate: Gate,
     /// Where logs are found by name.
     pub logs: Arc<PodLogs>,
@@ -145,13 +145,13 @@ struct Body {
     calls: Vec<InFlight>,
     /// Starts that wait for their turn at the gate.
     queued: VecDeque<(Token, Call)>,
-    /// What the machine is told next, without waiting.
+    /// Inputs for the machine that need no wait.
     told: Vec<Input>,
     volumes: PodVolumes,
     cgroups: cgroup::PodCgroups,
     /// Creates that wait for parts of volumes.
     unbound: Table<u64, Create>,
-    /// Whose links were made.
+    /// Containers whose links were made.
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
     unsent: Table<Token, String>,
@@ -192,7 +192,7 @@ impl Body {
             for (token, bound) in std::mem::take(&mut inbox.bound) {
                 self.bound(token, bound, &now);
             }
-            // What the machine asked for first: hints may be about it.
+            // Answers that are there already come first: hints may be about them.
             let told = std::mem::take(&mut self.told).into_iter();
             for input in told.chain(inbox.inputs()).chain(self.answers()) {
                 self.machine.handle(input, &now);
@@ -271,7 +271,7 @@ impl Body {
                     let uid = logs.iter().chain(&self.logs).next().map(|log| log.uid.clone());
                     let words = words::log_link_failed(&why);
                     let event = PodEvent::new(self.key.clone(), uid.unwrap_or_default(), None, words);
-                    // Nobody listens: this thread ends with its next step.
+                    // The main loop is gone: this thread ends with its next step.
                     _ = (self.tools.tell.0)(FromPod::Happened(event));
                 }
                 self.logs = logs;
@@ -292,7 +292,7 @@ impl Body {
             Some(wanted) => self.tools.files.prepare(wanted, body).map_err(Refusal::not_sent)?,
             None => Vec::new(),
         };
-        // Last: what is not created leaves nothing.
+        // This comes last, so that a create that is refused leaves nothing.
         if let Some(file) = &needs.termination_file {
             self.tools.termination.make(file).map_err(|error| {
                 let path = file.path(root).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Body {
         Ok(told)
     }
 
-    /// What a create waited for is there, or cannot be had.
+    /// The volumes of a create are there, or could not be made.
     fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
         let Some(create) = self.unbound.remove(&token) else { return };
         match result {
@@ -323,7 +323,7 @@ impl Body {
             for mount in &mut body.host_config.mounts {
                 let Some(options) = &mut mount.bind_options else { continue };
                 if options.read_only_force_recursive {
-                    // Told like any other, for a machine hears nothing between two steps.
+                    // It is told like any other reply: a machine hears nothing between two steps.
                     let why = Err("this Docker has no recursive read-only mounts".to_owned());
                     self.unbound.insert(token.0, create);
                     return self.mailbox.put(|slot| slot.bound(token.0, why));
@@ -341,7 +341,7 @@ impl Body {
         };
         for words in told {
             let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
-            // Nobody listens: this thread ends with its next step.
+            // The main loop is gone: this thread ends with its next step.
             _ = (self.tools.tell.0)(FromPod::Happened(event));
         }
         self.begin(token, &Call::Create { name: create.name, body: create.body }, None);

@@ -85,7 +85,7 @@ impl Place {
         for dir in [node.root(), node.run_dir(), node.base.join("var-log"), node.base.join("host")] {
             below(&dir, &mut files);
         }
-        // What claims hold stays, and what was remembered of the manifests that are gone is not about pods.
+        // Data of claims stays, and remembered manifests that are gone are not about pods.
         let (claims, remembered) = (node.root().join("local-storage"), node.root().join("last-good"));
         files.retain(|path| !path.starts_with(&claims) && !path.starts_with(&remembered));
         let mut cgroups = BTreeSet::new();
@@ -193,7 +193,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     // The files of a daemon at rest, beside those that pods bring.
     node.wait_until("the daemon is at rest", || node.run_dir().join("status.json").exists());
     let mut before = place.left();
-    // What the first pod brings and no pod takes away.
+    // The first pod brings these, and no pod takes them away.
     let logs = node.base.join("var-log");
     for path in [
         node.run_dir().join("events.json"),

@@ -284,7 +284,7 @@ fn a_command_line_without_a_daemon_says_so() {
 
 #[test]
 fn sighup_looks_at_the_manifests_again() {
-    // What a link leads to is outside the directory: no event tells of it, and the timer is far away.
+    // The target of a link is outside the directory: no event tells of it, and the timer is far away.
     let node = Node::with(Options::flags(&["--file-check-frequency=1h"]));
     let target = node.base.join("target.yaml");
     let text = |edition: &str| Pod::new("web").set("/metadata/labels/edition", edition).text();

@@ -51,7 +51,7 @@ fn a_start_and_a_stop_are_told_in_order() {
     let log = node.log();
     assert_eq!(log.matches("container app: Started: Container started").count(), 1, "{log}");
 
-    // What an earlier daemon told is not forgotten.
+    // Events of an earlier daemon are not forgotten.
     node.restart();
     node.remove("web.yaml");
     node.wait_gone("web");

@@ -37,7 +37,7 @@ enum Promise {
         expected: Expected,
     },
     Refused(String),
-    /// No promise: what is written from now on.
+    /// No promise; the harness writes it.
     Edit(String),
 }
 

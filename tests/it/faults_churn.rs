@@ -166,7 +166,7 @@ impl Churn {
             let runs = running.iter().any(|c| c.id == *id);
             assert!(runs, "{context}: {id} of {pod} was stopped for nothing\n{}", self.faulty.node.picture());
         }
-        // What lives in a sandbox that was killed has to go with it.
+        // Containers of a sandbox that was killed have to go with it.
         let sandboxed = |pod: &str, uid: &str| {
             running.iter().any(|c| {
                 let (of, by) = (label(c, labels::POD_NAME), label(c, labels::POD_UID));

@@ -85,7 +85,7 @@ fn killed_after_each_question_of_a_start() {
     for step in 0.. {
         assert!(step < TOO_MANY);
         let context = format!("killed at question {step}");
-        // What changes something has its own tests.
+        // Calls that change something have their own tests.
         let asked = std::sync::atomic::AtomicUsize::new(0);
         let rule = move |r: &Request| {
             let question = r.mutation.is_none() && !r.is_events();

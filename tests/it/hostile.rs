@@ -61,7 +61,7 @@ impl Server {
                     }
                     let Ok(stream) = stream else { continue };
                     let (heads, handler, tls) = (Arc::clone(&heads), Arc::clone(&handler), tls.clone());
-                    // What goes wrong here is the client's to say.
+                    // Errors here are for the client to report.
                     thread::spawn(move || serve(stream, tls, &heads, &handler));
                 }
             })

@@ -148,7 +148,7 @@ fn a_version_that_is_known_is_not_sent_again() {
     // Another tag and the same content.
     server.send(ok("ETag: W/\"2\"\r\n", POD_A));
     assert_eq!(rig.poll(), "same");
-    // What is refused is not what is asked with.
+    // The validators of a refused answer are not sent.
     server.send(ok("ETag: \"3\"\r\n", "rubbish"));
     assert!(rig.poll().starts_with("refused its content is not accepted: http://127.0.0.1:"));
     server.send(ok("", format!("{POD_A}\n---\n{POD_B}")));

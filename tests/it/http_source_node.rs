@@ -1,4 +1,4 @@
-//! A node whose pods come from a URL: what runs stays, whatever the server does.
+//! A node whose pods come from a URL: running pods stay, whatever the server does.
 
 use std::fs;
 
@@ -83,7 +83,7 @@ fn k4441_a_daemon_that_starts_while_the_server_is_down_touches_nothing() {
     assert_eq!(node.running("web", "app"), [web]);
 }
 
-/// A pod moves to the other source and back, word for word: nobody restarts it, whether it is told by both
+/// A pod moves to the other source and back, word for word: it is not restarted, whether it is told by both
 /// for a while or the daemon starts anew in between.
 #[test]
 fn a_pod_moves_between_the_sources_without_a_restart() {

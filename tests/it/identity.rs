@@ -173,7 +173,7 @@ allowedDevices: [/dev/kmsg, /dev/podkeeper-*]
     node.wait_until("it is still taken", || node.reason("more") == "OutOfpodkeeper.dev/zero");
     node.remove("has.yaml");
     node.wait_running("more", "app");
-    // What may not be named, and what is not there.
+    // A device that may not be named, and one that is not there.
     node.write("no.yaml", Pod::new("no").set(annotation, "/dev/mem").text());
     node.wait_phase("no", "Failed");
     assert_eq!(node.reason("no"), "Forbidden");

@@ -130,7 +130,7 @@ fn forget_under_a_running_daemon_and_without_one() {
     // It cannot be read, so it has nothing.
     node.wait_gone("web");
     assert!(source_problem(&node).contains("does not exist"));
-    // What is there is remembered anew, and runs on when the rest is forgotten.
+    // Files that are there are remembered anew, and their pods run on when the rest is forgotten.
     fs::rename(&away, node.manifests()).unwrap();
     let web = node.wait_running("web", "app");
     wait_remembered(&node, 1);
@@ -141,7 +141,7 @@ fn forget_under_a_running_daemon_and_without_one() {
     let said = forget(&node);
     assert!(said.ends_with("podkeeper is not running here: the next one begins without it\n"), "{said}");
     assert!(forget(&node).starts_with("nothing is remembered of source file in "));
-    // Nothing is known of it now: what runs is left alone, and nothing is started.
+    // Nothing is known of it now: running pods are left alone, and no pod is started.
     node.write("web.yaml", "torn: [");
     node.launch();
     node.wait_until("the status tells the problem", || !node.status().unwrap().problems.is_empty());
@@ -175,7 +175,7 @@ fn killed_at_any_moment_the_store_is_readable() {
     };
     let last = format!("e{edition}");
     node.wait_until("the last edition of all is wanted", || editions().iter().all(|e| *e == last));
-    // What comes later is saved later.
+    // Later contents are saved later.
     node.write("d.yaml", Pod::new("d").text());
     wait_remembered(&node, 4);
     node.kill9();
@@ -222,7 +222,7 @@ fn nothing_is_written_while_nothing_changes() {
     };
     node.wait_until("nothing is written any more", || quiet(&node));
     assert!(quiet(&node));
-    // Not at start either: what is there is what is remembered.
+    // Not at start either: the files that are there are remembered.
     assert_eq!(state(&node), before);
 }
 

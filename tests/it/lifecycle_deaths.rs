@@ -130,7 +130,7 @@ fn check_final(policy: &str, script: &str, phase: &str, restarts: i32) {
     let before = ids(&node.of("job"));
     node.restart();
     node.wait_phase("job", phase);
-    // Something that is worked on after it: when that runs, the job was looked at.
+    // This pod comes after it: when it runs, the job was looked at.
     node.write("probe.yaml", Pod::new("probe").text());
     node.wait_phase("probe", "Running");
     assert_eq!(node.phase("job"), phase);

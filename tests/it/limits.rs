@@ -84,7 +84,7 @@ fn containers_and_pods_have_their_limits_in_cgroups_of_version_1() {
     assert!(all.iter().all(|path| path.exists()), "{all:?}");
     node.remove("burstable.yaml");
     node.wait_until("its cgroups are gone", || !all.iter().any(|path| path.exists()));
-    // What vanishes while nobody looks is swept away by the next daemon.
+    // The next daemon sweeps away what is left of pods that vanished while none ran.
     let left = pod_of(cpu("besteffort"));
     node.kill9();
     node.of("besteffort").iter().for_each(|c| node.remove_container(&c.id));

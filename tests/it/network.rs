@@ -158,7 +158,7 @@ fn a_network_is_there_as_long_as_its_pods() {
     assert!(network.exists());
 }
 
-/// What somebody else made, or uses, is not ours to remove.
+/// A network that another program made, or uses, is not removed.
 #[test]
 fn a_network_of_others_stays_and_is_made_again_when_they_remove_it() {
     let network = Network::new();

@@ -146,7 +146,7 @@ fn a_secret_that_rotates_restarts_nothing_and_counts_at_the_next_start() {
     let second =
         node.wait_for("it runs again", || node.running("web", "app").into_iter().find(|c| c.id != first.id));
     assert_eq!((second.attempt, env(&node, &second)), (1, vec!["P=new".to_owned()]));
-    // Gone: what runs stays, and what is to start waits.
+    // The object is gone: running containers stay, and new ones wait.
     node.write("web.yaml", web);
     node.remove("tell.yaml");
     node.wait_gone("tell");

@@ -61,7 +61,7 @@ fn k4441_cut_from_the_network_everything_runs_again() {
         (count("file"), count("http")) == (3, 1)
     });
 
-    // The power fails; what comes back has no network, and a disk that suffered.
+    // The power fails; the node comes back without a network, and with a damaged disk.
     node.kill9();
     engine.kill9();
     node.write_in_place("file-2.yaml", "apiVersion: v1\nkind: Pod\nmeta");

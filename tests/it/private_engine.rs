@@ -255,7 +255,7 @@ fn k86420_an_engine_that_comes_late_dies_and_is_stopped() {
 
     engine.stop();
     wait_unreachable(&node);
-    // What is changed meanwhile is done afterwards.
+    // Changes in the meantime are carried out afterwards.
     node.remove("q.yaml");
     node.write("r.yaml", pod("r").text());
     engine.start();
@@ -349,7 +349,7 @@ fn k39450_dockerd_and_the_daemon_killed_at_random() {
     drop(node);
 }
 
-/// What has ended for good stays so: whether the engine is stopped, or killed, or the daemon with it.
+/// A pod that has ended for good stays ended: whether the engine is stopped, or killed, or the daemon with it.
 #[test]
 fn terminal_phases_outlive_the_engine_and_the_daemon() {
     let mut engine = Engine::new(&[]);

@@ -243,7 +243,7 @@ impl Gate {
     pub fn mode(&self, mode: Mode) {
         *self.shared.mode.lock().unwrap() = mode;
         if mode == Mode::Pass {
-            // What hung before would hang for ever.
+            // Requests that hung before would hang for ever.
             for stream in self.shared.open.lock().unwrap().drain(..) {
                 _ = stream.shutdown(Shutdown::Both);
             }

@@ -284,7 +284,7 @@ fn a_deadline_goes_on_while_the_daemon_does_not_run() {
     let app = node.wait_running("job", "app");
     node.wait_phase("job", "Running");
     node.kill9();
-    // What is waited for is that time.
+    // The test waits for that time.
     node.wait_until("eight seconds of life have passed", || {
         let up = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let started = app.started_at.unwrap().as_second();

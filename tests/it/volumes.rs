@@ -280,7 +280,7 @@ fn a_claim_of_ten_thousand_files_is_given_to_a_group_and_outlives_its_pod() {
     assert_eq!(fs::read_dir(&data).unwrap().count(), 101, "the claim's data are kept");
 }
 
-/// Somebody on the host works in a volume: it is left alone until it is let go, and nobody else waits.
+/// A process on the host works in a volume: the volume is left alone until then, and no other pod waits.
 #[test]
 fn a_busy_mount_holds_up_its_own_pod_alone() {
     let node = Node::start();
@@ -391,7 +391,7 @@ fn k12396_a_secret_in_a_volume_is_on_no_disk() {
     assert!(!node.says(&["get", "pods", "-o", "json"]).contains(CANARY));
 }
 
-/// Killed at any time, the next daemon ends up with the same: what is there is used, what nobody wants goes.
+/// Killed at any time, the next daemon ends up with the same: volumes that are wanted are used, others go.
 #[test]
 fn a_daemon_that_was_killed_has_a_successor_that_finishes() {
     let node = Node::start();
@@ -528,7 +528,7 @@ fn a_daemon_whose_mounts_docker_does_not_see_says_so() {
     node.wait_until("nothing is left", || pod_dirs(&node).is_empty());
 }
 
-/// What is mounted on the host later is seen where that was asked for, and only there.
+/// A later mount on the host is seen where that was asked for, and only there.
 #[test]
 fn mounts_of_the_host_spread_into_a_container() {
     let node = Node::start();

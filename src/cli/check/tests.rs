@@ -130,7 +130,7 @@ fn pods_are_judged_by_a_standard() {
     let says = r#"violates PodSecurity "restricted:latest": procMount (container "Not_A_Name" "#;
     let says = format!("{says}must not set securityContext.procMount to \"Unmasked\")");
     assert_eq!(errors, [format!("far.yaml:11:5: error: pod default/far: {says}")]);
-    // What is no manifest of pods is an error under every standard.
+    // A file that is no manifest of pods is an error under every standard.
     for text in ["a: [", "", "kind: Pod", "apiVersion: v1\nkind: Deployment\n"] {
         assert_eq!(decode("privileged", text).count(Severity::Error), 1, "{text}");
     }
@@ -316,7 +316,7 @@ fn what_the_daemon_would_not_start_is_an_error() {
     let told = told.replace(&cpu[cpu.find("requested").unwrap()..], "...");
     let uid = told.find("with UID \"").map(|at| told[at + 10..at + 42].to_owned()).unwrap();
     crate::base::testing::golden("cli/check-admission.txt", &told.replace(&uid, "..."));
-    // What a flag or the file allows is no error.
+    // A pod that a flag or the file allows is no error.
     let mut allowed =
         empty("--allow-privileged --node-labels disk=fast --allowed-unsafe-sysctls kernel.msg*");
     for name in ["privileged", "affinity", "sysctl", "port-a"] {

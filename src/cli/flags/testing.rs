@@ -1,4 +1,4 @@
-//! What the tests of all sections do.
+//! Shared by the tests of all sections.
 
 use std::ffi::OsStr;
 

@@ -42,7 +42,7 @@ fn the_pod_starts_over_in_its_sandbox() {
     assert_eq!(counts, [("app".to_owned(), 1), ("watch".to_owned(), 1)]);
     let last = status.container_statuses.as_ref().unwrap()[1].last_state.as_ref().unwrap();
     assert_eq!(last.terminated.as_ref().unwrap().exit_code, 42);
-    // Nobody was ever told that it had ended.
+    // No status ever said that it had ended.
     let phases = rig.reports.iter().filter_map(|report| match report {
         crate::machine::Report::Status { status, .. } => status.phase.clone(),
         _ => None,

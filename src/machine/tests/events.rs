@@ -141,7 +141,7 @@ fn failures_of_docker() {
     assert!(told(&rig).contains(&words), "{:?}", told(&rig));
 }
 
-/// Docker as a whole may answer all others: nobody but the pod tells.
+/// Docker may answer all other calls: only the pod tells.
 #[test]
 fn a_call_of_the_pod_that_gets_no_answer() {
     for call in ["create POD", "start POD", "create app", "start app"] {
@@ -231,7 +231,7 @@ fn probes_and_hooks() {
     );
 }
 
-/// What is wrong with a pod is seen in its events, not only in the log.
+/// Errors of a pod are in its events, not only in the log.
 #[test]
 fn an_inspect_that_fails_is_an_event() {
     let one = |rig: &Rig, begin: &str| {

@@ -323,8 +323,8 @@ fn what_runs_and_is_left_out_of_the_list_is_not_started_beside_itself() {
     assert!(!rig.running().contains("app#0"));
 }
 
-/// Somebody removed it, or it ended, and Docker answers no inspect of it: its list, which has it no more, and what it
-/// answers to a signal say that nothing is left to be stopped.
+/// The container was removed by hand, or ended, and Docker answers no inspect of it: its list, which has it no
+/// more, and what it answers to a signal say that nothing is left to be stopped.
 #[test]
 fn a_stop_ends_though_no_inspect_of_what_is_gone_from_the_list_answers() {
     for removed in [true, false] {
@@ -396,7 +396,7 @@ fn what_runs_and_is_left_out_of_a_new_daemons_list_is_not_doubled() {
             let told =
                 rig.logged(Level::Warn).iter().filter(|line| line.contains("not in Docker's list")).count();
             assert_eq!((told, creates(&rig)), (1, 0), "{:?}", rig.logged(Level::Warn));
-            // What ends leaves the cgroup, and then the pod starts.
+            // The process that ends leaves the cgroup, and then the pod starts.
             for name in running {
                 let (id, now) = (rig.id(&name), rig.now());
                 rig.engine.crash(&id, 1, now);

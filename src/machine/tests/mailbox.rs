@@ -47,7 +47,7 @@ fn hint(kind: u8, id: u8) -> Hint {
     }
 }
 
-/// What a reader is owed since the last time it read.
+/// Messages that a reader has not read yet.
 #[derive(Default)]
 struct Owed {
     stops: Vec<Option<u32>>,

@@ -1,4 +1,4 @@
-//! What never ran is no instance that ended, however long Docker takes to remove it.
+//! A container that never ran is no instance that ended, however long Docker takes to remove it.
 
 use super::rig::{Hurt, Rig, ms, pod, s};
 use crate::machine::Hint;

@@ -1,4 +1,4 @@
-//! What happens between a question and its answer must not be forgotten.
+//! Changes between a question and its answer are not forgotten.
 
 use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, stop};
 use crate::machine::Hint;
@@ -174,7 +174,7 @@ fn a_start_that_may_come_late_finds_nothing_to_start() {
     }
 }
 
-/// What was made and may be started late cannot be removed: for a minute nothing is made in its place.
+/// Docker refuses to remove a container that it may start late: for a minute no container is made in its place.
 #[test]
 fn a_start_that_may_come_late_gets_no_successor() {
     let mut rig = Rig::fresh();
@@ -201,8 +201,8 @@ fn a_docker_that_answers_no_start_gets_its_pods_up() {
     assert_eq!(rig.times("create app#0").len(), 1);
 }
 
-/// What a dead daemon made of another life, and may have started, holds up its successor until it is gone,
-/// also when it is not removed at once.
+/// A container that a dead daemon made for another UID, and may have started, holds up its successor until it is
+/// gone, also when it is not removed at once.
 #[test]
 fn what_may_be_started_late_is_gone_before_another_life_begins() {
     let one = pod_with("uid-0", "{containers: [{name: app}]}");

@@ -108,7 +108,7 @@ fn sidecars_stop_after_the_rest_in_reverse_order() {
     assert_eq!(sorted, expected);
 }
 
-/// The grace is the pod's: what the containers used of it, the sidecars do not have any more; each gets
+/// The grace is the pod's: sidecars get what the containers left of it; each gets
 /// at least two seconds.
 #[test]
 fn sidecars_get_what_is_left_of_the_grace() {

@@ -1,4 +1,4 @@
-//! The whole life of any pod, told in lines: what a field changes of it shows as another line.
+//! The whole life of any pod, told in lines: a field that changes it changes a line.
 
 use std::sync::Arc;
 

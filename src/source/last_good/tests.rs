@@ -230,7 +230,7 @@ fn a_full_disk_is_told_and_tried_again_by_itself_and_with_the_next_change() {
 #[test]
 fn a_store_that_could_not_be_made_at_first_is_made_later() {
     let temp = TempDir::new();
-    // Something stands in the way.
+    // A file stands in the way.
     fs::write(temp.path("last-good"), "").unwrap();
     let mut store = LastGood::new(&temp.path(""), None, Source::Http);
     assert!(LastGood::prepare(&temp.path(""), None).unwrap_err().contains("cannot be made"));
@@ -352,7 +352,7 @@ fn a_given_key_is_awaited_and_never_made() {
     assert!(wrong.trouble.unwrap().contains("must hold exactly 32 random bytes"));
     fs::rename(temp.path("late"), &key).unwrap();
     assert_eq!(words(&store().load()), ["a#1=one", "b#1=b"]);
-    // Another one altogether: what it cannot open is set aside.
+    // Another key altogether: files that it cannot open are set aside.
     fs::write(&key, [6; 32]).unwrap();
     assert_eq!(store().load(), []);
     assert!(!temp.path("last-good/key").exists());
@@ -375,7 +375,7 @@ fn forgotten_by_somebody_else() {
     bench.remember(content("a", 1, "one"), &[1]);
     assert_eq!(forget::forget(&bench.temp.path(""), Source::File).unwrap(), Some(1));
     assert_eq!(forget::forget(&bench.temp.path(""), Source::File).unwrap(), None);
-    // What comes in between does not bring the directory back.
+    // A content in between does not bring the directory back.
     bench.remember(content("b", 1, "b"), &[1]);
     assert!(!bench.dir().exists());
     assert!(bench.store.was_forgotten());

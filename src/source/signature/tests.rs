@@ -21,7 +21,7 @@ fn verify(content: &[u8], signature: Option<&[u8]>) -> Result<Edition, Refusal> 
 
 #[test]
 fn both_forms_are_taken() {
-    // What the real minisign writes by itself.
+    // The comment that the real minisign writes by itself.
     assert_eq!(verify(V1, Some(HASHED)), Ok(Edition::Timestamp(1_790_000_000)));
     assert!(verify(V1, Some(LEGACY)).is_ok());
     let crlf = String::from_utf8(HASHED.to_vec()).unwrap().replace('\n', "\r\n");
@@ -179,7 +179,7 @@ fn a_signature_for_other_nodes_is_refused() {
         let words = "is signed for other nodes: its trusted comment names";
         check(comment, &format!(r#"{words} {named}, and this is node "edge-1" of group "harbour""#));
     }
-    // Nobody in particular is no node that is named, and a comment that was changed is no comment.
+    // A verifier without a node's name refuses a content for named nodes; a changed comment is refused too.
     let bound = signer.sign(b"pod", "node:edge-2");
     assert!(signer.verifier().verify(b"pod", Some(&bound)).is_err());
     let forged = String::from_utf8(bound).unwrap().replace("edge-2", "edge-1");

@@ -83,7 +83,7 @@ fn the_watch_follows_a_directory_that_is_deleted_moved_and_replaced() {
     watch.follow();
     fs::write(dir.join("a.yaml"), "x").unwrap();
     assert_eq!(words(&mut watch), "+a.yaml");
-    // Moved away: what happens in the old one is no news.
+    // Moved away: changes in the old directory are no news.
     fs::rename(&dir, temp.path("old")).unwrap();
     fs::rename(temp.path("other"), &dir).unwrap();
     assert_eq!(words(&mut watch), "look");

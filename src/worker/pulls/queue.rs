@@ -1,8 +1,8 @@
-//! Who waits for which image, and what is pulled next. Pure.
+//! Which pods wait for which image, and which pull is next. Pure.
 //!
 //! Requests that mean the same image with the same credentials are one pull, whose end all of them are
-//! told. Loading the built-in sandbox image waits for no registry. Whether there is something newer than an
-//! image that is here is asked besides the pulls, so that no pod waits for those of others.
+//! told. Loading the built-in sandbox image waits for no registry. A check for a newer version of
+//! an image that is here runs besides the pulls, so that no pod waits for those of others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::image::credentials::DockerConfig;
 use crate::image::reference;
 use crate::machine::PullRequest;
 
-/// What makes two requests one pull.
+/// Requests with equal keys are one pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     /// In full.
@@ -33,7 +33,7 @@ impl Key {
 pub(super) struct Job {
     /// For [`Queue::done`].
     pub(super) key: Key,
-    /// One of those that want it.
+    /// One of the requests for it.
     pub(super) request: PullRequest,
     /// It was begun before its turn, for its image may be here: see [`Queue::defer`].
     pub(super) check: bool,
@@ -42,7 +42,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 struct Group<A> {
     key: Key,
-    /// Its image may be here, and some of those who ask may use it.
+    /// Its image may be here, and some of the pods that ask may use it.
     check: bool,
     asks: Vec<(PullRequest, A)>,
 }
@@ -108,12 +108,12 @@ impl<A> Queue<A> {
         }
     }
 
-    /// Those who want a pull that runs.
+    /// The askers of a pull that runs.
     pub(super) fn askers(&self, key: &Key) -> impl Iterator<Item = &(PullRequest, A)> {
         self.running.iter().filter(move |group| group.key == *key).flat_map(|group| &group.asks)
     }
 
-    /// A pull has ended: whom to tell.
+    /// Ends a pull. Returns its askers.
     pub(super) fn done(&mut self, key: &Key) -> Vec<(PullRequest, A)> {
         match self.running.iter().position(|group| group.key == *key) {
             Some(at) => self.running.swap_remove(at).asks,

@@ -26,7 +26,7 @@ struct Rig {
     pulls: Pulls,
 }
 
-/// Long enough for any machine; what is waited for comes much earlier.
+/// Long enough for any machine; the awaited answers come much earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn until(what: &str, mut test: impl FnMut() -> bool) {
@@ -104,8 +104,8 @@ fn who_asks_while_it_is_pulled_gets_the_same_answer() {
     );
 }
 
-/// One that must have the registry's word asks first; another that may use the local copy does not
-/// suffer from its failure.
+/// A pod that must have the registry's answer asks first; its failure does not hurt another pod that may use the
+/// local copy.
 #[test]
 fn who_may_use_the_local_copy_gets_it_whoever_else_asks() {
     let rig = Rig::new();
@@ -196,7 +196,7 @@ fn k11340_the_sandbox_image_comes_out_of_the_binary() {
     );
 }
 
-/// Only the registry's own no is a no (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
+/// Only a refusal by the registry itself is one (k3s-io/k3s#8781, kubeedge/kubeedge#4441).
 #[test]
 fn k4441_what_is_an_answer_of_the_registry() {
     let check = |status: u16, kind: RefusalKind, message: &str, expected: bool| {
@@ -268,7 +268,7 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
         }
         state.script_pull("r.example/gone:1", Pull::Takes(PATIENCE));
     });
-    // One that is not here is pulled meanwhile, and holds up nobody.
+    // An image that is not here is pulled meanwhile, and holds up no pod.
     let gone = rig.ask("r.example/gone:1", false);
     let begun = Instant::now();
     let all: Vec<_> = images.iter().map(|image| rig.ask(image, true)).collect();
@@ -281,13 +281,13 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
     assert_eq!(why, "registry r.example has not answered lately and is not asked again so soon");
     assert!(again.elapsed() < limits::REGISTRY_SLOW);
     assert!(matches!(answer(&gone), PullOutcome::Failed(_)));
-    // It is there again, and somebody says so.
+    // The registry is there again, and the operator says so with SIGHUP.
     rig.fake.with(|state| state.script_pull(&images[0], Pull::Takes(Duration::ZERO)));
     rig.pulls.ask_all_again();
     assert_eq!(answer(&rig.ask(&images[0], true)), PullOutcome::Done);
 }
 
-/// What policy Always asks for the first time is pulled in its turn.
+/// An image that policy Always asks for the first time is pulled in its turn.
 #[test]
 fn an_image_that_is_not_here_is_pulled_in_turn() {
     let rig = Rig::new();
@@ -297,7 +297,7 @@ fn an_image_that_is_not_here_is_pulled_in_turn() {
     assert_eq!(answer(&lenient), PullOutcome::Done);
 }
 
-/// The kubelet's words, and nobody was asked.
+/// The kubelet's words, and no registry was asked.
 #[test]
 fn more_pulls_than_the_rate_lets_fail_at_once() {
     let rig = Rig::new();
@@ -333,7 +333,8 @@ fn two_hundred_pods_of_one_image() {
 }
 
 /// More images that are here than `--registry-burst`, looked at in one moment, as when a node boots: each look has
-/// its turn, and where there is none the copy that is here will do. What is not here fails as the kubelet's does.
+/// its turn, and where there is none the copy that is here will do. An image that is not here fails as the
+/// kubelet's does.
 #[test]
 fn no_pod_whose_image_is_here_fails_for_the_rate() {
     let rig = Rig::new();
@@ -358,7 +359,7 @@ fn no_pod_whose_image_is_here_fails_for_the_rate() {
     }
 }
 
-/// Nobody is given what may be another's, and what came from no registry came with nobody's secret.
+/// No pod gets an image that may be another's. An image that came from no registry came without a secret.
 #[test]
 fn what_was_loaded_is_everybodys_though_the_record_is_damaged_and_nobody_may_pull() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! What is remembered of a source: bytes from a disk that nobody can vouch for. What was sealed is read
+//! Remembered contents of a source: bytes from a disk that is not trusted. Sealed contents are read
 //! back as it was, one changed bit is seen, and nothing else is read at all.
 #![no_main]
 

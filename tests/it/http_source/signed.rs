@@ -45,7 +45,7 @@ fn only_what_a_trusted_key_has_signed_is_looked_at() {
         _ => pipe.write_all(&ok("", POD_B)),
     });
     assert!(rig.poll().ends_with(": its signature: the server answers 500 Internal Server Error"));
-    // What is remembered is remembered as it was signed, and judged by the keys of the next start.
+    // A content is remembered as it was signed, and judged by the keys of the next start.
     drop(rig);
     server.answer(|_, pipe| silence(pipe));
     let again = |key: &Verifier| {

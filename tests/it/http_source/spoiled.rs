@@ -6,7 +6,7 @@ use super::*;
 pub(super) fn gzip_bomb() -> Vec<u8> {
     let mut gzip =
         Command::new("gzip").args(["-9", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // What comes out fits the pipe.
+    // The output fits the pipe.
     gzip.stdin.take().unwrap().write_all(&[b' '; 900_000]).unwrap();
     let packed = gzip.wait_with_output().unwrap().stdout;
     assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < 1000, "{}", packed.len());

@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-/// Lowest priority first, and a group begins only when the one before is down: nobody of it runs then.
+/// Lowest priority first, and a group begins only when no pod of the one before runs.
 #[test]
 fn a_drain_goes_by_priority() {
     seeds(60, |w| {

@@ -1,5 +1,5 @@
 //! What the simulated containers answer to their probes, decided by the seed, and an own count of what has
-//! to follow: who is killed, who is ready, and what may be asked at all.
+//! to follow: which containers are killed, which are ready, and which probes may run at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -182,7 +182,7 @@ impl World {
         ours.collect()
     }
 
-    /// Who had to go is gone, and of those that run each is ready when its probes say so.
+    /// Containers that had to go are gone, and each running one is ready when its probes say so.
     fn check_probed(&self) {
         let statuses = self.statuses();
         for Runs { pod, container, id, attempt } in self.ours() {

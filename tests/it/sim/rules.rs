@@ -1,4 +1,4 @@
-//! Scenes about one rule each: who gets a port, what has ended, who owns a name, which network, and peace.
+//! Scenes about one rule each: ports, ends, owners of names, networks, and rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -460,7 +460,7 @@ impl World {
                 running.entry(name).or_default().insert(written);
             }
         }
-        // A broken manifest that this daemon never saw whole: what runs of it is left alone.
+        // A broken manifest that this daemon never saw whole: its running containers are left alone.
         let hub = self.hub();
         let disk = hub.disk.0.lock().unwrap();
         running.retain(|name, _| {
@@ -545,7 +545,7 @@ fn k4441_an_hour_of_404_stops_nothing() {
     });
 }
 
-/// A pod moves to the other source, word for word: nobody restarts it. Wherever the other one says it
+/// A pod moves to the other source, word for word: it is not restarted. Wherever the other one says it
 /// first, it stays; there is no moment at which nobody wants it.
 #[test]
 fn a_pod_moves_between_the_sources_without_a_restart() {

@@ -59,8 +59,8 @@ fn a_sandbox_without_the_address_that_its_pod_tells_is_looked_at() {
     }
 }
 
-/// What the list held is handed to a worker that begins, in place of a list of its own; but not when it may be older
-/// than what has happened.
+/// A worker that begins gets the containers of the daemon's list in place of a list of its own; but not when it may
+/// be older than what has happened.
 #[test]
 fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
     let begins = |events: &[RuntimeEvent]| {

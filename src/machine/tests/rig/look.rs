@@ -50,12 +50,12 @@ impl Rig {
         self.calls.iter().filter_map(at).collect()
     }
 
-    /// What runs, by name.
+    /// Running containers, by name.
     pub(in crate::machine::tests) fn running(&self) -> BTreeSet<String> {
         self.in_state(DockerState::Running)
     }
 
-    /// What is in this state, of ours.
+    /// Containers of podkeeper in this state.
     pub(in crate::machine::tests) fn in_state(&self, state: DockerState) -> BTreeSet<String> {
         let ours = self.engine.containers().filter(|c| c.body.labels.contains_key(labels::ROOT_DIR));
         ours.filter(|c| c.state == state).map(|c| name_words(&c.name)).collect()

@@ -204,7 +204,7 @@ impl Rig {
 
     // --- looking ------------------------------------------------------------------------------------
 
-    /// Somebody else does this.
+    /// Makes a call to the engine that is not the machine's.
     pub(in crate::machine::tests) fn by_hand(&mut self, call: &Call) {
         let now = self.now();
         self.engine.perform(call, now).unwrap();

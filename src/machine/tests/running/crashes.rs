@@ -56,7 +56,7 @@ fn the_dead_removed_by_hand_are_not_forgotten() {
     assert!(rig.running().contains("app#4"), "{:?}", rig.running());
 }
 
-/// What was made for a sandbox that died before the start takes no number with it.
+/// A container that was made for a sandbox that died before the start uses up no attempt number.
 #[test]
 fn no_number_is_skipped_when_the_sandbox_dies_under_a_made_container() {
     let mut rig = Rig::fresh();

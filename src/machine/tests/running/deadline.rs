@@ -112,7 +112,7 @@ fn no_jump_of_the_wall_clock_brings_it_forward() {
         rig.run(&pod);
         rig.pass(s(20));
         assert_eq!(rig.status(), "Running, app: running", "{jump}, seen by the next one");
-        // Nobody can tell how long the power was off, or which of the two clocks was right.
+        // The daemon cannot tell how long the power was off, or which of the two clocks was right.
         let mut rig = rig.power_cut(jump);
         rig.run(&pod);
         rig.pass(s(97));
@@ -139,7 +139,7 @@ fn a_pod_that_has_ended_by_itself_stays_what_it_is() {
     }
 }
 
-/// Upstream counts from when the pod is accepted: what it waits for counts, too.
+/// Upstream counts from when the pod is accepted: its waiting counts too.
 #[test]
 fn waiting_counts_and_a_pod_that_never_ran_fails() {
     let mut rig = Rig::fresh();

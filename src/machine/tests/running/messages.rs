@@ -46,7 +46,7 @@ fn table_of_policies() {
     let mut rig = check(FALLBACK, 1, Ok(""), "one\ntwo\n");
     let calls = rig.take_calls();
     assert_eq!(calls.iter().filter(|c| *c == "log app#0 80").count(), 1, "{calls:?}");
-    // Nobody saw it end: labels and what is on disk are all there is.
+    // No daemon saw it end: only its labels and files are left.
     let mut rig = rig.reborn();
     rig.run(&pod(&spec(FALLBACK)));
     rig.pass(s(5));

@@ -1,4 +1,4 @@
-//! What is there already is taken over (design invariant 5): a daemon that was killed at any instant and
+//! Containers that are there already are taken over (design invariant 5): a daemon that was killed at any instant and
 //! started again goes on where it was, and touches nothing that runs.
 
 use super::rig::{Rig, app, pod, s, stop};
@@ -24,7 +24,7 @@ fn what_the_daemon_found_is_adopted_without_another_list() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// What happens between the daemon's list and the first wish comes as hints, or not at all.
+/// Changes between the daemon's list and the first wish come as hints, or not at all.
 #[test]
 fn a_list_that_is_older_than_what_happened_misleads_nobody() {
     for events in [true, false] {
@@ -52,7 +52,7 @@ fn a_list_that_is_older_than_what_happened_misleads_nobody() {
     }
 }
 
-/// The main thread may be slow between the start of a worker and its first wish: what runs is not stopped.
+/// The main thread may be slow between the start of a worker and its first wish: running containers are not stopped.
 #[test]
 fn k112814_before_its_first_wish_a_worker_stops_nothing() {
     let mut rig = Rig::up(&app()).reborn();
@@ -65,7 +65,7 @@ fn k112814_before_its_first_wish_a_worker_stops_nothing() {
     assert_eq!(rig.status(), "Running, app: running");
 }
 
-/// The daemon dies after each of the calls of a start; what it has made is gone on with.
+/// The daemon dies after each of the calls of a start; the next one goes on with the containers it made.
 #[test]
 fn every_half_made_state_goes_on_without_duplicates() {
     for killed_after in 0..400 {

@@ -12,7 +12,7 @@ fn containers_wait_for_the_cgroup_and_nothing_else_does() {
     rig.pass(s(60));
     assert_eq!(rig.take_acts(), [""; 0], "nothing is made before its limits are in force");
     let pod = Box::new(rig.cgroups[0].clone().unwrap());
-    // Whoever asks for the pod to stop is not held up.
+    // A stop of the pod is not held up.
     rig.wish(stop(None));
     rig.pass(s(1));
     assert!(rig.is("terminated"));

@@ -7,7 +7,7 @@ fn name(container: &str) -> String {
     names::container(&app().key, &app().uid, container, 0)
 }
 
-/// Something already has the name of the first `container`.
+/// Another container already has the name of the first `container`.
 fn taken(container: &str, owner: &[(&str, &str)], running: bool) -> Rig {
     let mut rig = Rig::fresh();
     let now = rig.now();

@@ -172,7 +172,8 @@ fn an_image_that_goes_after_it_was_looked_at_is_asked_for_again() {
     assert!(made != first && made.starts_with("sha256:"), "{made}");
 }
 
-/// What a secret of one pod brought is asked for again by another, and not given where nobody may be asked.
+/// An image that a secret of one pod brought is asked for again by another pod, which does not get it where its
+/// policy forbids to ask.
 #[test]
 fn an_image_that_anothers_secret_brought_is_asked_for() {
     use crate::image::credentials::{DockerConfig, Format, lookup};
@@ -198,7 +199,8 @@ fn an_image_that_anothers_secret_brought_is_asked_for() {
     }
 }
 
-/// Which images came with secrets is lost: what nobody may pull waits until it is known that it was loaded.
+/// The record of images that came with secrets is lost: an image that may not be pulled waits until it is known
+/// that it was loaded.
 #[test]
 fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
     let mut rig = Rig::fresh();
@@ -213,7 +215,7 @@ fn with_a_damaged_record_an_image_that_was_loaded_is_used_without_a_pull() {
     assert_eq!((rig.pulls.len(), rig.status().as_str()), (0, "Running, app: running"));
 }
 
-/// SIGHUP: somebody has mended the registry, or loaded the image.
+/// SIGHUP: the operator has mended the registry, or loaded the image.
 #[test]
 fn asked_to_try_again_no_back_off_is_waited_for() {
     for (policy, waits) in [("IfNotPresent", "ImagePullBackOff"), ("Never", "ErrImageNeverPull")] {

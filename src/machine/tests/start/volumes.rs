@@ -42,7 +42,7 @@ fn set_up_first_and_taken_down_last() {
     assert_eq!(orders(&mut rig), [""; 0]);
 }
 
-/// What an earlier daemon made and may have started would find its volumes gone.
+/// A container that an earlier daemon made, and may have started, would find its volumes gone.
 #[test]
 fn not_taken_down_while_a_start_may_come_late() {
     for removable in [true, false] {
@@ -90,7 +90,7 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     assert_eq!(rig.waits("app"), "");
 }
 
-/// What waits ever longer for its volumes goes at once when nobody wants it.
+/// A pod that waits ever longer for its volumes goes at once when it is not wanted any more.
 #[test]
 fn tear_down_does_not_wait_for_the_next_set_up() {
     let mut rig = Rig::fresh();
@@ -116,7 +116,7 @@ fn a_changed_object_is_followed_and_restarts_nothing() {
     rig.give(snapshot(&config_map("c", "{k: w}")));
     rig.pass(ms(50));
     assert_eq!(orders(&mut rig), ["set up"]);
-    // Gone: what is there is used, also for the next container.
+    // The object is gone: the files that are there are used, also for the next container.
     rig.broken = vec![failure("configmap \"c\" not found", true)];
     rig.give(Arc::default());
     rig.pass(ms(50));

@@ -1,4 +1,4 @@
-//! What was accepted before, at a start: it counts until the directory says better.
+//! Contents that were accepted before, at a start: they count until the directory says better.
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn a_volume_that_is_not_mounted_at_start_is_not_empty() {
     assert_eq!(words(&outcome.before.unwrap()), "Restored(a b; /m/b.yaml: hm)");
     let why = words(&outcome.update.unwrap());
     assert!(why.starts_with("Failed(/m: it was a mount point and is none now"), "{why}");
-    // Mounted: what is there counts again, be it nothing.
+    // Mounted: the directory counts again, even when it is empty.
     bench.disk.put("/m/..", Node::OtherVolume);
     for _ in 0..3 {
         next.millis += 200;

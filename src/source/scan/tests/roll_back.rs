@@ -234,7 +234,7 @@ fn a_record_that_is_torn_anywhere_is_set_aside_and_told() {
         let mut daemon = world.start();
         let trouble = daemon.trouble().unwrap();
         assert!(trouble.contains("seen.damaged now. Until they are signed anew"), "{length}: {trouble}");
-        // What is remembered is known, what is not is not.
+        // Only remembered contents are known.
         world.put("a.yaml", "pod web", "version:1");
         let said = daemon.look();
         assert!(said.contains("has version 1, and pod default/web was accepted in version 2"), "{said}");

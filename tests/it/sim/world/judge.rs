@@ -118,7 +118,7 @@ impl World {
             let name = label(labels::CONTAINER_NAME);
             match c.state {
                 DockerState::Running => _ = running.insert((key, label(labels::POD_UID), name)),
-                // What Docker itself refuses to remove is not counted.
+                // Containers that Docker itself refuses to remove are not counted.
                 DockerState::Exited | DockerState::Created if !self.engine.refuses_removal(&c.id) => {
                     *dead.entry((key, name)).or_default() += 1;
                 }

@@ -19,7 +19,7 @@ impl World {
         }
     }
 
-    /// Asks what is due. What does not run gives no answer but an error.
+    /// Asks what is due. A container that does not run gives an error.
     pub(super) fn ask_probes(&mut self) {
         let (now, generation, seed) = (self.now, self.generation, self.seed);
         let daemon = self.daemon.as_mut().unwrap();
@@ -49,7 +49,7 @@ impl World {
     pub(super) fn probed(&mut self, probe: ProbeId, outcome: &Outcome) {
         let (now, generation) = (self.now, self.generation);
         let daemon = self.daemon.as_mut().unwrap();
-        // `None`: nobody wants to know any more.
+        // `None`: the answer is not wanted any more.
         let Some((target, probing)) = daemon.probes.question(probe) else { return };
         let kind = kind_of(target, probing);
         self.answers.count(target, kind, &probing.timing, outcome);

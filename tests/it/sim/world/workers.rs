@@ -36,7 +36,7 @@ impl World {
                 Output::Watch(watch) => self.watch(key, &watch),
                 Output::Event(event) => self.event(Event::Happened(event)),
                 Output::Volumes(order) => self.volumes(key, order),
-                // Nor a disk: nobody's last words are in a file.
+                // Nor a disk: there are no termination files.
                 Output::ReadMessage { id, .. } => {
                     let worker = self.daemon.as_mut().and_then(|d| d.workers.get_mut(key));
                     if let Some(worker) = worker {

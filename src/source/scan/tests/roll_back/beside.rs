@@ -21,7 +21,7 @@ fn what_another_source_replaced_is_not_put_back_by_this_one() {
             http.save_some(Mono::default());
         }
         let board = if restarts { Board::default() } else { board };
-        // As at a start: nobody has loaded anything yet.
+        // As at a start: nothing is loaded yet.
         let _http = restarts.then(|| url(&board));
         let mut daemon = world.start_beside(&board);
         world.put("a.yaml", "pod web\npod db", "version:7");
@@ -75,7 +75,7 @@ fn what_another_source_does_without_is_not_put_back_by_its_last_content() {
     }
 }
 
-/// The other way round: who owns the server has kept the content of a file.
+/// The other way round: the owner of the server has kept the content of a file.
 #[test]
 fn what_a_file_does_without_is_not_put_back_by_the_url() {
     let world = World::new();
