@@ -37,7 +37,7 @@ enum Promise {
         expected: Expected,
     },
     Refused(String),
-    /// No promise; the harness writes it.
+    /// No promise: the manifest as it is written from here on.
     Edit(String),
 }
 
