@@ -5,6 +5,7 @@
 pub mod checked;
 pub mod clock;
 pub mod concealed;
+pub mod count;
 pub mod durable;
 pub mod duration;
 pub mod hex;

@@ -16,6 +16,7 @@ use super::exit::Exit;
 use super::flags::{Options, Output};
 use super::show::get;
 use super::{print, say};
+use crate::base::count::many;
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::base::order;
@@ -228,6 +229,12 @@ impl Report {
             self.wanted.extend(needed.map(wanted));
             self.names.insert(pod.key.clone());
             self.places.add(path, &name, text);
+            for (field, message) in judge::no_images(&pod) {
+                let at = self.places.of_field(path, &name, &field);
+                let (severity, path) = (Severity::Warning, path.to_owned());
+                let (pod, field) = (Some(name.clone()), Some(field));
+                self.problems.push(Problem { severity, path, at, pod, field, message });
+            }
             let refusals = self.config.policy.of(self.source).refusals(&pod.metadata, &pod.spec);
             if refusals.is_empty() {
                 self.sets.entry(self.source).or_default().pods.push(pod);
@@ -344,7 +351,6 @@ impl Report {
 
     /// `3 files, 4 pods, 1 local object: 1 error, 0 warnings`.
     fn summary(&self) -> String {
-        let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let objects = match self.objects.len() {
             0 => String::new(),
             n => format!(", {}", many(n, "local object")),

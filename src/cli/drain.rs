@@ -13,6 +13,7 @@ use super::lock::{self, Told};
 use super::pods;
 use super::{Outcome, print, say};
 use crate::base::clock::{Clock, System, boot_id};
+use crate::base::count::many;
 use crate::base::limits;
 use crate::daemon::drain::{self, Drain};
 use crate::status::file;
@@ -169,13 +170,18 @@ fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
 
 /// What to say about those that have stopped since the last look.
 fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
-    let pods = |n: usize| format!("{n} pod{}", if n == 1 { "" } else { "s" });
+    let pods = |n: usize| many(n, "pod");
     match before {
         None if left.is_empty() => Vec::new(),
         None => vec![format!("stopping {}\n", pods(left.len()))],
         Some(before) => {
-            let gone = before.iter().filter(|pod| !left.contains(pod));
-            gone.map(|pod| format!("pod {pod} has stopped; {} left\n", pods(left.len()))).collect()
+            let gone: Vec<&String> = before.iter().filter(|pod| !left.contains(pod)).collect();
+            let line = |(after, pod): (usize, &&String)| {
+                format!("pod {pod} has stopped; {} left\n", pods(left.len().saturating_add(after)))
+            };
+            // Several may have stopped since the last look: each line counts those that it has not named.
+            let later = (0..gone.len()).rev();
+            later.zip(&gone).map(line).collect()
         }
     }
 }
@@ -202,6 +208,8 @@ mod tests {
         check(None, &["a/b"], &["stopping 1 pod\n"]);
         check(Some(&["a/b", "c/d"]), &["a/b", "c/d"], &[]);
         check(Some(&["a/b", "c/d"]), &["c/d"], &["pod a/b has stopped; 1 pod left\n"]);
+        let two = ["pod a/b has stopped; 2 pods left\n", "pod c/d has stopped; 1 pod left\n"];
+        check(Some(&["a/b", "c/d", "e/f"]), &["e/f"], &two);
         check(Some(&["a/b"]), &[], &["pod a/b has stopped; 0 pods left\n"]);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::flags::Options;
 use super::lock::{self, Told};
 use super::{Outcome, print};
+use crate::base::count::many;
 use crate::base::limits;
 use crate::pod::Source;
 use crate::source::last_good::{directory, forget};
@@ -20,7 +21,7 @@ pub fn run(options: &Options, source: Source) -> Outcome {
     let Some(count) = gone else {
         return Ok(print(&format!("nothing is remembered of source {source} in {}\n", root_dir.display())));
     };
-    let contents = if count == 1 { "1 content" } else { &format!("{count} contents") };
+    let contents = many(count, "content");
     let said = format!("forgotten of source {source}: {contents}\n");
     Ok(print(&(said + &tell(root_dir, source))))
 }

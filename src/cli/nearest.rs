@@ -1,6 +1,6 @@
 //! "Did you mean": the word that is most like an unknown one. Pure.
 
-/// The candidate that is most like `word`, if any is at all.
+/// The candidate that is most like `word`, if any is at all; its case does not count.
 pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = candidates.map(|c| (distance(word, c), c)).min()?;
     let length = near.1.len();
@@ -20,7 +20,7 @@ fn distance(a: &str, b: &str) -> usize {
             *first = left;
         }
         for (y, cell) in b.bytes().zip(row.iter_mut().skip(1)) {
-            let here = (corner + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            let here = (corner + usize::from(!x.eq_ignore_ascii_case(&y))).min(left + 1).min(*cell + 1);
             corner = *cell;
             *cell = here;
             left = here;
@@ -40,6 +40,7 @@ mod tests {
         assert_eq!(near("discribe"), Some("describe"));
         assert_eq!(near("resmue"), Some("resume"));
         assert_eq!(near("kubeconfig"), None);
+        assert_eq!(near("GET"), Some("get"));
         assert_eq!(near(""), None, "no word is like nothing");
         assert_eq!(near(&"run".repeat(30)), None);
         assert_eq!(nearest("run", std::iter::empty()), None);

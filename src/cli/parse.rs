@@ -213,9 +213,20 @@ fn wrong(verb: Verb, error: &lexopt::Error) -> UsageError {
     UsageError { message: error.to_string(), verb: Some(verb), exit: Exit::Usage }
 }
 
+/// What is a command of other programs, or is looked for as one, and what it is here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("events", "get events"),
+    ("sources", "get sources"),
+    ("pods", "get pods"),
+    ("ps", "get pods"),
+    ("list", "get pods"),
+    ("status", "get pods, get sources, or describe"),
+];
+
 fn known_verb(word: &str) -> Result<Verb, UsageError> {
     let unknown = || {
-        let near = nearest(word, Verb::ALL.iter().map(|verb| verb.word()));
+        let near = ELSEWHERE.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours);
+        let near = near.or_else(|| nearest(word, Verb::ALL.iter().map(|verb| verb.word())));
         let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
         usage(None, format!("unknown command {word:?}{near}"))
     };

@@ -8,14 +8,22 @@ use std::time::Duration;
 use crate::base::limits;
 use crate::pod::Source;
 
-pub use crate::base::duration::{boolean, duration};
+pub use crate::base::duration::boolean;
+
+/// A duration as Go writes it.
+///
+/// # Errors
+/// Go's words, and an example.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    crate::base::duration::duration(text).map_err(|why| format!("{why}: such as 30s or 1m30s"))
+}
 
 /// A whole number.
 ///
 /// # Errors
 /// Not a number, or too large.
 pub fn number(text: &str) -> Result<i64, String> {
-    text.parse::<i64>().map_err(|_| format!("parsing {text:?}: invalid syntax"))
+    text.parse::<i64>().map_err(|_| format!("parsing {text:?}: a whole number is wanted"))
 }
 
 /// A whole number that is not negative.
@@ -24,6 +32,17 @@ pub fn number(text: &str) -> Result<i64, String> {
 /// Not a number, negative, or too large.
 pub fn count(text: &str) -> Result<u32, String> {
     u32::try_from(number(text)?).map_err(|_| "must not be a negative number".to_owned())
+}
+
+/// As [`count`], of seconds.
+///
+/// # Errors
+/// Not a number, as with a unit; negative, or too large.
+pub fn seconds(text: &str) -> Result<u32, String> {
+    match text.parse::<i64>() {
+        Ok(_) => count(text),
+        Err(_) => Err(format!("parsing {text:?}: a whole number of seconds is wanted, without a unit")),
+    }
 }
 
 /// Words with commas between.
@@ -199,8 +218,14 @@ mod tests {
         check("300y", None);
         check("99999999999999999999h", None);
         check("9999999999h", None);
-        assert_eq!(duration("20").unwrap_err(), "time: missing unit in duration \"20\"");
-        assert_eq!(duration("1d").unwrap_err(), "time: unknown unit \"d\" in duration \"1d\"");
+        assert_eq!(
+            duration("20").unwrap_err(),
+            "time: missing unit in duration \"20\": such as 30s or 1m30s"
+        );
+        assert_eq!(
+            duration("1d").unwrap_err(),
+            "time: unknown unit \"d\" in duration \"1d\": such as 30s or 1m30s"
+        );
     }
 
     proptest::proptest! {

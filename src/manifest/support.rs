@@ -55,7 +55,8 @@ pub fn row(field: &str) -> Option<&'static Row> {
 }
 
 /// The names in the table below a parent's pattern (`spec`, `spec.containers[*]`).
-pub(crate) fn names_below(parent: &str) -> impl Iterator<Item = &'static str> {
+#[cfg(test)]
+fn names_below(parent: &str) -> impl Iterator<Item = &'static str> {
     let prefix = format!("{parent}.");
     TABLE.iter().filter_map(move |r| {
         let rest = r.field.strip_prefix(prefix.as_str())?;

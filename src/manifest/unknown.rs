@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
+use super::fields;
 use super::node::{Data, Node};
 use super::path::{Path, Report, shorten};
-use super::support;
 
 /// Warns of each key below `path` that `typed` does not have.
 pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut Report<'_>) {
@@ -31,8 +31,8 @@ pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut
 
 /// Warns of one unknown key, with the nearest known name when there is one.
 pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
-    let parent = path.parent().map(support::pattern).unwrap_or_default();
-    unknown_among(key, support::names_below(&parent), path, report);
+    let names = path.parent().map(fields::at).unwrap_or_default();
+    unknown_among(key, names.iter().copied(), path, report);
 }
 
 /// As [`unknown`], with the known names.

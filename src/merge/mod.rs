@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::clock::Timestamp;
+use crate::base::count::many;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
@@ -306,9 +307,9 @@ impl Known {
             let first = left_out.iter().min_by_key(|pod| &pod.origin);
             self.crowded = first.map(|first| {
                 let message = format!(
-                    "source {source} wants {} pods more than the {} it may have: this one and the others past \
+                    "source {source} wants {} more than the {} it may have: this one and the others past \
                      the limit are not taken",
-                    left_out.len(),
+                    many(left_out.len(), "pod"),
                     limits::PODS_PER_SOURCE
                 );
                 names::problem(Severity::Error, first, message)

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::base::count::many;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
@@ -142,9 +143,9 @@ pub fn bounded(
     let first = left_out.iter().min_by_key(|object| &object.origin);
     let crowded = first.map(|first| {
         let message = format!(
-            "source {source} has {} local objects more than fit into the {} objects and {} bytes it may have: \
+            "source {source} has {} more than fit into the {} objects and {} bytes it may have: \
              this one and the others past the limit are not taken",
-            left_out.len(),
+            many(left_out.len(), "local object"),
             limits::OBJECTS_PER_SOURCE,
             limits::OBJECT_BYTES_PER_SOURCE
         );

@@ -194,6 +194,17 @@ impl DesiredPod {
         let init = self.init_containers().iter().map(|c| (init_kind(c), c));
         init.chain(self.spec.containers.iter().map(|c| (ContainerKind::Regular, c)))
     }
+    /// The same, each with its path in the manifest: `spec.containers[0]`.
+    pub fn placed(&self) -> impl Iterator<Item = (String, ContainerKind, &Container)> {
+        let init = self.init_containers().len();
+        self.containers().enumerate().map(move |(at, (kind, container))| {
+            let field = match at.checked_sub(init) {
+                Some(at) => format!("spec.containers[{at}]"),
+                None => format!("spec.initContainers[{at}]"),
+            };
+            (field, kind, container)
+        })
+    }
     /// Host name of a pod that has its own network: `hostnameOverride`, `hostname`, or the pod's name, cut to 63
     /// bytes without a trailing `-` or `.` (upstream `GeneratePodHostNameAndDomain` in
     /// `pkg/kubelet/kubelet_pods.go`).

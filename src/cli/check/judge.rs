@@ -8,8 +8,10 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::Rejection;
 use crate::daemon::turn::{Event, RuntimeEvent, Turn};
-use crate::pod::Source;
+use crate::image::failure::{self, INVALID_IMAGE_NAME};
+use crate::image::reference::Reference;
 use crate::pod::problem::{Problem, Severity};
+use crate::pod::{DesiredPod, Source};
 use crate::source::http::Settings;
 use crate::source::http::url::ManifestUrl;
 use crate::source::{FromSource, PodSet, SourceUpdate};
@@ -46,6 +48,20 @@ pub(super) fn problems(config: &Config, sets: &BTreeMap<Source, PodSet>) -> Vec<
         });
     }
     problems
+}
+
+/// Containers whose image has a name that is none, and what becomes of them. The API takes such a pod.
+pub(super) fn no_images(pod: &DesiredPod) -> Vec<(String, String)> {
+    let all = pod.placed().filter_map(|(field, _, container)| {
+        let image = container.image.as_deref()?;
+        let why = Reference::parse(image).err()?;
+        let message = failure::invalid_name(image, &why);
+        Some((
+            format!("{field}.image"),
+            format!("{INVALID_IMAGE_NAME}: {message}: the container is not started"),
+        ))
+    });
+    all.collect()
 }
 
 /// Nothing was rejected: it would be.

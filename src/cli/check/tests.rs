@@ -489,3 +489,17 @@ fn a_refusal_stands_at_its_field_whatever_its_words_are() {
     let images = "  containers:\n  - {name: 'ghcr', image: busybox}\n  - {name: e, image: ghcr}\n";
     assert_eq!(places("--allowed-images busybox", images), at(7, 5));
 }
+
+#[test]
+fn an_image_name_that_is_none_is_a_warning_with_its_place() {
+    let mut found = empty("");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: Busy Box}\n  - \
+               {name: b, image: 'ok:1'}\n";
+    found.decode(pod.as_bytes(), "web.yaml", None);
+    let says = "InvalidImageName: Failed to apply default image tag \"Busy Box\": couldn't parse image name \"Busy Box\": \
+                invalid reference format: repository name must be lowercase: the container is not started";
+    assert_eq!(
+        lines(&found),
+        [format!("web.yaml:6:15: warning: pod default/web: spec.containers[0].image: {says}")]
+    );
+}

@@ -115,7 +115,7 @@ fn all_that_is_wrong_is_told_with_its_place() {
     check("maxPod: 5\nrunDri: /x\n", "config.yaml:4:1: unknown field \"runDri\" (did you mean runDir?)");
     check(
         "maxPods: many\nsyncFrequency: 5\n",
-        "config.yaml:3:10: maxPods: parsing \"many\": invalid syntax\n",
+        "config.yaml:3:10: maxPods: parsing \"many\": a whole number is wanted\n",
     );
     check("maxPods: many\nsyncFrequency: 5\n", "config.yaml:4:16: syncFrequency: ");
     check("maxPods: [1, {}]\n", "config.yaml:3:14: maxPods: a string or a number is wanted, not a map");

@@ -177,6 +177,7 @@ impl Flag {
         match self.takes {
             Takes::Switch(set) => set(options, value::boolean(text()?)?),
             Takes::Duration(set) => set(options, value::duration(text()?)?),
+            Takes::Count("SECONDS", set) => set(options, value::seconds(text()?)?),
             Takes::Count(_, set) => set(options, value::count(text()?)?),
             Takes::Path(..) if raw.is_empty() => return Err("must not be empty".to_owned()),
             Takes::Path(_, set) => set(options, PathBuf::from(raw)),

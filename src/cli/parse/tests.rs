@@ -202,6 +202,12 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("check --allowed-images a/* x.yaml", "\"a/*\" is neither an image nor the beginning of one");
     check("get pods --pod-security baseline", "unknown flag: --pod-security");
     check("rnu", "unknown command \"rnu\" (did you mean run?)");
+    check("events", "unknown command \"events\" (did you mean get events?)");
+    check("status", "unknown command \"status\" (did you mean get pods, get sources, or describe?)");
+    check("drain --grace 5s", "parsing \"5s\": a whole number of seconds is wanted, without a unit");
+    check("drain --timeout 5", "missing unit in duration \"5\": such as 30s or 1m30s");
+    check("drain --timeout 5x", "unknown unit \"x\" in duration \"5x\": such as 30s or 1m30s");
+    check("run --pod-manifest-path /m --max-pods 5s", "parsing \"5s\": a whole number is wanted");
     check("help rnu", "unknown command \"rnu\" (did you mean run?)");
     check("help run get", "unexpected argument \"get\"");
     check("get sources --for pod/a", "--for chooses among events");

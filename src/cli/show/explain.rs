@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::flags::Options;
+use crate::cli::nearest::nearest;
 use crate::cli::{Outcome, print};
 use crate::manifest::support::{self, Support};
 
@@ -54,7 +55,11 @@ fn explain(path: &str, recursive: bool) -> Result<String, String> {
         }
         let next = fields(at.kind).find(|field| field.name == word);
         row = below(&row, at.kind, word);
-        at = next.ok_or_else(|| format!("field {word:?} does not exist"))?;
+        at = next.ok_or_else(|| {
+            let near = nearest(word, fields(at.kind).map(|field| field.name));
+            let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+            format!("field {word:?} does not exist{near}")
+        })?;
     }
     let mut out = "KIND:       Pod\nVERSION:    v1\n\n".to_owned();
     if !at.name.is_empty() {

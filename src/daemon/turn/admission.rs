@@ -5,7 +5,7 @@ pub mod fits;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort};
+use k8s_openapi::api::core::v1::ContainerPort;
 
 use crate::daemon::config::Config;
 use crate::mapping::security;
@@ -62,21 +62,9 @@ fn refuse(reason: &str, field: &str, message: String) -> Result<(), Rejection> {
     Err(Rejection { reason: reason.to_owned(), message, field: field.to_owned() })
 }
 
-/// Init and regular containers with their paths.
-fn placed(pod: &DesiredPod) -> impl Iterator<Item = (String, ContainerKind, &Container)> {
-    let init = pod.init_containers().len();
-    pod.containers().enumerate().map(move |(at, (kind, container))| {
-        let field = match at.checked_sub(init) {
-            Some(at) => format!("spec.containers[{at}]"),
-            None => format!("spec.initContainers[{at}]"),
-        };
-        (field, kind, container)
-    })
-}
-
 /// What asks for AppArmor first.
 fn app_armor_field(pod: &DesiredPod) -> String {
-    let own = placed(pod).find(|(_, _, c)| {
+    let own = pod.placed().find(|(_, _, c)| {
         c.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some())
     });
     let whole = pod.spec.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some());
@@ -120,7 +108,7 @@ fn node_selector(pod: &DesiredPod, labels: &BTreeMap<String, String>) -> Result<
 
 /// Host ports of regular and sidecar containers, with their paths; plain init containers do not count.
 fn host_port_list(pod: &DesiredPod) -> impl Iterator<Item = (String, &ContainerPort)> {
-    let counting = placed(pod).filter(|(_, kind, _)| *kind != ContainerKind::Init);
+    let counting = pod.placed().filter(|(_, kind, _)| *kind != ContainerKind::Init);
     let all = counting.flat_map(|(field, _, c)| {
         let ports = c.ports.iter().flatten().enumerate();
         ports.map(move |(at, port)| (format!("{field}.ports[{at}].hostPort"), port))
@@ -176,7 +164,7 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
     if policy.allow_privileged {
         return Ok(());
     }
-    let mut all = placed(pod);
+    let mut all = pod.placed();
     let privileged =
         all.find(|(_, _, c)| c.security_context.as_ref().and_then(|s| s.privileged).unwrap_or(false));
     match privileged {

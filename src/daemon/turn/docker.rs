@@ -41,7 +41,10 @@ impl Turn {
             let version = version.as_deref().unwrap_or("of unknown version");
             self.log(
                 log::Level::Info,
-                format!("Docker {version} answers; {} containers are ours", containers.len()),
+                match containers.len() {
+                    1 => format!("Docker {version} answers; 1 container is ours"),
+                    n => format!("Docker {version} answers; {n} containers are ours"),
+                },
             );
         }
         self.docker.reachable = true;

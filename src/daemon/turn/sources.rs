@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::due::Due;
 use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::count::many;
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::merge::Change;
@@ -195,7 +196,8 @@ impl Turn {
         if let Some(state) = self.sources.get_mut(&source) {
             state.restored = true;
         }
-        let line = format!("source {source}: its last good version is restored: {} pods", set.pods.len());
+        let line =
+            format!("source {source}: its last good version is restored: {}", many(set.pods.len(), "pod"));
         self.log(log::Level::Info, line);
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());

@@ -2,7 +2,7 @@
 //! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and whether
 //! the pod may have the devices that it names. Pure.
 
-use super::{Rejection, placed, refuse};
+use super::{Rejection, refuse};
 use k8s_openapi::api::core::v1::Container;
 
 use crate::daemon::config::Config;
@@ -65,7 +65,7 @@ fn field(pod: &DesiredPod, resource: &str) -> String {
         let all = c.resources.iter().flat_map(|r| [&r.requests, &r.limits]).flatten();
         all.into_iter().any(|list| list.contains_key(resource))
     };
-    let first = placed(pod).find(|(_, _, container)| asks(container));
+    let first = pod.placed().find(|(_, _, container)| asks(container));
     first.map_or_else(|| "spec.resources".to_owned(), |(field, ..)| format!("{field}.resources"))
 }
 

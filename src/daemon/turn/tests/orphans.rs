@@ -84,7 +84,7 @@ fn kept_while_their_manifest_is_broken() {
     // A file that is only not settled yet keeps its pod without a log line.
     let mut rig = Rig::new();
     rig.unsettled("/m/web.yaml");
-    assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 containers are ours"]);
+    assert_eq!(rig.list(&[WEB]), ["INFO: Docker 1.41 answers; 1 container is ours"]);
     // An error in another file does not count.
     let mut rig = Rig::new();
     rig.want_with(&[], &["/m/other.yaml"]);

@@ -281,7 +281,7 @@ fn more_pods_than_a_source_may_have_are_told_in_the_log() {
     let mut rig = Rig::listed();
     let pods: Vec<_> = (0..=crate::base::limits::PODS_PER_SOURCE).map(|n| pod(&format!("p{n:04}"))).collect();
     let told = rig.want(&pods);
-    let cut: Vec<_> = told.iter().filter(|line| line.contains("wants 1 pods more than the 1000")).collect();
+    let cut: Vec<_> = told.iter().filter(|line| line.contains("wants 1 pod more than the 1000")).collect();
     assert_eq!(cut.len(), 1, "{cut:?}");
     assert!(cut[0].starts_with("ERROR: /m/p1000.yaml"), "{cut:?}");
     assert!(!rig.want(&pods).iter().any(|line| line.contains("more than the 1000")), "told once");
