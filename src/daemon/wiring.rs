@@ -3,7 +3,7 @@
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io, thread};
 
@@ -15,6 +15,7 @@ use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
+use crate::daemon::kmsg::KernelLog;
 use crate::daemon::turn::{Event, InUse};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
@@ -69,6 +70,7 @@ pub(super) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
 /// All actors beside the main thread, except the workers of pods. Dropping it ends them, in this order.
 pub(super) struct Actors {
     _event_stream: Events,
+    _kernel_log: Option<KernelLog>,
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
@@ -124,6 +126,7 @@ pub(super) fn start(
     let volumes = parts.volumes()?;
     let sources = parts.sources()?;
     let prober = parts.prober()?;
+    let kernel_log = parts.kernel_log()?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -140,7 +143,7 @@ pub(super) fn start(
         tell: parts.tell(),
         docker: parts.docker,
     };
-    Ok(Actors { _event_stream: stream, sources, preload, writer, tools })
+    Ok(Actors { _event_stream: stream, _kernel_log: kernel_log, sources, preload, writer, tools })
 }
 
 impl Actors {
@@ -178,6 +181,15 @@ impl Actors {
 }
 
 impl Parts<'_> {
+    /// A Docker in memory has no processes that the kernel could kill.
+    fn kernel_log(&self) -> Result<Option<KernelLog>, RunError> {
+        match self.config.docker {
+            Endpoint::Fake => Ok(None),
+            Endpoint::Unix(_) => KernelLog::start(Path::new("/dev/kmsg"), self.events.clone())
+                .map_err(cannot("the thread that reads the kernel's log could not be started")),
+        }
+    }
+
     fn preload(&self) -> Result<Option<Preload>, RunError> {
         let config = self.config;
         let Some(dir) = config.image_preload_dir.clone() else { return Ok(None) };

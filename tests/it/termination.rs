@@ -154,6 +154,14 @@ fn out_of_memory_is_told_as_the_reason() {
     let end = ends(&node, "oom", pod);
     assert_eq!((end.exit_code, end.reason.as_deref()), (137, Some("OOMKilled")), "{end:?}");
     node.wait_phase("oom", "Failed");
+    // The kernel's own word, which comes where Docker has missed the kill, too.
+    if fs::File::open("/dev/kmsg").is_ok() {
+        let pod = format!("of pod default/{}, container ", node.full("oom"));
+        node.wait_until("the log names the process that was killed", || {
+            let log = node.log();
+            log.lines().any(|line| line.contains("the kernel killed process sh (") && line.contains(&pod))
+        });
+    }
     node.restart();
     node.wait_phase("oom", "Failed");
     node.wait_until("also for a new daemon", || {

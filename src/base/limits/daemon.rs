@@ -9,6 +9,12 @@ use std::time::Duration;
 pub const WAIT_RELATIVE: Duration = Duration::from_secs(1);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
+/// Bytes of the longest record in the kernel's log.
+pub const KERNEL_RECORD: usize = 8192;
+/// Most kills for want of memory that are told in one [`OOM_WINDOW`].
+pub const OOM_KILLS: usize = 32;
+/// See [`OOM_KILLS`].
+pub const OOM_WINDOW: Duration = Duration::from_secs(10);
 /// Shortest period that a flag may give to something that is done again and again.
 pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// Most signals that the main loop has not handled yet.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::entry::Entry;
 use super::orphans::Sweep;
-use super::{Effect, RuntimeEvent, Turn};
+use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::order;
 use crate::base::table::Table;
@@ -126,6 +127,33 @@ impl Turn {
             hints.extend(other.map(|c| Effect::Hint(key.clone(), Hint::Changed(c.id.clone()))));
         }
         self.out.extend(hints);
+    }
+
+    /// Docker does not always know why a container was killed: its pod is told what the kernel said.
+    pub(super) fn out_of_memory(&mut self, kill: OutOfMemory) {
+        let OutOfMemory { container, of_the_node, process, pid } = kill;
+        let owner = container.as_ref().and_then(|id| {
+            let has =
+                |entry: &Entry| entry.worker.as_ref().is_some_and(|worker| worker.seen.contains_key(id));
+            Some((self.entries.iter().find(|(_, entry)| has(entry))?.0.clone(), id.clone()))
+        });
+        let of = owner
+            .as_ref()
+            .map(|(key, id)| format!(" of pod {key}, container {}", id.get(..12).unwrap_or(id)));
+        let of = of.unwrap_or_default();
+        if of_the_node {
+            // The kubelet's words (`pkg/kubelet/oom/oom_watcher_linux.go`).
+            let words = format!("System OOM encountered, victim process: {process}, pid: {pid}{of}");
+            self.log(log::Level::Warn, words);
+        } else if owner.is_some() {
+            self.log(
+                log::Level::Warn,
+                format!("the kernel killed process {process} ({pid}){of}: its memory limit is reached"),
+            );
+        }
+        if let Some((key, id)) = owner {
+            self.hint(&key, Hint::OutOfMemory(id));
+        }
     }
 
     fn hint(&mut self, key: &PodKey, hint: Hint) {

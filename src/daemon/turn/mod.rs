@@ -79,6 +79,8 @@ pub enum Event {
     Claims(Option<String>),
     /// Docker got these images without a pull; full names.
     ImagesCame(Vec<String>),
+    /// The kernel killed a process for want of memory.
+    OutOfMemory(OutOfMemory),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
     /// SIGHUP: look at the sources again.
@@ -116,6 +118,19 @@ pub enum RuntimeEvent {
     },
     /// Docker cannot be reached, or the stream ended.
     Lost(String),
+}
+
+/// A process that the kernel killed for want of memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// Id of the container that it belonged to; `None` for a process outside of containers.
+    pub container: Option<String>,
+    /// There was no memory left on the node; else the limit of a cgroup was reached.
+    pub of_the_node: bool,
+    /// Name of the process, at most 15 bytes, chosen by the process.
+    pub process: String,
+    /// Its number on the node.
+    pub pid: u32,
 }
 
 /// An effect that the loop must carry out after an event, in order.
@@ -239,6 +254,7 @@ impl Turn {
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
+            Event::OutOfMemory(kill) => self.out_of_memory(kill),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Claims(trouble) => self.claims_told(trouble),

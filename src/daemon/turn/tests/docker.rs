@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use super::rig::{Rig, acts, container, key, pod};
-use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::daemon::turn::{Event, OutOfMemory, RuntimeEvent};
 use crate::machine::{Hint, Report};
 
 const SEEN: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
@@ -37,6 +37,30 @@ fn k94829_the_safety_net_wakes_only_workers_whose_idea_differs() {
     ] {
         assert_eq!(rig.list(&differing), ["hint a All"], "{differing:?}");
     }
+}
+
+#[test]
+fn a_kill_for_want_of_memory_is_told_to_the_pod_that_has_the_container() {
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a"), pod("b")]);
+    rig.seen("a", &SEEN);
+    let kill = |container: Option<&str>, of_the_node: bool| {
+        let container = container.map(str::to_owned);
+        Event::OutOfMemory(OutOfMemory { container, of_the_node, process: "tail".into(), pid: 7 })
+    };
+    let log = |text: &str| format!("WARN: {text}");
+    let hint = "hint a OutOfMemory(\"a-a-1-app-0\")";
+    let own = log(
+        "the kernel killed process tail (7) of pod default/a, container a-a-1-app-0: its memory limit is reached",
+    );
+    assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), false)), [own.as_str(), hint]);
+    let node = "System OOM encountered, victim process: tail, pid: 7";
+    let both = log(&format!("{node} of pod default/a, container a-a-1-app-0"));
+    assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), true)), [both.as_str(), hint]);
+    assert_eq!(rig.handle(kill(None, true)), [log(node).as_str()]);
+    // Of somebody else's container, or of a process outside of containers that reached its own limit.
+    assert_eq!(rig.handle(kill(Some("other"), false)), [""; 0]);
+    assert_eq!(rig.handle(kill(None, false)), [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! Kills for want of memory, as the kernel tells them (`/dev/kmsg`): of a container, whose end then has its reason even
+//! where Docker has missed it, and of other processes, which an operator should know of.
+//!
+//! Never here: a decision about a pod.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Instant;
+use std::{fs, thread};
+
+use crossbeam_channel::Sender;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::base::{limits, wait};
+use crate::cgroup::names::container_id;
+use crate::daemon::turn::{Event, OutOfMemory};
+
+/// Handle of the thread. Dropping it ends the thread.
+#[derive(Debug)]
+pub(super) struct KernelLog {
+    _stop: OwnedFd,
+}
+
+impl KernelLog {
+    /// Starts the thread `pk-kmsg`, which reads what the kernel says from now on. `None` where the log cannot be read:
+    /// containers are killed all the same, and Docker tells of most.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub(super) fn start(path: &Path, out: Sender<Event>) -> io::Result<Option<KernelLog>> {
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let log = match opened.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)) {
+            Ok(log) => log,
+            Err(error) => {
+                log::info!(
+                    "{} cannot be read: {error}; which process was killed for want of memory is not told",
+                    path.display()
+                );
+                return Ok(None);
+            }
+        };
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        thread::Builder::new()
+            .name("pk-kmsg".to_owned())
+            .stack_size(limits::WORKER_STACK)
+            .spawn(move || follow(log, &stopped, &out))?;
+        Ok(Some(KernelLog { _stop: stop }))
+    }
+}
+
+/// Until the handle is gone, the main loop is gone, or the log cannot be read any more.
+fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
+    let mut told = Pace::default();
+    loop {
+        let set = vec![
+            PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(log.as_fd(), PollFlags::IN),
+        ];
+        let ready = wait::until(set, None).unwrap_or_default();
+        if ready.first().is_none_or(|flags| !flags.is_empty()) {
+            return;
+        }
+        loop {
+            // One record with each read.
+            let mut record = [0_u8; limits::KERNEL_RECORD];
+            match log.read(&mut record) {
+                Ok(0) => return,
+                Ok(length) => {
+                    let record = record.get(..length).unwrap_or_default();
+                    let found = parse(&String::from_utf8_lossy(record));
+                    if let Some(kill) = found.filter(|_| told.allows(Instant::now()))
+                        && out.send(Event::OutOfMemory(kill)).is_err()
+                    {
+                        return;
+                    }
+                }
+                Err(error) => match Errno::from_io_error(&error) {
+                    // Records were overwritten before they were read.
+                    Some(Errno::PIPE | Errno::INTR) => {}
+                    Some(Errno::AGAIN) => break,
+                    _ => {
+                        log::warn!("the kernel's log cannot be read any more: {error}");
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// At most [`limits::OOM_KILLS`] kills in each [`limits::OOM_WINDOW`] are told: a container can have the kernel kill
+/// children of it as fast as it makes them.
+#[derive(Debug, Default)]
+struct Pace {
+    begun: Option<Instant>,
+    told: usize,
+}
+
+impl Pace {
+    fn allows(&mut self, now: Instant) -> bool {
+        if self.begun.is_none_or(|begun| now.saturating_duration_since(begun) >= limits::OOM_WINDOW) {
+            (self.begun, self.told) = (Some(now), 0);
+        }
+        self.told = self.told.saturating_add(1);
+        self.told <= limits::OOM_KILLS
+    }
+}
+
+/// A kill in one record: `6,339,5140900,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,
+/// pid=7,uid=0` (`mm/oom_kill.c`, `dump_oom_summary`). A program may have any name, so the last `pid=` counts, and the
+/// first `task_memcg=`. What a program wrote into the log is not the kernel's.
+fn parse(record: &str) -> Option<OutOfMemory> {
+    let (head, text) = record.lines().next()?.split_once(';')?;
+    // The facility stands above the three bits of the priority, and the kernel's is 0.
+    let priority: u32 = head.split(',').next()?.parse().ok()?;
+    let text = text.strip_prefix("oom-kill:constraint=").filter(|_| priority < 8)?;
+    let (constraint, rest) = text.split_once(",task_memcg=")?;
+    let (cgroup, rest) = rest.split_once(",task=")?;
+    let (process, rest) = rest.rsplit_once(",pid=")?;
+    let (pid, _) = rest.split_once(",uid=")?;
+    Some(OutOfMemory {
+        container: cgroup.split('/').find_map(container_id).map(str::to_owned),
+        of_the_node: constraint.split(',').any(|part| part == "global_oom"),
+        process: process.to_owned(),
+        pid: pid.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_words() {
+        let id = "0123456789abcdef".repeat(4);
+        let check = |record: &str, expected: Option<(bool, bool, &str, u32)>| {
+            let found = parse(record);
+            let of = found.as_ref().map(|kill| {
+                assert!(kill.container.as_ref().is_none_or(|found| *found == id));
+                (kill.container.is_some(), kill.of_the_node, kill.process.as_str(), kill.pid)
+            });
+            assert_eq!(of, expected, "{record}");
+        };
+        let limit = "CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/kubepods/podu";
+        let cgroupfs = format!("/kubepods/podu/{id}");
+        let slice = format!("/kubepods.slice/kubepods-podu.slice/docker-{id}.scope/init");
+        let memcg = |cgroup: &str, task: &str| {
+            format!(
+                "6,339,514,-;oom-kill:constraint={limit},task_memcg={cgroup},task={task},pid=711,uid=0\n SUBSYSTEM=x\n"
+            )
+        };
+        check(&memcg(&cgroupfs, "tail"), Some((true, false, "tail", 711)));
+        check(&memcg(&slice, "tail"), Some((true, false, "tail", 711)));
+        check(&memcg("/system.slice/sshd.service", "sshd"), Some((false, false, "sshd", 711)));
+        check(&memcg(&cgroupfs, "a,pid=1,task=b"), Some((true, false, "a,pid=1,task=b", 711)));
+        let node = "CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom";
+        let global = format!("3,1,2,-;oom-kill:constraint={node},task_memcg={cgroupfs},task=x,pid=7,uid=33");
+        check(&global, Some((true, true, "x", 7)));
+        check(&global.replacen("3,", "11,", 1), None);
+        for other in [
+            "",
+            "6,1,2,-;veth0: entered disabled state",
+            "oom-kill:constraint=",
+            "6,1;oom-kill:constraint=,pid=1",
+        ] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn a_storm_of_kills_is_told_in_part() {
+        let (mut pace, begun) = (Pace::default(), Instant::now());
+        let allowed = (0..10 * limits::OOM_KILLS).filter(|_| pace.allows(begun)).count();
+        assert_eq!(allowed, limits::OOM_KILLS);
+        assert!(!pace.allows(begun + limits::OOM_WINDOW - Duration::from_millis(1)));
+        assert!(pace.allows(begun + limits::OOM_WINDOW));
+    }
+
+    #[test]
+    fn without_a_log_there_is_no_thread() {
+        let (out, _events) = crossbeam_channel::bounded(1);
+        assert!(KernelLog::start(Path::new("/nonexistent"), out).unwrap().is_none());
+    }
+}
