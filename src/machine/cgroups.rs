@@ -11,6 +11,7 @@ use super::output::Output;
 use super::state::State;
 use crate::base::clock::Now;
 use crate::base::limits;
+use crate::base::order;
 use crate::base::table::Table;
 use crate::cgroup::{Driver, PodCgroup, Report};
 use crate::mapping::observe;
@@ -52,13 +53,22 @@ enum Answer {
     AwaitedAgain(Retry),
 }
 
+/// A container that no list has told of.
+#[derive(Debug)]
+struct Unlisted {
+    /// UID of the pod in whose cgroup it is.
+    uid: String,
+    /// Looks at it that failed.
+    retry: Retry,
+}
+
 /// The cgroups of this name's pods.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     /// By UID.
     known: Table<String, Known>,
-    /// Containers in the pod's cgroup that no list has told of, by id, until Docker has said what they are.
-    unlisted: Table<String, Retry>,
+    /// Containers in the cgroup of a pod that no list has told of, by id, until Docker has said what they are.
+    unlisted: Table<String, Unlisted>,
 }
 
 impl Cgroups {
@@ -120,15 +130,15 @@ impl Machine {
             && !matches!(known, Some(Known::As(asked)) if asked.answer == Answer::Awaited)
     }
 
-    /// Takes the ids of all that has a cgroup in the pod's. What Docker found running when it began with a full disk it
+    /// Takes the ids of all that has a cgroup in that of this UID. What Docker found running when it began with a full disk it
     /// leaves out of its list, and a new daemon has nothing but the list. The kernel knows better: such a container is
     /// looked at by its id, and nothing is made before, or it would run twice.
-    fn found_inside(&mut self, inside: Vec<String>) {
+    fn found_inside(&mut self, uid: &str, inside: Vec<String>) {
         let unlisted = &mut self.cgroups.unlisted;
-        unlisted.retain(|id, _| inside.contains(id));
+        unlisted.retain(|id, it| it.uid != uid || inside.contains(id));
         for id in inside {
-            if self.containers.get(&id).is_none() {
-                unlisted.get_or_default(id);
+            if self.containers.get(&id).is_none() && !unlisted.contains_key(&id) {
+                unlisted.insert(id, Unlisted { uid: uid.to_owned(), retry: Retry::default() });
             }
         }
     }
@@ -136,7 +146,7 @@ impl Machine {
     /// Asks for them. False: nothing is decided before the first answer.
     pub(super) fn look_inside(&mut self, now: &Now) -> bool {
         let all: Vec<(String, Retry)> =
-            self.cgroups.unlisted.iter().map(|(id, retry)| (id.clone(), *retry)).collect();
+            self.cgroups.unlisted.iter().map(|(id, it)| (id.clone(), it.retry)).collect();
         for (id, retry) in &all {
             let asked = |j: &Job| matches!(j, Job::Unlisted { id: it } if it == id);
             if now.mono < retry.until {
@@ -166,15 +176,12 @@ impl Machine {
             Ok(_) => DockerError::BadAnswer("inspect".into()),
             Err(error) => error,
         };
-        let Some(retry) = self.cgroups.unlisted.get_mut(id) else { return };
+        let Some(Unlisted { uid, retry }) = self.cgroups.unlisted.get_mut(id) else { return };
         let first = !retry.has_failed();
         retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
-        let retry = *retry;
         // By then it may have ended, and be there no more.
-        for known in self.cgroups.known.values_mut() {
-            if let Known::As(asked) = known {
-                asked.answer = Answer::Bad(retry);
-            }
+        if let Some(Known::As(asked)) = self.cgroups.known.get_mut(uid.as_str()) {
+            asked.answer = Answer::Bad(*retry);
         }
         if first {
             self.tell(None, words::unlisted(short(id), &error.to_string()));
@@ -191,7 +198,7 @@ impl Machine {
         self.merge(owned, now);
         self.looking.watching = watching;
         if let Some(record) = self.containers.record_mut(&id) {
-            record.adopted |= runs;
+            record.run.adopted |= runs;
         }
     }
 
@@ -199,7 +206,7 @@ impl Machine {
     pub(super) fn cgroup_told(&mut self, report: Report, now: &Now) {
         match report {
             Report::Ensured { pod, moved, inside, result } => {
-                self.found_inside(inside);
+                self.found_inside(&pod.uid, inside);
                 if let Some(why) = moved {
                     self.tell(None, words::cgroup_failed(&why));
                 }
@@ -259,11 +266,13 @@ impl Machine {
             _ => None,
         };
         let (containers, out) = (&self.containers, &mut self.out);
+        // What runs in it unlisted would be killed with it.
+        let held = order::set(self.cgroups.unlisted.values().map(|it| it.uid.clone()));
         self.cgroups.known.retain(|uid, known| {
             let mut of_it = containers.all().filter(|c| c.uid == *uid).peekable();
             let gone = of_it.peek().is_none();
             // The dead that are kept for their logs are in no cgroup.
-            if wanted.as_ref() == Some(uid) || !of_it.all(|c| c.state.is_dead()) {
+            if wanted.as_ref() == Some(uid) || held.contains(uid) || !of_it.all(|c| c.state.is_dead()) {
                 return true;
             }
             if !matches!(known, Known::Leaving | Known::Dropped) && (gone || ended) {

@@ -129,14 +129,15 @@ impl Machine {
     fn undo(&mut self, job: &Job, now: &Now) {
         match job {
             Job::Kill { id, .. } => {
-                if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.stop.as_mut()) {
+                if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut())
+                {
                     stop.sent = None;
                 }
             }
             Job::Inspect { id, needed } => self.ask_again(id, *needed),
             Job::Log { id } => {
                 if let Some(record) = self.containers.record_mut(id) {
-                    record.message = None;
+                    record.run.message = None;
                 }
             }
             Job::Rename { .. } => self.mark_later(now),
@@ -164,13 +165,29 @@ impl Machine {
         }
         container.state = RunState::Running { started: None };
         record.needs(Look::Wanted);
+        self.has_begun(id, now);
+    }
+
+    /// A container runs, or ran, that was only made before: Docker answered its start, or the answer was lost and a
+    /// look shows it.
+    pub(super) fn has_begun(&mut self, id: &str, now: &Now) {
+        let Some((container, record)) = self.containers.get_mut(id) else { return };
         record.start_retry = None;
-        record.started = Some(now.mono);
+        let ours = record.run.started.is_some();
+        if ours {
+            record.run.started = Some(now.mono);
+        }
         let told = container.clone();
         self.tell_of(&told, words::started());
-        self.begin_post_start(id, now);
-        match name {
-            Some(name) => self.members.get_mut(&name).waiting = None,
+        if !told.state.is_running() {
+            return;
+        }
+        // Nobody else's start has it run.
+        if ours {
+            self.begin_post_start(id, now);
+        }
+        match told.container_name() {
+            Some(name) => self.members.get_mut(name).waiting = None,
             None => {
                 self.sandbox_has_cgroup(&told.uid);
                 // Containers waited for the sandbox.
@@ -208,6 +225,7 @@ impl Machine {
             self.network_may_be_gone(error);
         }
         if let Some((container, record)) = self.containers.current_mut(id) {
+            record.run.started = None;
             record.start_error = Some(error.to_string());
             container.state = RunState::Exited(cannot_run(error.to_string(), now.mono));
         }
@@ -259,7 +277,7 @@ impl Machine {
         };
         self.doubt(id);
         let Some((container, record)) = self.containers.get_mut(id) else { return };
-        let Some(stop) = &mut record.stop else { return };
+        let Some(stop) = &mut record.run.stop else { return };
         if bad_signal && !stop.term {
             (stop.term, stop.sent) = (true, None);
         }

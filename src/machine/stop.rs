@@ -148,13 +148,13 @@ impl Machine {
             return;
         }
         let Some((container, record)) = self.containers.get_mut(id) else { return };
-        let told = record.stop.is_none().then(|| container.clone());
+        let told = record.run.stop.is_none().then(|| container.clone());
         let grace = grace_of(container, order, spec);
         let own_signal = container.stop_signal.clone();
         let for_hook = hook_grace(container, order, spec);
         // A sandbox has its own short grace, whenever its turn comes.
         let began = self.stopping.since.filter(|_| !container.is_sandbox()).unwrap_or(now.mono);
-        let stop = record.stop.get_or_insert_with(|| Box::new(Stop::begins(began, now.mono)));
+        let stop = record.run.stop.get_or_insert_with(|| Box::new(Stop::begins(began, now.mono)));
         stop.allow(grace);
         let sent = stop.sent;
         if let Some((told, name)) = told.as_ref().and_then(|c| Some((c, c.container_name()?))) {
@@ -191,7 +191,7 @@ impl Machine {
             );
             self.out.log(Level::Warn, line);
         }
-        if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.stop.as_mut()) {
+        if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
             stop.sent = Some((now.mono, hard));
         }
         self.call(Job::Kill { id: id.to_owned(), hard }, Call::Kill { id: id.to_owned(), signal });
@@ -201,7 +201,7 @@ impl Machine {
     pub(super) fn shorten_stops(&mut self) {
         let State::Terminating { order, .. } = &self.state else { return };
         let Some(grace) = order.grace else { return };
-        for stop in self.containers.records_mut().filter_map(|(_, record)| record.stop.as_mut()) {
+        for stop in self.containers.records_mut().filter_map(|(_, record)| record.run.stop.as_mut()) {
             stop.allow(Duration::from_secs(u64::from(grace)));
         }
     }

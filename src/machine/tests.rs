@@ -9,6 +9,7 @@ mod never_ran;
 mod races;
 mod rig;
 mod running;
+mod runs;
 mod start;
 mod states;
 mod stopping;

@@ -94,7 +94,8 @@ pub enum Link {
     Bare,
     /// It is on no network.
     Cut,
-    /// It lost its address, which may be another pod's by now.
+    /// It lost its address, which may be another pod's by now; or it was started again, and has other namespaces
+    /// than those that its containers joined.
     Lost,
     /// It runs, but the engine ended before its start was over: containers cannot join it, in the host network
     /// neither ("non-shareable IPC").

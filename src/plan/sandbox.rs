@@ -45,13 +45,12 @@ pub fn sandbox_change<'a>(pod: &DesiredPod, observed: &'a Observed) -> SandboxCh
 /// The kubelet also replaces every sandbox without an address. Docker assigns the address before the start
 /// returns, so a sandbox that never had one is on an engine that does not report it, and its replacement
 /// would look the same: an endless loop (balena-os/meta-balena#2062, design invariant 4). A sandbox that has
-/// lost its address is replaced here too, and one that no container can join.
+/// lost its address or was started again by hand is replaced here too, and one that no container can join.
 fn network_serves(pod: &DesiredPod, sandbox: &Owned) -> bool {
     let Role::Sandbox { host_network, link, .. } = &sandbox.role else { return false };
     let joinable = match link {
         Link::Untold | Link::Up | Link::Bare | Link::Cut => true,
-        Link::Lost => *host_network,
-        Link::Unfinished => false,
+        Link::Lost | Link::Unfinished => false,
     };
     joinable && *host_network == pod.host_network()
 }

@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use self::thread::Body;
 use super::spec::{HookKind, Kind, Watch};
-use crate::base::clock::System;
+use crate::base::clock::{Mono, System};
 use crate::base::limits;
 use crate::plan::ProbeVerdict;
 use crate::pod::PodKey;
@@ -31,6 +31,8 @@ pub enum News {
         id: String,
         /// Which probe.
         kind: Kind,
+        /// [`super::Target::started`] of the run that was asked.
+        since: Mono,
         /// The result.
         verdict: ProbeVerdict,
     },

@@ -26,6 +26,8 @@ pub struct Changed {
     pub id: String,
     /// Which probe.
     pub kind: Kind,
+    /// [`Target::started`] of the run that was asked.
+    pub since: Mono,
     /// The result.
     pub verdict: ProbeVerdict,
 }
@@ -106,8 +108,9 @@ impl Schedule {
         for target in targets {
             for kind in Kind::ALL {
                 let Some(probing) = target.probe(kind) else { continue };
-                let same =
-                    |id: &ProbeId| self.get(*id).is_some_and(|e| e.kind == kind && e.target.id == target.id);
+                let same = |id: &ProbeId| {
+                    self.get(*id).is_some_and(|e| e.kind == kind && e.target.is_same_run(target))
+                };
                 let known = gone.iter().copied().find(same);
                 gone.retain(|id| Some(*id) != known);
                 match known.and_then(|id| self.get_mut(id)) {
@@ -189,6 +192,7 @@ impl Schedule {
             key: entry.key.clone(),
             id: entry.target.id.clone(),
             kind: entry.kind,
+            since: entry.target.started,
             verdict,
         });
         if !entry.tracker.is_held() {
@@ -235,7 +239,7 @@ impl Schedule {
         let startup = |e: &Entry| {
             e.kind == Kind::Startup
                 && e.key == entry.key
-                && e.target.id == entry.target.id
+                && e.target.is_same_run(&entry.target)
                 && e.tracker.stored() == Some(ProbeVerdict::Success)
         };
         self.entries.iter().any(|(_, e)| startup(e))

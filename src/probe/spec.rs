@@ -229,11 +229,11 @@ fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
 /// One running container and its probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Container id. Another id is another instance.
+    /// Container id.
     pub id: String,
     /// Container name, for messages.
     pub container: String,
-    /// When it started, or was first seen running.
+    /// When it started, or was first seen running. At another time the same container runs anew.
     pub started: Mono,
     /// Whether it ran before the daemon started: its state before is unknown, and it is taken to be healthy.
     pub adopted: bool,
@@ -244,6 +244,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Both are the same run of the same container: what was counted for one counts for the other.
+    #[must_use]
+    pub fn is_same_run(&self, other: &Target) -> bool {
+        (&self.id, self.started) == (&other.id, other.started)
+    }
+
     #[must_use]
     pub fn probe(&self, kind: Kind) -> Option<&Arc<Probing>> {
         let [startup, readiness, liveness] = &self.probes;

@@ -1,5 +1,5 @@
 //! The counting of one probe of one container instance (upstream `pkg/kubelet/prober/worker.go`). Pure. A new
-//! container id has a new [`Tracker`], so no count survives a restart (upstream keeps the last run of
+//! run of a container has a new [`Tracker`], so no count survives a restart (upstream keeps the last run of
 //! results, so that a new instance may fail below its threshold).
 
 use super::outcome::Outcome;

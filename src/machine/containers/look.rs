@@ -140,7 +140,7 @@ impl Machine {
     /// (containerd/containerd#8180): it is remembered, and what ended before it is put right.
     pub(in crate::machine) fn hint_out_of_memory(&mut self, id: &str) {
         let Some((found, record)) = self.containers.get_mut(id) else { return };
-        record.out_of_memory = true;
+        record.run.out_of_memory = true;
         match &mut found.state {
             RunState::Exited(exit) => mark_out_of_memory(exit),
             _ => record.needs(Look::Needed),

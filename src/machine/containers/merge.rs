@@ -63,7 +63,7 @@ impl Machine {
         }
         if !self.looking.watching {
             for (_, record) in self.containers.records_mut().filter(|(c, _)| c.state.is_running()) {
-                record.adopted = true;
+                record.run.adopted = true;
             }
         }
         self.looking.watching = true;
@@ -170,6 +170,8 @@ impl Machine {
         if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
             new.resources = known.resources;
         }
+        // Somebody started it again.
+        let again = record.is_some_and(|record| record.run.is_another(&new.state));
         if new.state.is_running()
             && let Role::Sandbox { link, .. } = &mut new.role
         {
@@ -177,14 +179,17 @@ impl Machine {
                 Some(Role::Sandbox { link, .. }) => *link,
                 _ => Link::Untold,
             };
-            *link = link_after(before, *link, record.is_some_and(|r| r.started.is_some()));
+            *link = match again {
+                true => Link::Lost,
+                false => link_after(before, *link, record.is_some_and(|r| r.run.started.is_some())),
+            };
         }
         if let RunState::Exited(exit) = &mut new.state {
-            if record.is_some_and(|r| r.out_of_memory) {
+            if record.is_some_and(|r| r.run.out_of_memory && !again) {
                 mark_out_of_memory(exit);
             }
             exit.seen = match known.map(|c| &c.state) {
-                Some(RunState::Exited(old)) => old.seen,
+                Some(RunState::Exited(old)) if !again => old.seen,
                 Some(_) => Some(now.mono),
                 None => self.looking.watching.then_some(now.mono),
             };
@@ -197,7 +202,7 @@ impl Machine {
             RunState::Created | RunState::Removing => false,
         };
         let started = ran && known.map_or(made, |c| c.state == RunState::Created);
-        let died = known.is_some_and(|c| c.state.is_running()) && new.state.is_dead();
+        let died = (again || known.is_some_and(|c| c.state.is_running())) && new.state.is_dead();
         let is_new = known.is_none();
         if is_new {
             self.volumes.may_have(&new.uid);
@@ -209,17 +214,25 @@ impl Machine {
                 self.cgroups.doubt(&new.uid);
             }
         }
+        if again && new.state.is_running() {
+            let what = what(&new);
+            let line = format!(
+                "pod {}: {what} runs again: somebody started it, and its probes begin anew",
+                self.key
+            );
+            self.out.log(Level::Warn, line);
+        }
         if made {
             self.tell_created(&new);
         }
-        if started {
-            self.tell_of(&new, words::started());
-        }
         let (id, start_sent) = (new.id.clone(), new.start_sent);
         self.containers.put(new);
+        if started {
+            self.has_begun(&id, now);
+        }
         let Some(record) = self.containers.record_mut(&id) else { return };
         if died {
-            record.stop = None;
+            record.run.stop = None;
         }
         if !start_sent {
             record.late_start = None;
@@ -244,6 +257,7 @@ fn link_after(before: Link, now: Link, ours: bool) -> Link {
     match (before, now) {
         (Link::Up | Link::Lost, Link::Bare | Link::Cut) => Link::Lost,
         (_, Link::Cut) if !ours => Link::Lost,
+        (Link::Lost, _) => Link::Lost,
         (before, Link::Untold) => before,
         (_, now) => now,
     }
@@ -271,11 +285,15 @@ pub(in crate::machine) fn cannot_run(message: String, now: Mono) -> Exit {
     }
 }
 
+fn what(owned: &Owned) -> String {
+    match owned.container_name() {
+        Some(name) => format!("container {name} (attempt {})", owned.attempt),
+        None => format!("sandbox (attempt {})", owned.attempt),
+    }
+}
+
 fn death_notice(dead: &Owned) -> String {
-    let what = match dead.container_name() {
-        Some(name) => format!("container {name} (attempt {})", dead.attempt),
-        None => format!("sandbox (attempt {})", dead.attempt),
-    };
+    let what = what(dead);
     match &dead.state {
         RunState::Exited(exit) if exit.oom_killed => format!("{what} was killed: out of memory"),
         RunState::Exited(exit) => format!("{what} ended with exit code {}", exit.code),

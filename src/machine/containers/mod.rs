@@ -7,17 +7,16 @@
 
 pub(super) mod look;
 pub(super) mod merge;
+pub(super) mod run;
 
 use crate::base::clock::Mono;
-use crate::plan::{Observed, Owned, ProbeVerdict, RunState};
-use crate::probe::{HookKind, Kind};
+use crate::plan::{Observed, Owned, RunState};
 use crate::runtime::Resources;
 
-use crate::base::table::Table;
 use crate::machine::calls::Retry;
-use crate::machine::running::hooks::Hook;
-use crate::machine::running::messages::Message;
 use crate::machine::stop::Stop;
+
+pub(super) use run::Run;
 
 /// The need of an inspection, the lesser first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,32 +37,18 @@ pub(super) struct Record {
     pub look: Look,
     /// Inspections of it that failed, since one worked.
     pub look_retry: Retry,
-    /// It ran when the daemon began.
-    pub adopted: bool,
-    /// The kernel killed a process of it for want of memory.
-    pub out_of_memory: bool,
+    /// What is known of its run alone.
+    pub run: Run,
     /// It is being given other sizes.
     pub resizing: bool,
-    /// What its probes said last, in [`Kind::ALL`]'s order.
-    pub verdicts: [Option<ProbeVerdict>; 3],
-    /// When this daemon started it.
-    pub started: Option<Mono>,
-    /// When its probes first saw it running.
-    pub probed_since: Option<Mono>,
     /// Starts that were refused though Docker may take them: the first costs no wait.
     pub start_retry: Option<Retry>,
     /// Until when a start of it may still be carried out: one without an answer, or one of a daemon that died.
     pub late_start: Option<Mono>,
     /// Why its start failed, though Docker may still say `created`.
     pub start_error: Option<String>,
-    /// How far its stop got.
-    pub stop: Option<Box<Stop>>,
     /// Removals of it that failed.
     pub removal: Retry,
-    /// How far its hooks are.
-    pub hooks: Table<HookKind, Hook>,
-    /// What is known of its termination message.
-    pub message: Option<Message>,
     /// The sizes that Docker was asked for last.
     pub size: Option<Resources>,
     /// Why other sizes were refused.
@@ -74,16 +59,6 @@ impl Record {
     /// It needs at least this of an inspection.
     pub fn needs(&mut self, look: Look) {
         self.look = self.look.max(look);
-    }
-
-    /// What a probe of this kind said last.
-    pub fn verdict(&mut self, kind: Kind) -> &mut Option<ProbeVerdict> {
-        let [startup, readiness, liveness] = &mut self.verdicts;
-        match kind {
-            Kind::Startup => startup,
-            Kind::Readiness => readiness,
-            Kind::Liveness => liveness,
-        }
     }
 }
 
@@ -218,8 +193,15 @@ impl Containers {
     /// What is known of a container from now on. One that was not known begins its record.
     pub fn put(&mut self, owned: Owned) {
         match self.get_mut(&owned.id) {
-            Some((place, _)) => *place = owned,
-            None => self.current.push(owned, Record::default()),
+            Some((place, record)) => {
+                record.run.goes_on_as(&owned.state);
+                *place = owned;
+            }
+            None => {
+                let mut record = Record::default();
+                record.run.goes_on_as(&owned.state);
+                self.current.push(owned, record);
+            }
         }
     }
 
@@ -245,7 +227,7 @@ impl Containers {
 
     /// The stop of this container, if one is under way.
     pub fn stop_of(&self, id: &str) -> Option<Stop> {
-        self.record(id).and_then(|record| record.stop.as_deref().copied())
+        self.record(id).and_then(|record| record.run.stop.as_deref().copied())
     }
 
     /// A start of this container may still be carried out by Docker.
@@ -287,7 +269,7 @@ mod tests {
         let ids: Vec<&String> = all.all().map(|c| &c.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
         assert_eq!(all.len(), ids.len());
-        let known: BTreeSet<String> = all.ids(|_, record| record.out_of_memory).into_iter().collect();
+        let known: BTreeSet<String> = all.ids(|_, record| record.run.out_of_memory).into_iter().collect();
         assert_eq!(known, *marked);
     }
 
@@ -301,7 +283,7 @@ mod tests {
                     0 | 1 => all.put(owned(n)),
                     2 => {
                         if let Some(record) = all.record_mut(&id) {
-                            record.out_of_memory = true;
+                            record.run.out_of_memory = true;
                             marked.insert(id);
                         }
                     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::machine::Machine;
-use crate::machine::containers::Record;
+use crate::machine::containers::{Record, Run};
 use crate::machine::start::made;
 use crate::machine::state::State;
 use crate::plan::{Owned, PreStop, StartRef, actions};
@@ -57,22 +57,23 @@ impl Machine {
     }
 
     fn hook(&self, id: &str, kind: HookKind) -> Option<&Hook> {
-        self.containers.record(id)?.hooks.get(&kind)
+        self.containers.record(id)?.run.hooks.get(&kind)
     }
 
     fn hook_mut(&mut self, id: &str, kind: HookKind) -> Option<&mut Hook> {
-        self.containers.record_mut(id)?.hooks.get_mut(&kind)
+        self.containers.record_mut(id)?.run.hooks.get_mut(&kind)
     }
 
     /// A postStart is under way: as with the kubelet, nothing further of the pod is started.
     pub(in crate::machine) fn post_start_runs(&self) -> bool {
-        let runs = |record: &Record| record.hooks.get(&HookKind::PostStart).is_some_and(Hook::is_under_way);
+        let runs =
+            |record: &Record| record.run.hooks.get(&HookKind::PostStart).is_some_and(Hook::is_under_way);
         self.containers.records().any(|(_, record)| runs(record))
     }
 
     /// Kills the containers whose postStart failed.
     pub(in crate::machine) fn kill_after_post_start(&mut self, pod: &DesiredPod, now: &Now) {
-        let failed = |record: &Record| record.hooks.get(&HookKind::PostStart) == Some(&Hook::Failed);
+        let failed = |record: &Record| record.run.hooks.get(&HookKind::PostStart) == Some(&Hook::Failed);
         for id in self.containers.ids(|_, record| failed(record)) {
             self.stop_one(&id, None, Some(&pod.spec), Some("FailedPostStartHook"), now);
         }
@@ -110,7 +111,8 @@ impl Machine {
             self.begin(id, HookKind::PreStop, action, now);
         }
         let own = grace.map_or(now.mono, |grace| began.after(grace));
-        let Some(Record { hooks, stop, .. }) = self.containers.record_mut(id) else { return false };
+        let Some(record) = self.containers.record_mut(id) else { return false };
+        let Run { hooks, stop, .. } = &mut record.run;
         let Some(hook) = hooks.get_mut(&HookKind::PreStop) else { return false };
         let deadline = stop.as_ref().map_or(own, |stop| stop.deadline);
         let late = now.mono >= deadline;
@@ -150,7 +152,7 @@ impl Machine {
         };
         let invalid = action_is_invalid(&hook);
         if let Some(record) = self.containers.record_mut(id) {
-            record.hooks.insert(kind, hook);
+            record.run.hooks.insert(kind, hook);
         }
         if invalid {
             self.hooked(id, kind, Err("invalid handler".to_owned()));
@@ -181,10 +183,10 @@ impl Machine {
     pub(in crate::machine) fn advance_hooks(&mut self, now: &Now) {
         for (owned, record) in self.containers.records_mut() {
             if !owned.state.is_running() {
-                record.hooks.clear();
+                record.run.hooks.clear();
             }
             for kind in [HookKind::PostStart, HookKind::PreStop] {
-                let Some(hook) = record.hooks.get_mut(&kind) else { continue };
+                let Some(hook) = record.run.hooks.get_mut(&kind) else { continue };
                 match hook {
                     Hook::Sleeps(until) if now.mono >= *until => *hook = Hook::Over,
                     // That of a stop is woken up for by the stop.
@@ -199,7 +201,7 @@ impl Machine {
     pub(in crate::machine) fn hook_wishes(&self) -> Vec<HookWish> {
         let mut wishes = Vec::new();
         for (owned, record) in self.containers.records() {
-            for (kind, hook) in record.hooks.iter() {
+            for (kind, hook) in record.run.hooks.iter() {
                 let Hook::Asked(action) = hook else { continue };
                 let address = self.address(owned);
                 wishes.push(HookWish { id: owned.id.clone(), kind: *kind, action: action.clone(), address });
@@ -212,7 +214,7 @@ impl Machine {
 /// The container is not ready, whatever its probes say: its postStart has not ended, or has failed, and it is being
 /// killed for that.
 pub(in crate::machine) fn is_unready(record: &Record) -> bool {
-    let post_start = record.hooks.get(&HookKind::PostStart);
+    let post_start = record.run.hooks.get(&HookKind::PostStart);
     post_start.is_some_and(|hook| hook.is_under_way() || matches!(hook, Hook::GivenUp | Hook::Failed))
 }
 

@@ -38,7 +38,7 @@ impl Machine {
             // How it ended has to be known.
             let known = record.look != Look::Needed && !self.calls.is_busy(&owned.id);
             let has_ended = owned.message != Way::default() && matches!(owned.state, RunState::Exited(_));
-            if has_ended && known && record.message.is_none() {
+            if has_ended && known && record.run.message.is_none() {
                 ended.push((owned.id.clone(), file_of(owned).filter(|_| owned.message.file)));
             }
         }
@@ -55,7 +55,7 @@ impl Machine {
         if self.in_trouble(now) {
             return;
         }
-        for id in self.containers.ids(|_, record| record.message == Some(Message::Log)) {
+        for id in self.containers.ids(|_, record| record.run.message == Some(Message::Log)) {
             if self.calls.is_full() {
                 return;
             }
@@ -67,7 +67,7 @@ impl Machine {
 
     fn set_message(&mut self, id: &str, message: Message) {
         if let Some(record) = self.containers.record_mut(id) {
-            record.message = Some(message);
+            record.run.message = Some(message);
         }
     }
 
@@ -91,7 +91,7 @@ impl Machine {
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => String::new(),
             Err(error) => format!("Error on reading termination message from logs: {error}"),
         };
-        if let Some(message) = self.containers.record_mut(id).and_then(|record| record.message.as_mut()) {
+        if let Some(message) = self.containers.record_mut(id).and_then(|record| record.run.message.as_mut()) {
             *message = Message::Known(text);
         }
     }
@@ -99,12 +99,12 @@ impl Machine {
     /// A termination message is on its way.
     pub(in crate::machine) fn awaits_message(&self) -> bool {
         let awaits = |message: &Message| !matches!(message, Message::Known(_));
-        self.containers.records().any(|(_, record)| record.message.as_ref().is_some_and(awaits))
+        self.containers.records().any(|(_, record)| record.run.message.as_ref().is_some_and(awaits))
     }
 
     /// What is known, by container id.
     pub(in crate::machine) fn termination_messages(&self) -> BTreeMap<String, String> {
-        let known = self.containers.records().filter_map(|(owned, record)| match &record.message {
+        let known = self.containers.records().filter_map(|(owned, record)| match &record.run.message {
             Some(Message::Known(text)) if !text.is_empty() => Some((owned.id.clone(), text.clone())),
             _ => None,
         });

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
 use crate::machine::Machine;
 use crate::machine::output::Output;
 use crate::machine::running::hooks::is_unready;
@@ -50,7 +50,7 @@ impl Machine {
     /// Takes what a probe or a hook brought. What a probe says is an event of its container.
     pub(in crate::machine) fn take_news(&mut self, news: News) {
         match news {
-            News::Probed { id, kind, verdict } => self.probed(&id, kind, verdict),
+            News::Probed { id, kind, since, verdict } => self.probed(&id, kind, since, verdict),
             News::Said { id, reason, text, .. } => {
                 if let Some(owned) = self.containers.current().get(&id).cloned() {
                     self.tell_of(&owned, words::probe(reason, text));
@@ -60,12 +60,13 @@ impl Machine {
         }
     }
 
-    /// Takes a result; of a container that is gone it says nothing.
-    fn probed(&mut self, id: &str, kind: Kind, verdict: ProbeVerdict) {
+    /// Takes a result; of a container or a run that is over it says nothing.
+    fn probed(&mut self, id: &str, kind: Kind, since: Mono, verdict: ProbeVerdict) {
         if let Some((owned, record)) = self.containers.current_mut(id)
             && owned.state.is_running()
+            && record.run.probed_since == Some(since)
         {
-            *record.verdict(kind) = Some(verdict);
+            *record.run.verdict(kind) = Some(verdict);
         }
     }
 
@@ -74,9 +75,9 @@ impl Machine {
     pub(in crate::machine) fn probes(&self, pod: &DesiredPod) -> Probes {
         let mut probes = Probes::default();
         for (owned, record) in self.containers.records() {
-            let [mut startup, mut readiness, liveness] = record.verdicts;
+            let [mut startup, mut readiness, liveness] = record.run.verdicts;
             let spec = owned.container_name().and_then(|name| pod.container(name)).map(|(_, spec)| spec);
-            let adopted = record.adopted && owned.uid == pod.uid && owned.state.is_running();
+            let adopted = record.run.adopted && owned.uid == pod.uid && owned.state.is_running();
             if let Some(spec) = spec.filter(|_| adopted) {
                 let passed = |probe: &Option<_>| probe.as_ref().map(|_| ProbeVerdict::Success);
                 startup = startup.or_else(|| passed(&spec.startup_probe));
@@ -124,8 +125,8 @@ impl Machine {
             let probes = if stopping { [None, readiness.clone(), None] } else { three.clone() };
             let (id, address) = (newest.id.clone(), self.address(newest));
             let Some(record) = self.containers.record_mut(&id) else { continue };
-            let started = *record.probed_since.get_or_insert(now.mono);
-            let adopted = record.adopted;
+            let started = *record.run.probed_since.get_or_insert(now.mono);
+            let adopted = record.run.adopted;
             targets.push(Target { id, container: name.clone(), started, adopted, address, probes });
         }
         targets

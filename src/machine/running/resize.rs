@@ -85,7 +85,7 @@ impl Machine {
             let until = record.size_failure.as_ref().map_or(Mono::default(), |failure| failure.0.until);
             if now.mono < until {
                 self.out.wake_at(until);
-            } else if !self.calls.is_busy(&id) && !self.calls.is_full() && record.stop.is_none() {
+            } else if !self.calls.is_busy(&id) && !self.calls.is_full() && record.run.stop.is_none() {
                 let job = Job::Update { id: id.clone(), resources: wanted };
                 self.call(job, Call::Update { id, resources: wanted });
             }

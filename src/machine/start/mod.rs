@@ -89,7 +89,8 @@ impl Machine {
                 }
                 // A stop that has begun goes on, though the edit that asked for it was taken back meanwhile.
                 let begun = self.containers.ids(|c, record| {
-                    let asked = record.stop.is_some() || record.hooks.get(&HookKind::PreStop).is_some();
+                    let asked =
+                        record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
                     asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
                 });
                 for id in begun.iter().filter(|id| !actions.kill.iter().any(|kill| kill.id == **id)) {
@@ -128,6 +129,9 @@ impl Machine {
         }
         if self.calls.is_busy(id) || self.calls.is_full() {
             return;
+        }
+        if let Some(record) = self.containers.record_mut(id) {
+            record.run.started = Some(now.mono);
         }
         let token = self.calls.next();
         if let Some(hosts) = hosts {

@@ -77,7 +77,7 @@ impl Machine {
             self.containers.current().all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
         let RunState::Exited(exit) = &newest.state else { return None };
         let seen = exit.seen?;
-        let started = self.containers.record(&newest.id).and_then(|record| record.started);
+        let started = self.containers.record(&newest.id).and_then(|record| record.run.started);
         let young = match started {
             Some(started) => seen.since(started) < limits::SANDBOX_YOUNG,
             None => exit.cannot_run,

@@ -48,6 +48,13 @@ fn a_life() {
     assert_eq!(told(&rig), ["N Killing app: Stopping container app"]);
 }
 
+/// What is told of a call without an answer: what it was about, and why.
+fn lost(call: &str) -> String {
+    let (verb, what) = call.split_once(' ').unwrap();
+    let what = if what == "POD" { "the sandbox".to_owned() } else { format!("container {what}") };
+    format!("W FailedSync: error syncing pod: {verb} of {what}: {}; tried again", timeout())
+}
+
 #[test]
 fn answers_that_are_lost_are_told_when_they_are_found_out() {
     for call in ["create app", "start app", "create POD", "start POD"] {
@@ -55,7 +62,7 @@ fn answers_that_are_lost_are_told_when_they_are_found_out() {
         rig.hurt(call, 1, Hurt::DoneBut(timeout()));
         rig.run(&app());
         rig.pass(s(300));
-        let lost = format!("W FailedSync: error syncing pod: {}; tried again", timeout());
+        let lost = lost(call);
         let (syncs, rest): (Vec<_>, Vec<_>) = told(&rig).into_iter().partition(|line| *line == lost);
         assert_eq!((syncs.len(), rest), (1, START.map(str::to_owned).to_vec()), "{call}");
     }
@@ -149,7 +156,7 @@ fn a_call_of_the_pod_that_gets_no_answer() {
         rig.hurt(call, u32::MAX, Hurt::Says(timeout()));
         rig.run(&app());
         rig.pass(s(60));
-        let words = format!("W FailedSync: error syncing pod: {}; tried again", timeout());
+        let words = lost(call);
         assert_eq!(told(&rig).iter().filter(|line| line.starts_with(&words)).count(), 1, "{:?}", told(&rig));
         assert!(rig.logged(Level::Warn).len() < 5, "{:?}", rig.logged(Level::Warn));
     }
@@ -222,8 +229,8 @@ fn probes_and_hooks() {
     // And one that a probe kills.
     let mut rig =
         Rig::up(&pod("{containers: [{name: app, image: busybox, livenessProbe: {exec: {command: [a]}}}]}"));
-    let id = rig.id("app#0");
-    rig.slot.news(News::Probed { id, kind: Kind::Liveness, verdict: ProbeVerdict::Failure });
+    let news = rig.news("app#0", Kind::Liveness, ProbeVerdict::Failure);
+    rig.slot.news(news);
     rig.step();
     assert_eq!(
         told(&rig).last().unwrap(),

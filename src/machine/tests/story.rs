@@ -31,7 +31,7 @@ impl Rig {
         let mut targets = self.watched.last().map(|(_, watch)| watch.targets.clone()).unwrap_or_default();
         targets.retain(|target| target.probe(kind).is_some());
         for target in &targets {
-            self.slot.news(News::Probed { id: target.id.clone(), kind, verdict });
+            self.slot.news(News::Probed { id: target.id.clone(), kind, since: target.started, verdict });
             self.step();
         }
         !targets.is_empty()

@@ -55,7 +55,12 @@ fn watch(targets: Vec<Target>) -> Watch {
 }
 
 fn passed(id: &str) -> News {
-    News::Probed { id: id.into(), kind: Kind::Readiness, verdict: ProbeVerdict::Success }
+    News::Probed {
+        id: id.into(),
+        kind: Kind::Readiness,
+        since: Mono::default(),
+        verdict: ProbeVerdict::Success,
+    }
 }
 
 /// A server that accepts connections and sends nothing; its port.
@@ -99,7 +104,12 @@ fn a_probe_that_turns_is_told_and_one_that_stays_is_not() {
             if id == "a" && text.starts_with("Readiness probe failed: dial tcp 127.0.0.1:")),
         "{said:?}"
     );
-    let failed = News::Probed { id: "a".into(), kind: Kind::Readiness, verdict: ProbeVerdict::Failure };
+    let failed = News::Probed {
+        id: "a".into(),
+        kind: Kind::Readiness,
+        since: Mono::default(),
+        verdict: ProbeVerdict::Failure,
+    };
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(failed));
     assert!(heard.try_recv().is_err());
 }

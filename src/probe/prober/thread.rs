@@ -222,6 +222,7 @@ impl Body {
             pod.listener.notify(News::Probed {
                 id: changed.id,
                 kind: changed.kind,
+                since: changed.since,
                 verdict: changed.verdict,
             });
         }

@@ -283,3 +283,20 @@ proptest! {
         }
     }
 }
+
+/// The same container, started again by hand: a failure that was counted for the run before does not count.
+#[test]
+fn another_run_of_the_same_container_is_counted_anew() {
+    let mut bench = Bench::new();
+    bench.answers.insert(Kind::Liveness, Outcome::Failed("no".into()));
+    let mut target = target("a", [None, None, probing(0, 10, 2)]);
+    assert_eq!(bench.set(&[target.clone()]), 0);
+    bench.pass(s(10));
+    assert_eq!((bench.times(Kind::Liveness).len(), bench.told.len()), (1, 0));
+    target.started = bench.now;
+    assert_eq!(bench.set(&[target]), 1, "what was asked of the run before is not wanted any more");
+    bench.pass(s(10));
+    assert_eq!((bench.times(Kind::Liveness).len(), bench.told.len()), (2, 0));
+    bench.pass(s(10));
+    assert_eq!(bench.told.len(), 1);
+}

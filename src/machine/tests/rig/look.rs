@@ -3,6 +3,13 @@
 use super::*;
 
 impl Rig {
+    /// What a probe says of the run that is asked about.
+    pub(in crate::machine::tests) fn news(&self, words: &str, kind: Kind, verdict: ProbeVerdict) -> News {
+        let id = self.id(words);
+        let asked = self.watched.last().and_then(|(_, watch)| watch.targets.iter().find(|t| t.id == id));
+        News::Probed { since: asked.map_or(Mono::default(), |t| t.started), id, kind, verdict }
+    }
+
     /// `app#0`; with another UID than usual `uid/app#0`.
     pub(in crate::machine::tests) fn name_of(&mut self, id: &str) -> String {
         if let Some(c) = self.engine.get(id) {

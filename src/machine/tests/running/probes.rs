@@ -1,6 +1,7 @@
 //! What a worker has asked of its containers, and what follows from the answers.
 
 use super::rig::*;
+use crate::base::clock::Mono;
 use crate::machine::Report;
 use crate::plan::ProbeVerdict::{Failure, Success};
 use crate::probe::prober::News;
@@ -20,8 +21,8 @@ impl Rig {
 
     /// A probe's result arrives.
     fn probed(&mut self, words: &str, kind: Kind, verdict: crate::plan::ProbeVerdict) {
-        let id = self.id(words);
-        self.slot.news(News::Probed { id, kind, verdict });
+        let news = self.news(words, kind, verdict);
+        self.slot.news(news);
         self.step();
     }
 
@@ -85,7 +86,12 @@ fn readiness_goes_into_the_status_and_stops_nothing() {
 #[test]
 fn a_result_of_another_container_is_dropped() {
     let mut rig = Rig::up(&pod(PROBES));
-    rig.slot.news(News::Probed { id: "gone".into(), kind: Kind::Liveness, verdict: Failure });
+    rig.slot.news(News::Probed {
+        id: "gone".into(),
+        kind: Kind::Liveness,
+        since: Mono::default(),
+        verdict: Failure,
+    });
     rig.step();
     rig.pass(s(60));
     assert_eq!(rig.running().len(), 3);
@@ -347,9 +353,10 @@ fn news_are_bounded_and_the_latest_wins() {
     let mut rig = Rig::fresh();
     for n in 0..5000 {
         let (id, verdict) = (format!("c{n}"), Success);
-        rig.slot.news(News::Probed { id, kind: Kind::Liveness, verdict });
+        rig.slot.news(News::Probed { id, kind: Kind::Liveness, since: Mono::default(), verdict });
     }
-    let probed = |verdict| News::Probed { id: "z".into(), kind: Kind::Liveness, verdict };
+    let probed =
+        |verdict| News::Probed { id: "z".into(), kind: Kind::Liveness, since: Mono::default(), verdict };
     rig.slot.news(probed(Success));
     rig.slot.news(probed(Failure));
     let inbox = rig.slot.take();

@@ -91,3 +91,26 @@ fn a_cgroup_is_asked_for_again_with_each_sandbox() {
     assert_eq!(rig.cgroups.len(), 2, "who killed it may have taken the cgroup too");
     assert_eq!(rig.status(), "Running, app: running");
 }
+
+/// Two pods had this name one after the other: what the cgroup of one of them holds says nothing of the other's.
+#[test]
+fn what_is_in_the_cgroup_of_one_uid_is_not_forgotten_for_that_of_another() {
+    let old = super::rig::pod_with("uid-0", "{containers: [{name: app}]}");
+    let rig = Rig::up(&old);
+    let left_out = vec![rig.id("uid-0/app#0"), rig.id("uid-0/POD#0")];
+    let mut rig = rig.reborn();
+    rig.hurt("list", u32::MAX, super::rig::Hurt::LeavesOut(left_out.clone()));
+    for id in &left_out {
+        rig.engine.hang_inspect(id, true);
+    }
+    rig.run(&old);
+    rig.pass(s(2));
+    rig.run(&app());
+    rig.pass(s(60));
+    assert_eq!(rig.running().len(), 2, "no second set beside one that cannot be looked at: {:?}", rig.calls);
+    for id in &left_out {
+        rig.engine.hang_inspect(id, false);
+    }
+    rig.pass(s(120));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into(), "{:?}", rig.calls);
+}

@@ -56,8 +56,8 @@ impl World {
         let finished = daemon.probes.finished(probe, outcome, now);
         if let Some(changed) = finished.changed {
             let worker = daemon.workers.get_mut(&changed.key).expect("a probe of a worker that is not there");
-            let verdict = changed.verdict;
-            worker.slot.news(News::Probed { id: changed.id.clone(), kind, verdict });
+            let (since, verdict) = (changed.since, changed.verdict);
+            worker.slot.news(News::Probed { id: changed.id.clone(), kind, since, verdict });
             let key = changed.key;
             self.note(|| format!("probe {} {} {kind:?}: {verdict:?}", key.name, short(&changed.id)));
             let delay = Duration::from_micros(self.below(2000));
