@@ -174,6 +174,13 @@ impl Calls {
         })
     }
 
+    /// Those that would make or start something, and may wait on the node to be sent.
+    pub fn starting(&self) -> Vec<Token> {
+        let starts =
+            |job: &Job| matches!(job, Job::Create { .. } | Job::CreateSandbox { .. } | Job::Start { .. });
+        self.in_flight.iter().filter(|(_, job)| starts(job)).map(|(token, _)| *token).collect()
+    }
+
     /// A create (or the clearing up of its name) for this container is under way; `None`: the sandbox.
     pub fn is_making(&self, container: Option<&str>) -> bool {
         self.any(|job| match job {

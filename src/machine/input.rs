@@ -43,6 +43,8 @@ pub enum Input {
     Volumes(volumes::Report),
     /// Docker answered a call.
     Reply(Token, Result<Reply, DockerError>),
+    /// A call was not sent, and will not be.
+    Withdrawn(Token),
     /// A create was not sent, and why: a part of a volume that it needs cannot be had.
     Unprepared(Token, String),
     /// The node's addresses.
@@ -79,6 +81,7 @@ impl Machine {
             Input::Cgroup(report) => self.cgroup_told(report, now),
             Input::Volumes(report) => self.volumes_told(report, now),
             Input::Reply(token, answer) => self.reply(token, answer, now),
+            Input::Withdrawn(token) => _ = self.calls.end(token),
             Input::Unprepared(token, why) => self.unprepared(token, &why, now),
             Input::Addresses(ips) => self.addresses(ips),
             Input::Message { id, read } => self.message_read(&id, read),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use log::Level;
 
 use super::Machine;
+use super::output::Output;
 use super::running::deadline::Deadline;
 use super::state::{State, Trigger};
 use crate::base::order;
@@ -25,6 +26,9 @@ impl Machine {
                 let again = if then.is_some() { ", then started again" } else { "" };
                 let line = format!("pod {} is stopped{again}: {}", self.key, order.why);
                 self.out.log(Level::Info, line);
+                for token in self.calls.starting() {
+                    self.out.push(Output::Withdraw(token));
+                }
                 // A stop that was under way for another reason keeps its clock; this order may shorten it.
                 self.forget_start_memory();
             }

@@ -36,6 +36,8 @@ pub(super) enum ImageState {
 pub(super) struct Member {
     /// Creates that failed. The first of those that may be no failure costs no wait.
     pub create_retry: Option<Retry>,
+    /// Starts whose answers were lost, since one is known to have worked: what is made anew for them waits.
+    pub start_retry: Option<Retry>,
     /// Its name is held by a container that cannot be found: this suffix makes another one.
     pub suffix: Option<u32>,
     /// What is known of its image.
@@ -74,8 +76,14 @@ impl Member {
 pub(super) struct Members(Table<String, Member>);
 
 /// What an absent one says.
-static NOTHING: Member =
-    Member { create_retry: None, suffix: None, image: ImageState::Untold, image_user: None, waiting: None };
+static NOTHING: Member = Member {
+    create_retry: None,
+    start_retry: None,
+    suffix: None,
+    image: ImageState::Untold,
+    image_user: None,
+    waiting: None,
+};
 
 impl Members {
     /// What is known of this one.
@@ -140,8 +148,17 @@ impl Members {
 
     /// An earlier failure of this one's create asks to wait until then.
     pub fn held_back(&self, name: &str, now: &Now) -> Option<Mono> {
-        let until = self.get(name).create_retry?.until;
+        let Member { create_retry, start_retry, .. } = self.get(name);
+        let until = [create_retry, start_retry].into_iter().flatten().map(|retry| retry.until).max()?;
         (now.mono < until).then_some(until)
+    }
+
+    /// Counts a start of it whose answer was lost. True: the one before it worked.
+    pub fn start_lost(&mut self, name: &str, now: &Now) -> bool {
+        let retry = self.get_mut(name).start_retry.get_or_insert_default();
+        let first = !retry.has_failed();
+        retry.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
+        first
     }
 
     /// Counts a failure of its create; until when it waits, and for how long.

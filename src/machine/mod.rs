@@ -145,11 +145,14 @@ impl Machine {
     }
 
     fn act(&mut self, now: &Now) {
-        if self.in_trouble(now) {
-            self.out.wake_at(self.looking.trouble.until);
-            return;
-        }
-        if !self.look(now) {
+        let looked = self.looked(now);
+        // What is known to run and is not wanted is signalled whatever else is waited for: nothing is made for that.
+        if !looked {
+            if let State::Terminating { last, order, .. } = self.state.clone()
+                && self.containers.any_runs()
+            {
+                self.stop_everything(order.grace, last.as_ref().map(|pod| &*pod.spec), now);
+            }
             return;
         }
         // Each turn of this loop is a change of state; the table has no cycle without a reply from Docker.
@@ -202,6 +205,15 @@ impl Machine {
         }
     }
 
+    /// What must be known before anything is decided is known.
+    fn looked(&mut self, now: &Now) -> bool {
+        if self.in_trouble(now) {
+            self.out.wake_at(self.looking.trouble.until);
+            return false;
+        }
+        self.look(now)
+    }
+
     fn in_trouble(&self, now: &Now) -> bool {
         now.mono < self.looking.trouble.until
     }
@@ -225,8 +237,8 @@ impl Machine {
         }
     }
 
-    /// A call of this pod did not work, and Docker as a whole may: nothing but the pod's event tells of it.
-    fn call_trouble(&mut self, why: &str, now: &Now) {
+    /// A list did not work, and Docker as a whole may: nothing but the pod's event tells of it.
+    fn list_trouble(&mut self, why: &str, now: &Now) {
         if self.trouble_begins(now) {
             self.tell(None, words::sync_failed(&format!("{why}; tried again")));
         }

@@ -90,6 +90,8 @@ pub enum Output {
     Call(Token, Call),
     /// Make ready what this create needs, then send it. The reply comes as that of a call.
     Create(Token, Create),
+    /// Do not send this call, if it was not sent yet, and hand in [`super::Input::Withdrawn`] then.
+    Withdraw(Token),
     /// Have it pulled.
     Pull(PullRequest),
     /// This image is not there, and may not be pulled: perhaps it can be had otherwise.

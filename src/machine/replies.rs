@@ -15,7 +15,7 @@ use crate::base::limits;
 use crate::mapping::observe;
 use crate::plan::{Owned, RunState};
 use crate::recorder::words;
-use crate::runtime::{DockerError, RefusalKind, Reply};
+use crate::runtime::{DockerError, RefusalKind, Reply, labels};
 
 impl Machine {
     /// Takes the answer to a call.
@@ -29,7 +29,8 @@ impl Machine {
         match job {
             Job::List => match answer {
                 Ok(Reply::Containers(list)) => self.listed(&list, now),
-                other => self.odd(other, "container list", now),
+                Ok(_) => self.list_trouble("container list: an answer of another kind", now),
+                Err(error) => self.list_trouble(&format!("container list: {error}"), now),
             },
             Job::Inspect { id, needed } => {
                 let root = self.settings.map.root_dir.clone();
@@ -96,32 +97,74 @@ impl Machine {
                 self.docker_trouble(&error.to_string(), now);
                 true
             }
-            // One inspect, image look-up, log or removal that gets no answer is that container's trouble alone.
-            (
-                Job::Inspect { .. }
-                | Job::Unlisted { .. }
-                | Job::ImageInspect { .. }
-                | Job::ImageUser { .. }
-                | Job::Log { .. }
-                | Job::Rename { .. }
-                | Job::Remove { .. },
-                _,
-            ) => false,
+            // A call that gets no answer is the trouble of what it is about, and of nothing else.
             (
                 _,
                 DockerError::Timeout(_)
                 | DockerError::Stalled(_)
                 | DockerError::Lost(_)
                 | DockerError::BadAnswer(_),
-            ) => {
-                self.undo(job, now);
-                if let Job::Start { id } = job {
-                    self.containers.start_may_come(id, now.mono.after(limits::LATE_START));
+            ) => self.unanswered(job, &error.to_string(), now),
+        }
+    }
+
+    /// Docker may have done what it did not answer, and may do it still: it is looked at before anything is made in its
+    /// place. False: the job's own handler takes the error.
+    fn unanswered(&mut self, job: &Job, why: &str, now: &Now) -> bool {
+        match job {
+            Job::List
+            | Job::Inspect { .. }
+            | Job::Unlisted { .. }
+            | Job::ImageInspect { .. }
+            | Job::ImageUser { .. }
+            | Job::Log { .. }
+            | Job::Rename { .. }
+            | Job::Update { .. }
+            | Job::Remove { .. } => return false,
+            Job::Conflict { place, .. } => {
+                self.create_lost(place.container.as_deref().unwrap_or(labels::SANDBOX_NAME), why, now);
+            }
+            Job::CreateSandbox { .. } => self.create_lost(labels::SANDBOX_NAME, why, now),
+            Job::Create { container, .. } => self.create_lost(container, why, now),
+            Job::Start { id } => {
+                self.looking.list_needed = true;
+                self.containers.start_may_come(id, now.mono.after(limits::LATE_START));
+                let Some((owned, record)) = self.containers.get_mut(id) else { return true };
+                // It may come at once, and is not removed from under that: its run would never be seen.
+                record.removal.until = record.removal.until.max(now.mono.after(limits::CALL_RETRY_MIN));
+                let name = owned.container_name().unwrap_or(labels::SANDBOX_NAME).to_owned();
+                if self.members.start_lost(&name, now) {
+                    self.tell_lost(&name, "start", why);
                 }
-                self.call_trouble(&error.to_string(), now);
-                true
+            }
+            Job::Kill { id, .. } => {
+                self.undo(job, now);
+                self.doubt(id);
             }
         }
+        true
+    }
+
+    /// Whether the create of a container, or (`POD`) of the sandbox, was carried out is seen in a list; the next one
+    /// waits.
+    pub(super) fn create_lost(&mut self, what: &str, why: &str, now: &Now) {
+        self.looking.list_needed = true;
+        if !matches!(self.state, State::Syncing(_)) {
+            return;
+        }
+        let first = self.members.get(what).create_retry.is_none();
+        self.retry_later(what, now);
+        if first {
+            self.tell_lost(what, "create", why);
+        }
+    }
+
+    fn tell_lost(&mut self, what: &str, verb: &str, why: &str) {
+        let what = match what {
+            labels::SANDBOX_NAME => "the sandbox".to_owned(),
+            name => format!("container {name}"),
+        };
+        self.tell(None, words::sync_failed(&format!("{verb} of {what}: {why}; tried again")));
     }
 
     /// A signal that may not have arrived is sent again once the container is seen to run still, and a question
@@ -132,6 +175,7 @@ impl Machine {
                 if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut())
                 {
                     stop.sent = None;
+                    stop.again.failed(limits::CALL_RETRY_MIN, limits::CALL_RETRY_MAX, now.mono);
                 }
             }
             Job::Inspect { id, needed } => self.ask_again(id, *needed),
@@ -144,14 +188,6 @@ impl Machine {
             Job::ImageInspect { image_id } => self.images.forget_digest(image_id),
             _ => {}
         }
-    }
-
-    pub(super) fn odd(&mut self, answer: Result<Reply, DockerError>, what: &str, now: &Now) {
-        let why = match answer {
-            Ok(_) => format!("{what}: an answer of another kind"),
-            Err(error) => format!("{what}: {error}"),
-        };
-        self.call_trouble(&why, now);
     }
 
     fn started(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
@@ -173,6 +209,8 @@ impl Machine {
     pub(super) fn has_begun(&mut self, id: &str, now: &Now) {
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         record.start_retry = None;
+        let name = container.container_name().unwrap_or(labels::SANDBOX_NAME);
+        self.members.get_mut(name).start_retry = None;
         let ours = record.run.started.is_some();
         if ours {
             record.run.started = Some(now.mono);
@@ -256,7 +294,12 @@ impl Machine {
     }
 
     fn killed(&mut self, id: &str, answer: Result<Reply, DockerError>, now: &Now) {
-        let Err(error) = answer else { return };
+        let Err(error) = answer else {
+            if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut()) {
+                stop.again = Retry::default();
+            }
+            return;
+        };
         let bad_signal = match error.refusal() {
             // As good as an inspect's. Should Docker contradict itself, the list has it.
             Some(RefusalKind::NoSuchContainer) => {

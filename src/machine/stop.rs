@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use log::Level;
 
 use super::Machine;
-use super::calls::Job;
+use super::calls::{Job, Retry};
 use super::containers::merge::short;
 use super::state::State;
 use crate::base::clock::{Mono, Now};
@@ -36,6 +36,8 @@ pub(super) struct Stop {
     pub deadline: Mono,
     /// When a signal was last sent, and whether it was KILL.
     pub sent: Option<(Mono, bool)>,
+    /// Signals without an answer since one had one: the next waits.
+    pub again: Retry,
     /// Docker does not know its own stop signal: TERM is sent.
     pub term: bool,
     /// That it could not be signalled was told.
@@ -45,7 +47,8 @@ pub(super) struct Stop {
 impl Stop {
     /// A stop whose turn comes now; nothing is sent yet.
     fn begins(began: Mono, now: Mono) -> Stop {
-        Stop { began, asked: now, deadline: Mono(Duration::MAX), sent: None, term: false, told: false }
+        let (deadline, again) = (Mono(Duration::MAX), Retry::default());
+        Stop { began, asked: now, deadline, sent: None, again, term: false, told: false }
     }
 
     /// A grace of the pod, or a shorter one later: a container whose turn comes late has at least
@@ -166,7 +169,7 @@ impl Machine {
         let Some(stop) = self.containers.stop_of(id) else { return };
         let hard = now.mono >= stop.deadline;
         let due = match stop.sent {
-            None => now.mono,
+            None => stop.again.until,
             Some((_, false)) => stop.deadline,
             Some((at, true)) => at.after(limits::KILL_AGAIN),
         };

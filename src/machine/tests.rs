@@ -4,6 +4,7 @@ mod all;
 mod bounds;
 mod events;
 mod faults;
+mod hung;
 mod mailbox;
 mod never_ran;
 mod races;

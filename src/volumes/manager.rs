@@ -202,6 +202,8 @@ impl fmt::Debug for PodVolumes {
 struct Queue {
     jobs: VecDeque<Job>,
     runs: bool,
+    /// What is being done.
+    doing: Option<String>,
 }
 
 enum Job {
@@ -240,9 +242,20 @@ impl PodVolumes {
         self.push(Job::Order(order));
     }
 
-    /// Binds parts of volumes, and reports whether all are bound.
+    /// Binds the parts of volumes of one container, and reports whether all are bound. Of what was asked for it before
+    /// and is not begun nothing is heard any more.
     pub fn sub_paths(&self, list: Vec<SubPath>, bound: Bound) {
+        let container =
+            |list: &[SubPath]| list.first().map(|part| (part.uid.clone(), part.container.clone()));
+        let of = container(&list);
+        self.lock().jobs.retain(|job| !matches!(job, Job::SubPaths(list, _) if container(list) == of));
         self.push(Job::SubPaths(list, bound));
+    }
+
+    /// What is being done now, in words.
+    #[must_use]
+    pub fn doing(&self) -> Option<String> {
+        self.lock().doing.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -260,7 +273,9 @@ impl PodVolumes {
         let (node, tell, shared) = (Arc::clone(&self.node), Arc::clone(&self.tell), Arc::clone(&self.queue));
         let body = move || {
             while let Some(job) = next(&shared) {
-                work(&node, job, &tell);
+                work(&node, job, &tell, &|doing| {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).doing = Some(doing);
+                });
             }
         };
         let named = thread::Builder::new().name("pk-vol".to_owned()).stack_size(limits::WORKER_STACK);
@@ -277,12 +292,14 @@ fn next(queue: &Mutex<Queue>) -> Option<Job> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     let job = queue.jobs.pop_front();
     queue.runs = job.is_some();
+    queue.doing = None;
     job
 }
 
-fn work(node: &Arc<Node>, job: Job, tell: &Tell) {
+fn work(node: &Arc<Node>, job: Job, tell: &Tell, begins: &dyn Fn(String)) {
     match job {
         Job::Order(Order::SetUp(order)) => {
+            begins("setting up its volumes".to_owned());
             let uid = order.pod.uid.clone();
             let mut note = |volume: &str, note: Note| {
                 tell(Report::Note { uid: uid.clone(), volume: volume.to_owned(), note });
@@ -291,6 +308,7 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell) {
             tell(Report::SetUp { uid: order.pod.uid.clone(), failed });
         }
         Job::Order(Order::TearDown { uid }) => {
+            begins("removing its volumes".to_owned());
             let result = node.root().and_then(|root| tear_down::pod(&root, &uid));
             if result.is_ok() {
                 node.release(&uid);
@@ -298,7 +316,13 @@ fn work(node: &Arc<Node>, job: Job, tell: &Tell) {
             tell(Report::TornDown { uid, result });
         }
         Job::SubPaths(list, bound) => {
-            bound(list.iter().try_for_each(|wanted| sub_path::prepare(node, wanted)));
+            bound(list.iter().try_for_each(|wanted| {
+                let SubPath { volume, container, path, .. } = wanted;
+                begins(format!(
+                    "preparing subPath {path:?} of volume {volume:?} for container {container:?}"
+                ));
+                sub_path::prepare(node, wanted)
+            }));
         }
     }
 }

@@ -149,8 +149,8 @@ struct Body {
     told: Vec<Input>,
     volumes: PodVolumes,
     cgroups: cgroup::PodCgroups,
-    /// Creates that wait for parts of volumes.
-    unbound: Table<u64, Create>,
+    /// Creates that wait for parts of volumes, and until when.
+    unbound: Table<u64, (Create, Mono)>,
     /// Containers whose links were made.
     logs: ContainerLogs,
     /// Starts that must not be sent, and why.
@@ -192,6 +192,7 @@ impl Body {
             for (token, bound) in std::mem::take(&mut inbox.bound) {
                 self.bound(token, bound, &now);
             }
+            self.give_up_binding(&now);
             // Answers that are there already come first: hints may be about them.
             let told = std::mem::take(&mut self.told).into_iter();
             for input in told.chain(inbox.inputs()).chain(self.answers()) {
@@ -211,7 +212,8 @@ impl Body {
             if !done {
                 let permits = self.calls.iter_mut().filter_map(|call| call.permit.as_mut());
                 let stuck = permits.filter_map(|permit| permit.pass_on_if_stuck(now.mono));
-                let wake = stuck.chain(step.wake).min();
+                let unbound = self.unbound.values().map(|(_, until)| *until);
+                let wake = stuck.chain(unbound).chain(step.wake).min();
                 self.wait(wake);
             }
         }
@@ -235,13 +237,22 @@ impl Body {
                 if parts.is_empty() {
                     self.create(token, create);
                 } else {
-                    self.unbound.insert(token.0, create);
+                    let until = self.tools.clock.now().mono.after(limits::SUB_PATHS);
+                    self.unbound.insert(token.0, (create, until));
                     let mailbox = Arc::clone(&self.mailbox);
                     let told = move |result| mailbox.put(|slot| slot.bound(token.0, result));
                     self.volumes.sub_paths(parts, Box::new(told));
                 }
             }
             Output::Call(token, call) => self.begin(token, &call, None),
+            Output::Withdraw(token) => {
+                let before = self.queued.len();
+                // Its turn at the gate, when it comes, is passed on.
+                self.queued.retain(|(queued, _)| *queued != token);
+                if self.unbound.remove(&token.0).is_some() || self.queued.len() < before {
+                    self.told.push(Input::Withdrawn(token));
+                }
+            }
             Output::ReadMessage { id, file } => {
                 let read = self.tools.termination.read(&file);
                 self.told.push(Input::Message { id, read });
@@ -305,10 +316,28 @@ impl Body {
 
     /// The volumes of a create are there, or could not be made.
     fn bound(&mut self, token: u64, result: Result<(), String>, now: &Now) {
-        let Some(create) = self.unbound.remove(&token) else { return };
+        let Some((create, _)) = self.unbound.remove(&token) else { return };
         match result {
             Ok(()) => self.create(Token(token), create),
             Err(why) => self.machine.handle(Input::Unprepared(Token(token), why), now),
+        }
+    }
+
+    /// Parts of volumes that are not bound by now: their file system may hang, and neither the pod nor its end waits
+    /// for that.
+    fn give_up_binding(&mut self, now: &Now) {
+        let late = self.unbound.iter().filter(|(_, (_, until))| now.mono >= *until);
+        let late: Vec<u64> = late.map(|(token, _)| *token).collect();
+        if late.is_empty() {
+            return;
+        }
+        let doing = self.volumes.doing().unwrap_or_else(|| "the work on its volumes".to_owned());
+        let waited = limits::SUB_PATHS.as_secs();
+        for token in late {
+            let why = format!(
+                "{doing} has not ended within {waited} s: its file system may hang; podkeeper tries again"
+            );
+            self.bound(token, Err(why), now);
         }
     }
 
@@ -325,7 +354,7 @@ impl Body {
                 if options.read_only_force_recursive {
                     // It is told like any other reply: a machine hears nothing between two steps.
                     let why = Err("this Docker has no recursive read-only mounts".to_owned());
-                    self.unbound.insert(token.0, create);
+                    self.unbound.insert(token.0, (create, Mono(std::time::Duration::MAX)));
                     return self.mailbox.put(|slot| slot.bound(token.0, why));
                 }
                 options.read_only_non_recursive = false;

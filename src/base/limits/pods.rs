@@ -115,6 +115,8 @@ pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
 /// volume cannot be set up. Links that the walk meets a second time count too, so it is far more than a disk
 /// takes in a minute.
 pub const OWNERSHIP_CHANGED: u64 = 10_000_000;
+/// How long a create waits for its subPaths: their file system may hang. Then it is given up and tried again.
+pub const SUB_PATHS: Duration = Duration::from_secs(30);
 /// Most links on the way to a subPath, as in the kernel.
 pub const SUB_PATH_LINKS: u32 = 40;
 /// Most parts of a subPath: each needs a descriptor.

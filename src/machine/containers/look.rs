@@ -1,7 +1,7 @@
 //! How a machine finds out what is there: one list when it knows nothing, single inspects after hints. A look never
 //! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
 
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
 use crate::base::table::Table;
 use crate::machine::Machine;
 use crate::machine::calls::{Job, Retry};
@@ -17,7 +17,7 @@ pub(in crate::machine) struct Looking {
     pub list_needed: bool,
     /// The first list has been read: an end seen from now on happened while the daemon watched.
     pub watching: bool,
-    /// Docker as a whole gives trouble: nothing is asked until then.
+    /// Docker as a whole, or its list, gives trouble: nothing but signals is asked until then.
     pub trouble: Retry,
     /// Containers that a signal did not find running, by id, as long as a list has them: Docker may contradict itself,
     /// and the next signal waits.
@@ -102,6 +102,9 @@ impl Machine {
     pub(in crate::machine) fn look_at_all(&mut self) {
         self.looking.list_needed = true;
         self.looking.trouble = Retry::default();
+        for stop in self.containers.records_mut().filter_map(|(_, record)| record.run.stop.as_mut()) {
+            stop.again.until = Mono::default();
+        }
     }
 
     /// A container that no call of this daemon made: Docker has carried out late what an earlier daemon asked for.

@@ -46,7 +46,10 @@ impl Machine {
                 self.create_problem(&what, why);
                 return;
             }
-            other => return self.odd(other, "inspect", now),
+            Ok(_) => return self.create_lost(&what, "its name: an answer of another kind", now),
+            Err(error) => {
+                return self.create_lost(&what, &format!("its name is taken, and by whom: {error}"), now);
+            }
         };
         match self.holder(&detail, &place) {
             Holder::Ours(owned) => self.merge(*owned, now),

@@ -63,7 +63,7 @@ impl Machine {
                     record.size = Some(size);
                 }
             }
-            Ok(_) => self.odd(answer, "create", now),
+            Ok(_) => self.create_lost(container, "an answer of another kind", now),
             Err(error) => match error.refusal() {
                 Some(RefusalKind::NameInUse(_)) => {
                     self.resolve_conflict(name, Place { container: Some(container.to_owned()), attempt });

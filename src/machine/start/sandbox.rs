@@ -114,7 +114,7 @@ impl Machine {
                 let made = self.fresh(id, name, attempt, role);
                 self.containers.put(made);
             }
-            Ok(_) => self.odd(answer, "create", now),
+            Ok(_) => self.create_lost(labels::SANDBOX_NAME, "an answer of another kind", now),
             Err(error) => match error.refusal() {
                 Some(RefusalKind::NameInUse(_)) => {
                     self.resolve_conflict(name, Place { container: None, attempt })

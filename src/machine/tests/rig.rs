@@ -102,6 +102,9 @@ pub(super) struct Rig {
     pub(super) addresses: Vec<String>,
     /// No hosts file can be written, for this reason.
     pub(super) disk_full: Option<String>,
+    /// Parts of volumes are never bound, and what needs them is never sent.
+    pub(super) parts_hang: bool,
+    unsent: BTreeSet<Token>,
     /// Every hosts file that was asked for.
     pub(super) hosts: Vec<HostsFile>,
     /// UIDs whose files are of no more use.
@@ -251,6 +254,8 @@ impl Rig {
             forgotten: Vec::new(),
             addresses: vec!["192.0.2.2".into()],
             disk_full: None,
+            parts_hang: false,
+            unsent: BTreeSet::new(),
             hosts: Vec::new(),
             files_forgotten: Vec::new(),
             networks_asked: 0,

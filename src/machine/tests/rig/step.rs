@@ -125,6 +125,17 @@ impl Rig {
                     let why = self.disk_full.clone().unwrap_or_default();
                     self.later(Duration::ZERO, Coming::Answer(token, Box::new(Err(Refusal::not_sent(why)))));
                 }
+                Output::Create(token, Create { needs, .. })
+                    if self.parts_hang && !needs.sub_paths.is_empty() =>
+                {
+                    self.unsent.insert(token);
+                }
+                Output::Withdraw(token) => {
+                    if self.unsent.remove(&token) {
+                        self.machine.handle(Input::Withdrawn(token), &now);
+                        self.later(Duration::ZERO, Coming::Read);
+                    }
+                }
                 Output::Create(token, Create { name, body, needs }) => {
                     let text = crate::base::json::text(&body);
                     let call = Call::Create { name, body };

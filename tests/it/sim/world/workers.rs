@@ -27,6 +27,8 @@ impl World {
                     let delay = Duration::from_micros(200 + self.below(3000));
                     self.later(delay, Job::Arrive { generation, key: key.clone(), token, call });
                 }
+                // Nothing waits on this node to be sent.
+                Output::Withdraw(_) => {}
                 Output::Pull(request) => {
                     let delay = Duration::from_millis(50 + self.below(3000));
                     self.later(delay, Job::PullEnds { generation, key: key.clone(), request });

@@ -1,0 +1,75 @@
+//! A call of a pod that hangs, or is lost again and again, holds up what it is about, and nothing else.
+
+use super::rig::{Hurt, Rig, ms, pod, s, stop};
+use crate::machine::{Hint, Report};
+use crate::runtime::DockerError;
+
+const TWO: &str = "{containers: [{name: app}, {name: other}]}";
+
+fn gone(rig: &Rig) -> bool {
+    rig.reports.iter().any(|report| matches!(report, Report::Gone(_)))
+}
+
+#[test]
+fn a_pod_is_stopped_while_a_part_of_a_volume_hangs() {
+    let spec = "{containers: [{name: app}, {name: other, volumeMounts: [{name: v, mountPath: /v, subPath: p}]}], \
+                volumes: [{name: v, hostPath: {path: /srv}}]}";
+    let mut rig = Rig::fresh();
+    rig.parts_hang = true;
+    rig.run(&pod(spec));
+    rig.pass(s(60));
+    assert_eq!(rig.running(), ["POD#0".to_owned(), "app#0".to_owned()].into());
+    rig.wish(stop(Some(1)));
+    rig.pass(s(30));
+    assert!(rig.is("terminated") && gone(&rig), "{:?}", rig.calls);
+    assert!(!rig.calls.iter().any(|(_, words)| words == "create other#0"), "it is not sent any more");
+}
+
+#[test]
+fn a_stop_waits_for_no_look() {
+    let mut rig = Rig::up(&pod(TWO));
+    let other = rig.id("other#0");
+    rig.engine.hang_inspect(&other, true);
+    rig.hint(Hint::Changed(other));
+    rig.pass(ms(100));
+    rig.take_acts();
+    rig.wish(stop(None));
+    rig.pass(ms(5));
+    assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM"], "of the other one an inspect is under way");
+    rig.pass(s(60));
+    assert!(rig.is("terminated"));
+}
+
+#[test]
+fn a_stop_waits_for_no_call_that_was_lost() {
+    let mut rig = Rig::fresh();
+    rig.hurt("create other", u32::MAX, Hurt::Says(DockerError::Lost("reset".into())));
+    rig.run(&pod(TWO));
+    rig.pass(s(120));
+    rig.pass_until("create other#0");
+    rig.pass(s(5));
+    rig.take_acts();
+    rig.wish(stop(None));
+    rig.pass(ms(5));
+    assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM"]);
+}
+
+/// It waits for up to 30 s between two tries; its siblings do not.
+#[test]
+fn a_create_that_is_lost_again_and_again_holds_up_nothing_but_itself() {
+    for lost in [DockerError::Lost("reset".into()), DockerError::BadAnswer("no JSON".into())] {
+        let mut rig = Rig::fresh();
+        rig.hurt("create other", u32::MAX, Hurt::Says(lost));
+        rig.run(&pod(TWO));
+        rig.pass(s(120));
+        rig.pass_until("create other#0");
+        let (id, now) = (rig.id("app#0"), rig.now());
+        rig.pass(s(3));
+        rig.engine.crash(&id, 1, now);
+        rig.pass(s(1));
+        assert!(rig.running().contains("app#1"), "{:?}", rig.calls.last_chunk::<9>());
+        rig.heal();
+        rig.pass(s(60));
+        assert!(rig.running().contains("other#0"));
+    }
+}
