@@ -38,6 +38,7 @@ pub(super) enum Job {
         name: String,
         container: String,
         attempt: u32,
+        never_ran: u32,
         sandbox: String,
         role: Role,
         crash_key: String,

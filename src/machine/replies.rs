@@ -53,8 +53,8 @@ impl Machine {
             Job::CreateSandbox { name, attempt, role } => {
                 self.sandbox_made(name, attempt, role, answer, now);
             }
-            Job::Create { name, container, attempt, sandbox, role, crash_key, size } => {
-                let made = Made { name, container: &container, attempt, role, crash_key, size };
+            Job::Create { name, container, attempt, never_ran, sandbox, role, crash_key, size } => {
+                let made = Made { name, container: &container, attempt, never_ran, role, crash_key, size };
                 self.container_made(made, &sandbox, answer, now);
             }
             Job::Start { id } => self.started(&id, answer, now),

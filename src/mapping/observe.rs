@@ -205,6 +205,11 @@ impl<'a> ParsedLabels<'a> {
             attempt: self.attempt,
             state,
             start_sent: false,
+            never_ran: text(labels::NEVER_RAN)
+                .and_then(|text| text.split_once('/'))
+                .filter(|(_, sandbox)| text(labels::SANDBOX_ID) == Some(*sandbox))
+                .and_then(|(count, _)| decimal(count))
+                .unwrap_or(0),
             image: String::new(),
             image_id: String::new(),
             grace: grace(labels::DELETION_GRACE)

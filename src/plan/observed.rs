@@ -23,6 +23,8 @@ pub struct Owned {
     pub role: Role,
     /// Sandbox attempt, or restart count: the only order (invariant 3).
     pub attempt: u32,
+    /// How many of the attempts before it never ran: a create each, without a start, and no restart.
+    pub never_ran: u32,
     /// Its state from Docker.
     pub state: RunState,
     /// It is created and not started, but a start may be in flight: one that got no answer, or one of a
@@ -186,6 +188,11 @@ pub struct Observed {
 }
 
 impl Owned {
+    /// How often its name ran before, as the status tells it.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.attempt.saturating_sub(self.never_ran)
+    }
     /// True for a sandbox.
     #[must_use]
     pub fn is_sandbox(&self) -> bool {

@@ -130,6 +130,7 @@ fn owned(pod: &DesiredPod, item: &str) -> Owned {
         attempt,
         state,
         start_sent: false,
+        never_ran: 0,
         image: "busybox".into(),
         image_id: "sha256:feed".into(),
         grace: None,

@@ -75,13 +75,17 @@ pub const ACTIVE_SINCE: &str = "podkeeper.dev/active-since";
 /// Containers of older versions of podkeeper lack it.
 pub const SEALED: &str = "podkeeper.dev/sealed";
 
+/// On a container before which attempts were made that never ran, and that could not be removed: how many, and the
+/// sandbox's id, as `COUNT/ID`. No image can know that id, so the label is on no other container.
+pub const NEVER_RAN: &str = "podkeeper.dev/never-ran";
+
 /// Whether podkeeper reads this label back.
 #[must_use]
 pub fn is_read(key: &str) -> bool {
-    OURS.contains(&key)
+    key == NEVER_RAN || OURS.contains(&key)
 }
 
-/// All labels above. Each is on every object, empty where there is no value: otherwise Docker would take the
+/// All labels above but [`NEVER_RAN`]. Each is on every object, empty where there is no value: otherwise Docker would take the
 /// image's. A pod's own labels and annotations are copied to its sandbox, except under these keys. So
 /// podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[

@@ -155,7 +155,7 @@ fn from_instances(
     old: Option<&ContainerStatus>,
 ) -> ContainerStatus {
     let old_count = old.map_or(0, |o| o.restart_count);
-    let mut restart_count = i32::try_from(newest.attempt).unwrap_or(i32::MAX).max(old_count);
+    let mut restart_count = i32::try_from(newest.restarts()).unwrap_or(i32::MAX).max(old_count);
     let old_state = old.and_then(|o| o.state.as_ref());
     let old_last = old.and_then(|o| o.last_state.as_ref());
     // The end of an instance that has been removed since.
@@ -163,7 +163,7 @@ fn from_instances(
     let another = old.and_then(|o| o.container_id.as_ref()).is_some_and(|id| *id != container_id);
     let removed = old_state.filter(|s| another && second.is_none() && s.terminated.is_some());
     let uncounted = |s: &ContainerState| s.terminated.as_ref().is_some_and(|end| !is_unseen(end));
-    if removed.is_some_and(uncounted) && i64::from(newest.attempt) <= i64::from(old_count) {
+    if removed.is_some_and(uncounted) && i64::from(newest.restarts()) <= i64::from(old_count) {
         restart_count = old_count.saturating_add(1);
     }
     let state = match &newest.state {

@@ -153,7 +153,7 @@ fn status_of(c: &Owned, name: &str) -> ContainerStatus {
         // It is not probed: a running container counts as ready, as it does when the daemon starts.
         ready: runs,
         started: Some(runs),
-        restart_count: i32::try_from(c.attempt).unwrap_or(i32::MAX),
+        restart_count: i32::try_from(c.restarts()).unwrap_or(i32::MAX),
         state: Some(state),
         ..ContainerStatus::default()
     }

@@ -22,6 +22,7 @@ pub(in crate::machine) struct Made<'a> {
     pub(in crate::machine) name: String,
     pub(in crate::machine) container: &'a str,
     pub(in crate::machine) attempt: u32,
+    pub(in crate::machine) never_ran: u32,
     pub(in crate::machine) role: Role,
     pub(in crate::machine) crash_key: String,
     pub(in crate::machine) size: Resources,
@@ -35,7 +36,7 @@ impl Machine {
         answer: Result<Reply, DockerError>,
         now: &Now,
     ) {
-        let Made { name, container, attempt, role, crash_key, size } = made;
+        let Made { name, container, attempt, never_ran, role, crash_key, size } = made;
         let State::Syncing(pod) = self.state.clone() else {
             self.looking.list_needed = true;
             return;
@@ -55,7 +56,7 @@ impl Machine {
                 if let Some(seen) = died {
                     self.crashes.advance(&crash_key, seen, now.mono);
                 }
-                let made = self.fresh(id, name, attempt, role);
+                let made = Owned { never_ran, ..self.fresh(id, name, attempt, role) };
                 self.tell_created(&made);
                 let id = made.id.clone();
                 self.containers.put(made);
@@ -131,6 +132,7 @@ impl Machine {
             uid: pod.map(|p| p.uid.clone()).unwrap_or_default(),
             role,
             attempt,
+            never_ran: 0,
             state,
             start_sent: false,
             image: String::new(),

@@ -223,6 +223,10 @@ impl Machine {
         if let Some(id) = identity.image {
             body.image = id;
         }
+        let never_ran = self.never_ran(pod, name);
+        if never_ran > 0 {
+            body.labels.insert(labels::NEVER_RAN.to_owned(), format!("{never_ran}/{sandbox}"));
+        }
         self.network.has_files(&pod.uid);
         self.place(&mut body, pod);
         let docker_name = self.with_suffix(name, docker_name);
@@ -237,6 +241,7 @@ impl Machine {
             name: docker_name.clone(),
             container: name.to_owned(),
             attempt,
+            never_ran,
             sandbox: sandbox.to_owned(),
             role,
             crash_key: backoff::crash_key(container),
@@ -253,6 +258,14 @@ impl Machine {
         let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
         let told = || self.told.status.as_deref().and_then(|status| status::restarts_told(status, name));
         seen.or_else(told).unwrap_or(0)
+    }
+
+    /// How many attempts before the next one of this container never ran: what was only made, and could not be removed,
+    /// keeps its number, and is no restart.
+    fn never_ran(&self, pod: &DesiredPod, name: &str) -> u32 {
+        let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
+        let newest = seen.max_by_key(|c| c.attempt);
+        newest.map_or(0, |c| c.never_ran.saturating_add(u32::from(c.state == RunState::Created)))
     }
 
     /// A create was not sent: what it needs on disk cannot be had.

@@ -63,3 +63,35 @@ fn what_somebody_removes_before_it_is_started_is_no_end() {
     rig.pass(s(300));
     assert_eq!(rig.status(), "Running, app: running");
 }
+
+/// What was made first never ran, and cannot be removed.
+#[test]
+fn what_never_ran_and_stays_is_no_restart() {
+    const ALWAYS: &str = "{containers: [{name: app}]}";
+    let restarts = |rig: &Rig| rig.last_status().container_statuses.unwrap().remove(0).restart_count;
+    let mut rig = Rig::fresh();
+    rig.hurt("start app#0", 1, Hurt::Says(super::rig::timeout()));
+    rig.hurt("remove app#0", u32::MAX, Hurt::Says(super::rig::no_space()));
+    rig.run(&pod(ALWAYS));
+    rig.pass(s(200));
+    assert!(rig.running().contains("app#1"), "{:?}", rig.calls);
+    assert_eq!(restarts(&rig), 0);
+    let labels = |rig: &Rig, words: &str| rig.engine.get(&rig.id(words)).unwrap().body.labels.clone();
+    let told = |rig: &Rig, words: &str| labels(rig, words).contains_key(crate::runtime::labels::NEVER_RAN);
+    assert!(told(&rig, "app#1") && !told(&rig, "app#0"), "nothing else is labelled");
+    // The next daemon tells the same, though what never ran can be removed now.
+    let mut rig = rig.reborn();
+    rig.run(&pod(ALWAYS));
+    rig.pass(s(5));
+    assert!(rig.engine.containers().count() == 2 && rig.running().contains("app#1"));
+    assert_eq!(restarts(&rig), 0);
+    let (id, now) = (rig.id("app#1"), rig.now());
+    rig.engine.crash(&id, 1, now);
+    rig.pass(s(5));
+    assert!(rig.running().contains("app#2"));
+    assert_eq!(restarts(&rig), 1);
+    let mut rig = rig.reborn();
+    rig.run(&pod(ALWAYS));
+    rig.pass(s(5));
+    assert_eq!(restarts(&rig), 1);
+}

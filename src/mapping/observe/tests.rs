@@ -88,6 +88,7 @@ fn what_is_mapped_is_read_back() {
         attempt: 4,
         state: RunState::Running { started: Timestamp::from_second(2).ok() },
         start_sent: false,
+        never_ran: 0,
         image: "busybox:static".into(),
         image_id: "sha256:1".into(),
         grace: None,
@@ -140,6 +141,7 @@ fn what_is_mapped_is_read_back() {
     let expected = Owned {
         state: RunState::Running { started: None },
         start_sent: false,
+        never_ran: 0,
         stop_signal: None,
         created: Timestamp::from_second(1_700_000_000).ok(),
         ..main
@@ -408,5 +410,21 @@ fn the_way_to_last_words_is_told_by_labels() {
         body.labels.insert(labels::TERMINATION_MESSAGE_PATH.into(), path.into());
         body.labels.insert(labels::TERMINATION_MESSAGE_POLICY.into(), policy.into());
         assert_eq!(from_detail(&detail(&body.labels, &name), ROOT).unwrap().message, expected);
+    }
+}
+
+/// An image may say so too, and does not know the sandbox.
+#[test]
+fn what_never_ran_is_told_by_podkeeper_alone() {
+    let made = made(
+        r#"{"metadata":{"name":"web"},"spec":{"initContainers":[{"name":"i","image":"i"},
+        {"name":"s","image":"i","restartPolicy":"Always"}],"containers":[{"name":"a","image":"i"}]}}"#,
+    );
+    let (name, body) = made.last().unwrap();
+    for (said, restarts) in [("2/sid", 5), ("2/other", 7), ("2", 7), ("x/sid", 7), ("99/sid", 0), ("", 7)] {
+        let mut all = body.labels.clone();
+        all.insert(labels::NEVER_RAN.to_owned(), said.to_owned());
+        let owned = from_detail(&detail(&all, name), ROOT).unwrap();
+        assert_eq!((owned.attempt, owned.restarts()), (7, restarts), "{said:?}");
     }
 }
