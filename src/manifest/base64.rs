@@ -1,24 +1,32 @@
 //! Base64 as Go reads it into a `[]byte` (`encoding/base64`, `StdEncoding`): padding is required, line ends
 //! may be anywhere, leftover bits of the last character are ignored.
 
+/// The six bits of a character; `None` when it is not in the alphabet.
+pub(crate) fn digit(character: u8) -> Option<u8> {
+    match character {
+        b'A'..=b'Z' => Some(character - b'A'),
+        b'a'..=b'z' => Some(character - b'a' + 26),
+        b'0'..=b'9' => Some(character - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    }
+}
+
 /// The decoded bytes; `None` when the text is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len().div_ceil(4).saturating_mul(3));
     let (mut group, mut filled, mut padding) = (0_u32, 0_u8, 0_u8);
     for byte in text.bytes() {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
+        match byte {
             b'\r' | b'\n' => continue,
             b'=' if filled >= 2 && filled + padding < 4 => {
                 padding += 1;
                 continue;
             }
-            _ => return None,
-        };
+            _ => {}
+        }
+        let six = digit(byte)?;
         if padding > 0 {
             return None;
         }

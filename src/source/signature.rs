@@ -18,6 +18,7 @@ use minisign_verify::{Error, PublicKey, Signature};
 
 use crate::base::limits;
 use crate::base::regular;
+use crate::manifest::base64;
 use crate::manifest::edition::Edition;
 
 /// Ending of a signature's file name or URL, behind a dot.
@@ -236,21 +237,14 @@ pub fn beside(manifest: &Path) -> PathBuf {
 }
 
 /// The id of a key, as minisign prints it, from the base64 of a key or a signature; `?` when there is none.
-fn key_id(base64: &str) -> String {
+fn key_id(text: &str) -> String {
     let mut bits: u128 = 0;
     // Two bytes of algorithm and eight of the id, the lowest first.
-    for c in base64.bytes().take(14) {
-        let digit = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return "?".to_owned(),
-        };
+    for c in text.bytes().take(14) {
+        let Some(digit) = base64::digit(c) else { return "?".to_owned() };
         bits = bits << 6 | u128::from(digit);
     }
-    if base64.len() < 14 {
+    if text.len() < 14 {
         return "?".to_owned();
     }
     // 84 bits: 16, 64, and 4 of what follows.

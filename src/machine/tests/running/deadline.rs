@@ -20,6 +20,14 @@ fn reason(rig: &Rig) -> String {
 const EXCEEDED: &str =
     "Failed: DeadlineExceeded: Pod was active on the node longer than the specified deadline";
 
+/// The pod runs for 29 seconds more, and its deadline strikes within the next four.
+fn strikes_after_29_seconds(rig: &mut Rig) {
+    rig.pass(s(29));
+    assert_eq!(rig.status(), "Running, app: running");
+    rig.pass(s(4));
+    assert_eq!(reason(rig), EXCEEDED);
+}
+
 #[test]
 fn it_stops_the_pod_and_fails_it_for_good() {
     for policy in ["Always", "OnFailure", "Never"] {
@@ -77,10 +85,7 @@ fn it_is_counted_on_by_the_next_daemon() {
     // The clock of the rig goes on: the next daemon begins at second 70 of this start of the machine.
     let mut rig = rig.reborn();
     rig.run(&pod);
-    rig.pass(s(29));
-    assert_eq!(rig.status(), "Running, app: running");
-    rig.pass(s(4));
-    assert_eq!(reason(&rig), EXCEEDED);
+    strikes_after_29_seconds(&mut rig);
 }
 
 #[test]
@@ -94,10 +99,7 @@ fn a_new_sandbox_does_not_begin_anew() {
     assert_eq!(rig.status(), "Running, app: running");
     let mut rig = rig.reborn();
     rig.run(&pod);
-    rig.pass(s(29));
-    assert_eq!(rig.status(), "Running, app: running");
-    rig.pass(s(4));
-    assert_eq!(reason(&rig), EXCEEDED);
+    strikes_after_29_seconds(&mut rig);
 }
 
 #[test]

@@ -252,29 +252,36 @@ fn a_record_that_is_torn_anywhere_is_set_aside_and_told() {
     }
 }
 
-#[test]
-fn killed_before_any_change_of_the_disk_no_older_version_gets_in() {
-    let mut killed = 0;
+/// A daemon that took `pod web` takes `second` in its place, and is killed before each change of the disk in turn;
+/// `check` gets the node as it was left then, and how many changes came before.
+fn killed_before_each_change(second: &str, names: &str, check: impl Fn(&World, u32)) {
     for steps in 0.. {
         let world = World::new();
         let mut daemon = world.start();
         world.put("a.yaml", "pod web", "version:1");
         assert_eq!(daemon.look(), "web");
-        world.put("a.yaml", "pod web\npod db", "version:2");
+        world.put("a.yaml", second, "version:2");
         crate::base::durable::STEPS.set(Some((steps, io::ErrorKind::Other)));
-        assert_eq!(daemon.look(), "web db");
+        assert_eq!(daemon.look(), names);
         let done = crate::base::durable::STEPS.take().is_some_and(|(left, _)| left > 0);
+        drop(daemon);
+        check(&world, steps);
+        if done {
+            assert!(steps > 8, "{steps}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn killed_before_any_change_of_the_disk_no_older_version_gets_in() {
+    killed_before_each_change("pod web\npod db", "web db", |world, steps| {
         let mut daemon = world.start();
         daemon.look();
         world.put("a.yaml", "pod web", "version:1");
         let said = daemon.look();
         assert!(said.contains("web was accepted in version 2"), "{steps}: {said}");
-        if done {
-            break;
-        }
-        killed += 1;
-    }
-    assert!(killed > 8, "{killed}");
+    });
 }
 
 #[test]
@@ -329,16 +336,7 @@ fn a_record_whose_key_is_late_is_not_lost() {
 /// Whatever is on the disk when the power goes: the pod that a file does without is not put back beside it.
 #[test]
 fn killed_before_any_change_of_the_disk_no_pod_that_was_renamed_comes_back() {
-    let mut killed = 0;
-    for steps in 0.. {
-        let world = World::new();
-        let mut daemon = world.start();
-        world.put("a.yaml", "pod web", "version:1");
-        assert_eq!(daemon.look(), "web");
-        world.put("a.yaml", "pod shop", "version:2");
-        crate::base::durable::STEPS.set(Some((steps, io::ErrorKind::Other)));
-        assert_eq!(daemon.look(), "shop");
-        let done = crate::base::durable::STEPS.take().is_some_and(|(left, _)| left > 0);
+    killed_before_each_change("pod shop", "shop", |world, steps| {
         let mut daemon = world.start();
         assert_eq!(daemon.look(), "shop");
         world.put("b.yaml", "pod web", "version:1");
@@ -347,10 +345,5 @@ fn killed_before_any_change_of_the_disk_no_pod_that_was_renamed_comes_back() {
             said.contains("web was accepted and has been replaced since in version 1"),
             "{steps}: {said}"
         );
-        if done {
-            break;
-        }
-        killed += 1;
-    }
-    assert!(killed > 8, "{killed}");
+    });
 }
