@@ -89,6 +89,17 @@ enum Message {
     Closed,
 }
 
+/// Waits for one message. Signals have priority, then what is due: a flood of events must delay neither, and both are
+/// few. Events come in the order in which they were sent. Whoever floods waits behind the others: the queue is bounded,
+/// and a thread that cannot send has one event waiting, like any other.
+fn next(signals: &Receiver<Signal>, due: &Receiver<Instant>, events: &Receiver<Event>) -> Message {
+    select_biased! {
+        recv(signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
+        recv(due) -> _ => Message::Due,
+        recv(events) -> event => event.map_or(Message::Closed, Message::Event),
+    }
+}
+
 struct MainLoop {
     turn: Turn,
     workers: Table<PodKey, Worker>,
@@ -137,11 +148,14 @@ impl MainLoop {
     }
 
     fn run(&mut self) {
+        let mut unpublished = 0;
         loop {
-            // Many events in a row become one published state.
-            if self.events.is_empty() {
+            // Many events in a row become one published state, but not for ever.
+            if self.events.is_empty() || unpublished >= limits::EVENT_QUEUE {
                 self.publish();
+                unpublished = 0;
             }
+            unpublished = unpublished.saturating_add(1);
             let message = self.next_message();
             if self.handle(message).is_break() {
                 return;
@@ -149,14 +163,8 @@ impl MainLoop {
         }
     }
 
-    /// Waits for one message. Signals have priority.
     fn next_message(&self) -> Message {
-        let due = self.due();
-        select_biased! {
-            recv(self.signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
-            recv(self.events) -> event => event.map_or(Message::Closed, Message::Event),
-            recv(due) -> _ => Message::Due,
-        }
+        next(&self.signals, &self.due(), &self.events)
     }
 
     fn due(&self) -> Receiver<Instant> {
@@ -310,5 +318,17 @@ mod tests {
         assert!(matches!(before(&signals, None), Before::End(15)));
         drop(out);
         assert!(matches!(before(&signals, None), Before::Closed));
+    }
+
+    #[test]
+    fn a_flood_of_events_delays_neither_a_signal_nor_what_is_due() {
+        let (signal, signals) = bounded(1);
+        let (event, events) = unbounded();
+        (0..9).for_each(|_| event.send(Event::Tick).unwrap());
+        let due = after(Duration::ZERO);
+        signal.send(Signal::Ask).unwrap();
+        assert!(matches!(next(&signals, &due, &events), Message::Signal(Signal::Ask)));
+        assert!(matches!(next(&signals, &due, &events), Message::Due));
+        assert!(matches!(next(&signals, &never(), &events), Message::Event(Event::Tick)));
     }
 }
