@@ -130,8 +130,13 @@ fn endpoint(
     config: &NetworkConfig,
     node: &str,
 ) -> NetworkingConfig {
+    let host = pod.hostname();
+    let own = [written_name(&pod.key, pod.source, node), pod.key.name.as_str(), host.as_str()];
+    // A name with a dot that stands alone is like that of a machine elsewhere, `google.com`, and would hide it from
+    // every pod on the network. With the namespace behind it, it is one of ours.
+    let is_foreign = |name: &str| name.contains('.') && own.contains(&name);
     let mut aliases = names(pod, config, node);
-    aliases.retain(|name| !is_withheld(pod, name));
+    aliases.retain(|name| !is_withheld(pod, name) && !is_foreign(name));
     NetworkingConfig { endpoints_config: BTreeMap::from([(network.name.clone(), Endpoint { aliases })]) }
 }
 
@@ -257,6 +262,26 @@ mod tests {
         assert_eq!(
             of("hostname: h, subdomain: s", "node"),
             "web web.default web-node web-node.default h h.default h.s h.s.default h.s.default.svc.x"
+        );
+    }
+
+    #[test]
+    fn a_pod_with_a_dotted_name_does_not_hide_a_machine_elsewhere() {
+        let network = DockerNetwork { name: "pods".into(), cidrs: Vec::new() };
+        let of = |name: &str, spec: &str| {
+            let mut pod = testing::pod(&format!("{{containers: [{{name: c}}], {spec}}}"));
+            pod.key.name = name.to_owned();
+            let names = endpoint(&network, &pod, &config("x"), "node").endpoints_config;
+            names["pods"].aliases.join(" ")
+        };
+        assert_eq!(of("google.com-node", ""), "google.com.default google.com-node.default");
+        assert_eq!(
+            of("web-node", "hostnameOverride: google.com"),
+            "web web.default web-node web-node.default google.com.default"
+        );
+        assert_eq!(
+            of("google.com-node", "hostname: h"),
+            "google.com.default google.com-node.default h h.default"
         );
     }
 
