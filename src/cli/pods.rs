@@ -13,12 +13,14 @@ use super::docker::engine;
 use super::flags::Options;
 use super::{lock, say};
 use crate::base::clock::Timestamp;
+use crate::base::count::many;
 use crate::base::limits;
+use crate::base::logging::one_line;
 use crate::base::order;
 use crate::daemon::drain;
 use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
-use crate::status::snapshot::StatusFile;
+use crate::status::snapshot::{DockerView, SourceView, StatusFile};
 
 /// Reads the status file; tells when nobody keeps it up to date.
 ///
@@ -37,11 +39,8 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
             "warning: podkeeper (process {}) does not answer, or cannot write its answer: this is the state it wrote at {written}",
             status.file.pid
         ));
-    } else if !status.file.docker.reachable {
-        say(&format!(
-            "warning: {}: what runs stays, and podkeeper waits for Docker; this is the last state that was seen",
-            docker_is_away(status.file.docker.problem.as_deref())
-        ));
+    } else if let Some(away) = without_docker(&status.file.docker) {
+        say(&format!("warning: {away}; what runs stays, and podkeeper waits for Docker"));
     } else if engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW) {
         // The daemon finds out with its next call; nobody waits for that here.
         say(&format!(
@@ -81,9 +80,22 @@ fn drained(file: &StatusFile, alive: bool) -> Option<String> {
 /// That Docker is not reachable, and why, said once: most errors begin with these words themselves.
 pub(super) fn docker_is_away(problem: Option<&str>) -> String {
     const WORDS: &str = "Docker is not reachable";
-    let why = crate::base::logging::one_line(problem.unwrap_or("no answer yet"));
+    let why = one_line(problem.unwrap_or("no answer yet"));
     let cause = why.strip_prefix(WORDS).map_or(&*why, |rest| rest.trim_start_matches([':', ' ']));
     format!("{WORDS} ({cause})")
+}
+
+/// That Docker is not reachable, and what is known of containers then; `None` while it is.
+pub(super) fn without_docker(docker: &DockerView) -> Option<String> {
+    if docker.reachable {
+        return None;
+    }
+    // The version comes with the first answer.
+    let known = match docker.version {
+        Some(_) => "what is shown of containers is what was seen last",
+        None => "it has not answered since podkeeper began, so that nothing is known of containers",
+    };
+    Some(format!("{}: {known}", docker_is_away(docker.problem.as_deref())))
 }
 
 /// Asks the daemon whether it still works: on a signal that nobody else sends it, its main thread gives the
@@ -197,12 +209,28 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
     let all: Vec<_> = file.problems.iter().filter(|p| p.severity == Severity::Error).collect();
     let shown = all.iter().take(limits::ERRORS_SHOWN);
     let mut lines: Vec<String> =
-        shown.map(|p| format!("warning: {}", crate::base::logging::one_line(&p.to_string()))).collect();
+        shown.map(|p| format!("warning: {}", one_line(&p.to_string()))).collect();
     let more = all.len().saturating_sub(limits::ERRORS_SHOWN);
     if more > 0 {
         lines.push(format!("warning: {more} more errors in manifests"));
     }
     lines
+}
+
+/// A line for each source that could not be read, or whose content is not accepted, with what counts
+/// meanwhile: without it the list looks as if it were what the sources say now.
+#[must_use]
+pub fn failing(file: &StatusFile) -> Vec<String> {
+    let line = |source: &SourceView| {
+        let why = one_line(source.problem.as_deref()?);
+        let kept = match (source.ready || source.restored, source.pods) {
+            (false, _) => "nothing is known of it yet: none of its pods is started or stopped".to_owned(),
+            (true, 0) => "it had no pods when it was read last, and that counts".to_owned(),
+            (true, n) => format!("what it said last counts: {}", many(n, "pod")),
+        };
+        Some(format!("warning: source {}: {why}; {kept}", source.name))
+    };
+    file.sources.iter().filter_map(line).collect()
 }
 
 #[cfg(test)]
@@ -269,6 +297,58 @@ pub(crate) mod tests {
         );
         check(Some("not asked yet"), "not asked yet");
         check(None, "no answer yet");
+    }
+
+    #[test]
+    fn a_list_says_which_sources_fail_and_what_counts_meanwhile() {
+        let mut file = node().file;
+        file.sources.clear();
+        assert_eq!(failing(&file), [""; 0]);
+        let mut source = |ready, restored, pods, problem: Option<&str>| {
+            file.sources = vec![SourceView {
+                name: "http".into(),
+                location: "https://example.com/pods".into(),
+                ready,
+                restored,
+                last_success: None,
+                accepted: None,
+                pods,
+                objects: 0,
+                problem: problem.map(str::to_owned),
+                degraded: None,
+            }];
+            failing(&file).join("\n")
+        };
+        let down = Some("https://example.com/pods: no answer\nwithin 10 s");
+        let says = "warning: source http: https://example.com/pods: no answer\\nwithin 10 s; ";
+        assert_eq!(source(true, false, 3, None), "");
+        assert_eq!(source(true, false, 3, down), format!("{says}what it said last counts: 3 pods"));
+        assert_eq!(source(false, true, 1, down), format!("{says}what it said last counts: 1 pod"));
+        assert_eq!(
+            source(true, false, 0, down),
+            format!("{says}it had no pods when it was read last, and that counts")
+        );
+        assert_eq!(
+            source(false, false, 0, down),
+            format!("{says}nothing is known of it yet: none of its pods is started or stopped")
+        );
+    }
+
+    #[test]
+    fn where_docker_never_answered_nothing_is_known_of_containers() {
+        let mut docker = node().file.docker;
+        assert_eq!(without_docker(&docker), None);
+        (docker.reachable, docker.problem) = (false, Some("no such file".to_owned()));
+        let away = "Docker is not reachable (no such file): ";
+        assert_eq!(
+            without_docker(&docker).unwrap(),
+            format!("{away}what is shown of containers is what was seen last")
+        );
+        docker.version = None;
+        assert_eq!(
+            without_docker(&docker).unwrap(),
+            format!("{away}it has not answered since podkeeper began, so that nothing is known of containers")
+        );
     }
 
     #[test]

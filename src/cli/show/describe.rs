@@ -210,10 +210,15 @@ fn problems(page: &mut Page, file: &StatusFile, pod: &Pod) {
     let source = file.sources.iter().find(|source| Some(&source.name) == name);
     let failing = source.and_then(|source| source.problem.as_ref().map(|why| (&source.name, why)));
     let told = of_status(pod, &list);
-    if list.is_empty() && failing.is_none() && told.is_empty() {
+    // Otherwise a pod of which nothing is known looks like one that waits.
+    let away = pods::without_docker(&file.docker);
+    if list.is_empty() && failing.is_none() && told.is_empty() && away.is_none() {
         return page.field(0, "Problems", "<none>");
     }
     page.line(0, "Problems:");
+    if let Some(away) = away {
+        let _ = writeln!(page.0, "  Error\t{}", one_line(&away));
+    }
     if let Some((name, why)) = failing {
         let _ = writeln!(page.0, "  Error\tsource {name}: {}", one_line(why));
     }
@@ -289,6 +294,7 @@ fn is_about(problem: &Problem, file: &StatusFile, pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::snapshot::DockerView;
 
     #[test]
     fn pages_are_kubectls() {
@@ -301,6 +307,19 @@ mod tests {
                 &describe(&file, &file.pods[index], &events, now),
             );
         }
+    }
+
+    #[test]
+    fn a_page_says_why_nothing_is_known_where_docker_never_answered() {
+        let mut file = pods::tests::node().file;
+        let web = pods::find(&file, "default", "web").unwrap();
+        file.docker = DockerView { version: None, reachable: false, ..file.docker };
+        file.docker.problem = Some("nobody listens".to_owned());
+        file.pods[web].status = None;
+        let now = "2026-01-02T04:00:00Z".parse().unwrap();
+        let page = describe(&file, &file.pods[web], &Events::default(), now);
+        let why = "Docker is not reachable (nobody listens): it has not answered since podkeeper began";
+        assert!(page.contains(why), "{page}");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
         exit = fail(&message);
     }
     if names.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
-        pods::errors(&status.file).iter().for_each(|line| say(line));
+        pods::failing(&status.file).iter().chain(&pods::errors(&status.file)).for_each(|line| say(line));
     }
     match watcher {
         Some(watcher) if exit == Exit::Ok => watcher.run(options, names, &status, list),
