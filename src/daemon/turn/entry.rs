@@ -137,6 +137,8 @@ pub(super) struct WorkerInfo {
     pub(super) terminated: bool,
     pub(super) seen: Table<String, DockerState>,
     pub(super) status: Option<WorkerStatus>,
+    /// When it was told to stop the pod, wall time; `None` when it was told to run it since.
+    pub(super) stopping: Option<Timestamp>,
     /// Local objects that were sent last.
     pub(super) objects: Arc<Objects>,
 }

@@ -271,7 +271,20 @@ impl Turn {
             self.settle_networks(now);
         }
         self.drain_on();
+        self.note_stops(now);
         std::mem::take(&mut self.out)
+    }
+
+    /// Remembers when workers were told to stop their pods.
+    fn note_stops(&mut self, now: &Now) {
+        for effect in &self.out {
+            let Effect::Wish(key, wish) = effect else { continue };
+            let Some(worker) = self.entries.get_mut(key).and_then(|entry| entry.worker.as_mut()) else { continue };
+            worker.stopping = match wish {
+                Wish::Stop(_) => worker.stopping.or(Some(now.wall)),
+                Wish::Run(_) => None,
+            };
+        }
     }
 
     /// When the next [`Event::Tick`] is due.

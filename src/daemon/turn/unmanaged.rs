@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use super::Turn;
 use super::docker::first_seen;
 use super::orphans::Verdict;
+use crate::base::clock::Timestamp;
 use crate::base::order;
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::plan::{Owned, Role, RunState};
@@ -33,9 +34,17 @@ impl Turn {
         unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all))
     }
 
+    /// When the stop of a found pod that no source wants began, wall time; `None` while it is left alone. A worker
+    /// is told nothing else about it.
+    fn stops_since(&self, key: &PodKey) -> Option<Timestamp> {
+        self.entries.get(key)?.worker.as_ref()?.stopping
+    }
+
     fn unmanaged_view(&self, key: &PodKey, all: &[Owned]) -> Option<PodView> {
         let newest = all.iter().max_by_key(|c| (c.state.is_running(), c.attempt))?;
+        let leaving = self.stops_since(key);
         let message = match self.verdict(all) {
+            _ if leaving.is_some() && self.draining.is_some() => "the node is drained: it is stopped".to_owned(),
             Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
             Verdict::Wait(source) => format!(
                 "no manifest names it, and source {source} has not been read since podkeeper began: until then \
@@ -48,6 +57,8 @@ impl Turn {
         };
         let (mut spec, mut status) = (PodSpec::default(), PodStatus::default());
         spec.node_name = Some(self.config.node_name.clone());
+        spec.termination_grace_period_seconds =
+            all.iter().filter(|c| c.uid == newest.uid).find_map(|c| c.grace).map(i64::from);
         let (mut regular, mut init) = (Vec::new(), Vec::new());
         for (c, name, kind) in containers(all, &newest.uid) {
             let container =
@@ -95,7 +106,7 @@ impl Turn {
             shape: None,
             withheld: BTreeSet::new(),
         };
-        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving: None, stale: false })
+        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving, stale: false })
     }
 
     /// The first error about a path.

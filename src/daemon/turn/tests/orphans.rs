@@ -213,6 +213,23 @@ fn what_runs_and_is_in_no_manifest_now_is_shown_with_the_reason() {
 }
 
 #[test]
+fn an_orphan_that_is_being_stopped_is_terminating() {
+    let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app running"].map(container).into();
+    all.iter_mut().for_each(|c| _ = c.labels.insert(labels::TERMINATION_GRACE.into(), "45".into()));
+    let mut rig = Rig::new();
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all.clone(), version: None }));
+    assert_eq!(rig.shown(), "a Running Unmanaged");
+    let began = rig.now().wall;
+    rig.want(&[]);
+    assert_eq!(rig.shown(), "a Running Unmanaged terminating");
+    // Later lists and states do not move the time.
+    rig.now = rig.now.after(std::time::Duration::from_secs(7));
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all, version: None }));
+    let view = &rig.snapshot().pods[0];
+    assert_eq!((view.leaving, view.pod.spec.termination_grace_period_seconds), (Some(began), Some(45)));
+}
+
+#[test]
 fn what_no_manifest_names_is_as_old_as_its_sandbox_says() {
     let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app#2 running"].map(container).into();
     all[0].labels.insert(labels::SEEN.into(), "2026-11-22T08:00:00.5Z".into());
