@@ -7,7 +7,7 @@
 //! made anew because of them: otherwise a new version of podkeeper, or a file with a name that is common, would
 //! restart pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Entry, Turn};
@@ -15,6 +15,7 @@ use crate::base::clock::Now;
 use crate::base::order;
 use crate::machine::Wish;
 use crate::mapping::network;
+use crate::plan::Owned;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::{PodEvent, words};
@@ -22,9 +23,46 @@ use crate::recorder::{PodEvent, words};
 /// Names in lower case that a pod asks for and does not get, and the pod that each belongs to.
 pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
 
+/// Which pods a name in lower case may belong to: all that have it, and perhaps some that had it. Without it every
+/// pod of one source would be compared with every pod of another.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// `None`: it has to be made anew.
+    by: Option<BTreeMap<String, BTreeSet<(Source, PodKey)>>>,
+}
+
+impl Index {
+    /// Pods may have come that it lacks.
+    pub(super) fn expire(&mut self) {
+        self.by = None;
+    }
+
+    fn is_stale(&self) -> bool {
+        self.by.is_none()
+    }
+
+    fn add(&mut self, names: Vec<String>, source: Source, key: &PodKey) {
+        let Some(by) = &mut self.by else { return };
+        for name in names {
+            by.entry(network::folded(&name)).or_default().insert((source, key.clone()));
+        }
+    }
+
+    /// Other pods, of sources that precede the pod's.
+    fn having<'a>(&'a self, name: &str, pod: &'a DesiredPod) -> impl Iterator<Item = &'a PodKey> {
+        let all = self.by.as_ref().and_then(|by| by.get(name)).into_iter().flatten();
+        all.take_while(|(source, _)| *source < pod.source).map(|(_, key)| key).filter(|key| **key != pod.key)
+    }
+}
+
+/// Sources of the containers that run.
+fn sources(all: &[Owned]) -> impl Iterator<Item = Source> {
+    all.iter().filter(|c| c.state.is_running()).filter_map(|c| c.source)
+}
+
 impl Turn {
     /// The pod with the names written on it that it does not get.
-    pub(super) fn with_names(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+    pub(super) fn with_names(&mut self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
         let taken = self.taken(&pod);
         without(pod, &taken)
     }
@@ -56,36 +94,70 @@ impl Turn {
 
     /// The names of the pod that belong to pods of preceding sources: wanted ones, started or not, those that are
     /// not gone yet, and those that run and that no source has claimed yet.
-    fn taken(&self, pod: &DesiredPod) -> Taken {
+    fn taken(&mut self, pod: &DesiredPod) -> Taken {
         let asked = order::set(self.names(pod).iter().map(|name| network::folded(name)));
-        let precedes = |source: Source, key: &PodKey| source < pod.source && *key != pod.key;
-        let mut taken = Taken::new();
-        if asked.is_empty() {
-            return taken;
+        if !asked.is_empty() && self.names_index.is_stale() {
+            self.names_index = self.index();
         }
-        let mut take = |names: Vec<String>, source: Source, key: &PodKey| {
-            let names = names.iter().map(|name| network::folded(name)).filter(|name| asked.contains(name));
-            for name in names {
-                taken.entry(name).or_insert_with(|| (source, key.clone()));
-            }
+        let owned = |name: String| {
+            let owner = self.owner(&name, pod)?;
+            Some((name, owner))
         };
-        let known = self.merge.pods().chain(self.entries.values().flat_map(Entry::active));
-        for other in known.filter(|other| precedes(other.source, &other.key)) {
-            take(self.names(other), other.source, &other.key);
+        asked.into_iter().filter_map(owned).collect()
+    }
+
+    /// The pod of a preceding source that has this name. The index may hold pods that have given it up: each
+    /// is asked again.
+    fn owner(&self, name: &str, pod: &DesiredPod) -> Option<(Source, PodKey)> {
+        let precedes = |source: Source| source < pod.source;
+        let has = |other: &DesiredPod| {
+            precedes(other.source) && self.names(other).iter().any(|theirs| network::folded(theirs) == name)
+        };
+        let wanted = |key: &PodKey| self.merge.get(key).filter(|other| has(other)).map(|other| other.source);
+        let active = |key: &PodKey| {
+            let mut active = self.entries.get(key)?.active();
+            active.find(|other| has(other)).map(|other| other.source)
+        };
+        let found = |key: &PodKey| {
+            let all = self.found.get(key).filter(|_| self.merge.get(key).is_none())?;
+            sources(all).find(|source| {
+                let theirs = || network::names_of_key(key, *source, &self.config.node_name);
+                precedes(*source) && theirs().iter().any(|theirs| network::folded(theirs) == name)
+            })
+        };
+        let all = || self.names_index.having(name, pod);
+        let find = |source_of: &dyn Fn(&PodKey) -> Option<Source>| {
+            all().find_map(|key| Some((source_of(key)?, key.clone())))
+        };
+        find(&wanted).or_else(|| find(&active)).or_else(|| find(&found))
+    }
+
+    /// What every pod is called that is wanted, is not gone yet, or runs unclaimed.
+    fn index(&self) -> Index {
+        let mut index = Index { by: Some(BTreeMap::new()) };
+        for pod in self.merge.pods().chain(self.entries.values().flat_map(Entry::active)) {
+            index.add(self.names(pod), pod.source, &pod.key);
         }
-        // Of these only the names that follow from the identity are known.
-        let found = self.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
-        for (key, all) in found {
-            let mut sources = all.iter().filter(|c| c.state.is_running()).filter_map(|c| c.source);
-            if let Some(source) = sources.find(|source| precedes(*source, key)) {
-                take(network::names_of_key(key, source, &self.config.node_name), source, key);
+        for (key, all) in self.found.iter() {
+            // Of these only the names that follow from the identity are known.
+            for source in sources(all) {
+                index.add(network::names_of_key(key, source, &self.config.node_name), source, key);
             }
         }
-        taken
+        index
+    }
+
+    /// A worker told of this version of its pod, which may be one that nobody wants any more.
+    pub(super) fn note_name(&mut self, pod: &DesiredPod) {
+        if !self.names_index.is_stale() {
+            self.names_index.add(self.names(pod), pod.source, &pod.key);
+        }
     }
 
     /// The names that a pod asks for on the pods' Docker network.
     fn names(&self, pod: &DesiredPod) -> Vec<String> {
+        #[cfg(test)]
+        self.named.set(self.named.get() + 1);
         let network = &self.config.network;
         if network.docker_network.is_none() || pod.host_network() {
             return Vec::new();

@@ -60,6 +60,7 @@ impl Turn {
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             self.found.get_or_default(owned.key.clone()).push(owned);
         }
+        self.names_index.expire();
         self.note_networks(containers);
         self.forget_uids();
         self.names_due = true;
@@ -96,6 +97,7 @@ impl Turn {
         let running: Table<PodKey, Running> = running.collect();
         // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.running(&running, now.wall);
+        self.names_index.expire();
         self.tell_refused();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);

@@ -44,6 +44,7 @@ use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
 use crate::status::snapshot::DockerView;
 
+use aliases::Index;
 use drain::Draining;
 use due::{Due, DueHeap};
 use entry::Entry;
@@ -191,9 +192,13 @@ pub struct Turn {
     cycles_due: bool,
     /// Pods have changed: other names on the pods' network may be taken now.
     names_due: bool,
+    names_index: Index,
     /// How often a held pod was judged.
     #[cfg(test)]
     judged: usize,
+    /// How often the names of a pod were looked at.
+    #[cfg(test)]
+    named: std::cell::Cell<usize>,
     /// The drain of the node, if any.
     draining: Option<Draining>,
     /// The problem with the claims of an earlier version of podkeeper.
@@ -232,8 +237,11 @@ impl Turn {
             waiting: Waiting::default(),
             cycles_due: false,
             names_due: false,
+            names_index: Index::default(),
             #[cfg(test)]
             judged: 0,
+            #[cfg(test)]
+            named: std::cell::Cell::default(),
             draining: None,
             claims: None,
             told_refused: Vec::new(),
@@ -279,7 +287,9 @@ impl Turn {
     fn note_stops(&mut self, now: &Now) {
         for effect in &self.out {
             let Effect::Wish(key, wish) = effect else { continue };
-            let Some(worker) = self.entries.get_mut(key).and_then(|entry| entry.worker.as_mut()) else { continue };
+            let Some(worker) = self.entries.get_mut(key).and_then(|entry| entry.worker.as_mut()) else {
+                continue;
+            };
             worker.stopping = match wish {
                 Wish::Stop(_) => worker.stopping.or(Some(now.wall)),
                 Wish::Run(_) => None,

@@ -86,7 +86,8 @@ impl Turn {
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
         self.changed = true;
         self.names_due = true;
-        let pod = self.with_names(self.with_devices(pod));
+        let pod = self.with_devices(pod);
+        let pod = self.with_names(pod);
         self.block(&pod.key, None);
         let entry = self.entries.get_or_default(pod.key.clone());
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
@@ -185,6 +186,7 @@ impl Turn {
                 entry.spawn_failures = 0;
                 let began = worker.status.as_ref().and_then(|old| old.leaving).unwrap_or(now.wall);
                 let leaving = terminating.then_some(began);
+                self.note_name(&pod);
                 self.status_reported(key, WorkerStatus { pod, status, leaving }, now);
             }
             Report::Seen(seen) => {

@@ -202,6 +202,7 @@ impl Turn {
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
         let changes = self.merge.restore(source, set, now.wall);
+        self.names_index.expire();
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
         self.put_in_force(changes, &objects, now);
     }
@@ -245,6 +246,7 @@ impl Turn {
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
         let changes = self.merge.full(source, set, now.wall);
+        self.names_index.expire();
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
         self.put_in_force(changes, &objects, now);
         if self.listed {

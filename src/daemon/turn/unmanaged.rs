@@ -44,7 +44,9 @@ impl Turn {
         let newest = all.iter().max_by_key(|c| (c.state.is_running(), c.attempt))?;
         let leaving = self.stops_since(key);
         let message = match self.verdict(all) {
-            _ if leaving.is_some() && self.draining.is_some() => "the node is drained: it is stopped".to_owned(),
+            _ if leaving.is_some() && self.draining.is_some() => {
+                "the node is drained: it is stopped".to_owned()
+            }
             Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
             Verdict::Wait(source) => format!(
                 "no manifest names it, and source {source} has not been read since podkeeper began: until then \

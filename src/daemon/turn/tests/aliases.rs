@@ -166,3 +166,33 @@ fn pods_of_one_source_share_names_and_without_a_network_there_are_none() {
     http(&mut rig, &both[1..]);
     assert_eq!((lacks(&rig, "b-n1"), told(&rig)), (String::new(), (0, vec![])));
 }
+
+#[test]
+fn the_names_of_a_pod_are_not_compared_with_those_of_each_other_pod() {
+    let looked_at = |number: usize| {
+        let mut rig = node(&[]);
+        let pods = |prefix: &str| -> Vec<Arc<DesiredPod>> {
+            (0..number).map(|n| pod(&format!("{prefix}-{n}"))).collect()
+        };
+        http(&mut rig, &pods("url"));
+        rig.turn.named.set(0);
+        rig.want(&pods("file"));
+        rig.turn.named.get()
+    };
+    let (few, many) = (looked_at(50), looked_at(200));
+    assert!(many <= few * 5, "{few} for 50 pods of each source, {many} for 200");
+}
+
+#[test]
+fn a_worker_that_tells_of_an_earlier_version_keeps_its_names() {
+    let mut rig = node(&[]);
+    http(&mut rig, &[]);
+    let old = named("web/web-1", "hostname: db");
+    rig.want(&[Arc::clone(&old)]);
+    rig.want(&[named("web/web-2", "hostname: www")]);
+    http(&mut rig, &[pod("other")]);
+    // Its next version waits until it is gone.
+    rig.status(&old, "Running", true);
+    http(&mut rig, &[pod("other"), pod("db")]);
+    assert_eq!(lacks(&rig, "db"), "db db.default");
+}
