@@ -1,8 +1,9 @@
 //! An image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd, which only
 //! newer Docker versions unpack, is unpacked here.
 
+use std::error::Error;
 use std::fs::Metadata;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -163,8 +164,17 @@ impl Zstd {
     }
 }
 
+/// An error of the disk or the pipe is told as it is. What else the decoder says are its own inner values.
 fn damaged(error: &FrameDecoderError) -> io::Error {
-    io::Error::other(format!("its zstd data are damaged or cut off: {error}"))
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>().filter(|io| io.kind() != ErrorKind::UnexpectedEof)
+        {
+            return io::Error::new(io.kind(), io.to_string());
+        }
+        cause = inner.source();
+    }
+    io::Error::other("its zstd data are damaged or cut off")
 }
 
 impl Read for Zstd {
@@ -231,6 +241,18 @@ mod tests {
         result.map(|_| bytes).map_err(|e| e.to_string())
     }
 
+    /// A disk that fails after these bytes.
+    struct Fails(Cursor<Vec<u8>>);
+
+    impl Read for Fails {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::from_raw_os_error(5)),
+                n => Ok(n),
+            }
+        }
+    }
+
     /// A tar of zeros and of incompressible bytes.
     fn tar() -> Vec<u8> {
         let noise: Vec<u8> = (0..400_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -268,7 +290,18 @@ mod tests {
         for cut in [5, 100, one.len() / 2, one.len() - 1] {
             fs::write(&packed, &one[..cut]).unwrap();
             let why = read(&packed).unwrap_err();
-            assert!(why.starts_with("its zstd data are damaged or cut off"), "{cut}: {why}");
+            assert_eq!(why, "its zstd data are damaged or cut off", "{cut}");
+        }
+        // A disk that fails is no damaged archive, wherever it fails.
+        for good in [5, 100, one.len() / 2, one.len() - 1] {
+            let fails = Fails(Cursor::new(one.get(..good).unwrap().to_vec()));
+            let mut bytes = Vec::new();
+            let read = Archive::of(Box::new(fails)).map(|mut archive| {
+                archive.read_to_end(&mut bytes).unwrap_err();
+                archive.trouble().unwrap().to_owned()
+            });
+            let (Ok(why) | Err(why)) = read;
+            assert_eq!(why, "Input/output error (os error 5)", "{good}");
         }
         let big = dir.join("b.tar.zst");
         fs::write(&big, b"\x28\xb5\x2f\xfd\x00\x88\0\0\0\0").unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::base::clock::Timestamp;
+use crate::base::hex::short_ids;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
 /// Exit code of a process that SIGKILL or the OOM killer ended.
@@ -248,12 +249,12 @@ impl fmt::Display for DockerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DockerError::Unreachable(why) => write!(f, "Docker is not reachable: {why}"),
-            DockerError::Timeout(what) => write!(f, "Docker did not answer in time: {what}"),
-            DockerError::Stalled(why) => f.write_str(why),
-            DockerError::Lost(why) => write!(f, "connection to Docker lost: {why}"),
-            DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {why}"),
+            DockerError::Timeout(what) => write!(f, "Docker did not answer in time: {}", short_ids(what)),
+            DockerError::Stalled(why) => f.write_str(&short_ids(why)),
+            DockerError::Lost(why) => write!(f, "connection to Docker lost: {}", short_ids(why)),
+            DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {}", short_ids(why)),
             DockerError::Version(why) => f.write_str(why),
-            DockerError::Refused(r) => f.write_str(&r.message),
+            DockerError::Refused(r) => f.write_str(&short_ids(&r.message)),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 
+use crate::base::hex::short_ids;
 use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::cli::exit::Exit;
@@ -39,7 +40,7 @@ pub fn pull(options: &Options, images: &[String]) -> Outcome {
     let mut exit = Exit::Ok;
     for image in images {
         if let Err(why) = Reference::parse(image) {
-            exit = fail(&format!("{image:?} is no image: {why}"));
+            exit = fail(&format!("{image}: this is no name of an image: {why}"));
             continue;
         }
         let mut show = Show::new(image);
@@ -64,7 +65,7 @@ fn identity(docker: &Docker, image: &str) -> String {
     match docker.call(&Call::ImageInspect { image: image.to_owned() }) {
         Ok(Reply::Image(detail)) => {
             let digest = detail.digests.first().and_then(|d| d.split_once('@')).map(|(_, digest)| digest);
-            format!(" ({})", digest.unwrap_or(&detail.id))
+            format!(" ({})", digest.map_or_else(|| short_ids(&detail.id), str::to_owned))
         }
         _ => String::new(),
     }
@@ -153,7 +154,9 @@ pub fn load(options: &Options, files: &[PathBuf]) -> Outcome {
             archive.and_then(|archive| load_one(&docker, archive, options.docker.pull_progress_deadline));
         match result {
             Ok(names) if names.is_empty() => say(&format!("{}: no image is in it", file.display())),
-            Ok(names) => names.iter().for_each(|name| write(&format!("{}: loaded {name}\n", file.display()))),
+            Ok(names) => {
+                names.iter().for_each(|n| write(&format!("{}: loaded {}\n", file.display(), short_ids(n))));
+            }
             Err(why) => exit = fail(&format!("{}: {why}", file.display())),
         }
     }

@@ -153,7 +153,10 @@ impl State {
                         (_, 0) => 128,
                         (_, code) => code,
                     };
-                    c.error = refusal.to_string();
+                    c.error = match &refusal {
+                        DockerError::Refused(refused) => refused.message.clone(),
+                        other => other.to_string(),
+                    };
                 }
                 Err(refusal)
             }
