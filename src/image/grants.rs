@@ -104,6 +104,19 @@ impl Grants {
         known.contains_key(ANY) && meant(&known, image).next().is_none()
     }
 
+    /// An image is here that came from no registry, so without a secret: it is everybody's, if nothing was noted of it
+    /// by now. A pull with a secret may have begun since it was looked at.
+    pub fn loaded(&self, image: &str, id: &str) -> bool {
+        self.change(|known| {
+            let is_unknown = known.contains_key(ANY) && meant(known, image).next().is_none();
+            if is_unknown {
+                let grant = Grant { id: id.to_owned(), shared: true, keys: BTreeSet::new() };
+                known.insert(reference::normal(image), grant);
+            }
+            is_unknown
+        })
+    }
+
     /// The record is lost, as [`Grants::open`] finds it.
     #[cfg(test)]
     pub(crate) fn lose(&self) {
@@ -152,12 +165,13 @@ impl Grants {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known)) {
+    /// Returns what `change` returns.
+    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let mut known = self.known();
         let before = known.clone();
-        change(&mut known);
+        let said = change(&mut known);
         if *known == before {
-            return;
+            return said;
         }
         if known.len() > limits::GRANTS
             && let Some(first) = known.keys().find(|image| !before.contains_key(*image)).cloned()
@@ -167,7 +181,7 @@ impl Grants {
                 limits::GRANTS
             );
             known.remove(&first);
-            return;
+            return said;
         }
         if let Some(path) = &self.path
             && let Err(error) = checked::write(path, FORMAT, entries(&known))
@@ -178,6 +192,7 @@ impl Grants {
                 path.display()
             );
         }
+        said
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -277,6 +292,19 @@ mod tests {
         // Another image under the name.
         grants.pulled("r.io/a:1", "sha256:cd", &secret(&other));
         assert!(!allows("r.io/a:1", Some(&own)) && allows("r.io/a:1", Some(&other)));
+    }
+
+    #[test]
+    fn what_a_pull_with_a_secret_notes_meanwhile_is_not_taken_for_loaded() {
+        let own = config("own");
+        let grants = Grants::default();
+        grants.lose();
+        assert!(grants.is_unknown("r.io/a:1"), "and Docker is asked about it now");
+        grants.begin("r.io/a:1");
+        assert!(!grants.loaded("r.io/a:1", "sha256:ab") && grants.needs_credentials("r.io/a:1"));
+        grants.pulled("r.io/a:1", "sha256:cd", &secret(&own));
+        assert!(!grants.loaded("r.io/a:1", "sha256:ab") && grants.needs_credentials("r.io/a:1"));
+        assert!(grants.loaded("r.io/b:1", "sha256:ef") && !grants.needs_credentials("r.io/b:1"));
     }
 
     #[test]

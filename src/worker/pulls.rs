@@ -143,7 +143,7 @@ impl Pulls {
         let (shared, image) = (Arc::clone(&self.shared), image.to_owned());
         let look = move || {
             if let Some(id) = shared.id_of_loaded(&image) {
-                shared.grants.pulled(&image, &id, &With::NodeOrNone);
+                shared.grants.loaded(&image, &id);
             }
         };
         let builder = thread::Builder::new().name("pk-images".to_owned()).stack_size(limits::WORKER_STACK);
@@ -285,7 +285,10 @@ impl Shared {
             }
             return Ok(With::NodeOrNone);
         }
-        if self.grants.is_unknown(&request.image) && self.id_of_loaded(&request.image).is_some() {
+        if self.grants.is_unknown(&request.image)
+            && let Some(id) = self.id_of_loaded(&request.image)
+            && self.grants.loaded(&request.image, &id)
+        {
             return Ok(With::NodeOrNone);
         }
         if !self.may_ask(here) {
