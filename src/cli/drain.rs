@@ -22,6 +22,7 @@ use crate::status::snapshot::DrainView;
 /// Stops all pods and waits until they are.
 pub fn drain(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
+    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
         return Err(format!("{why}; nothing is stopped"));
     }
@@ -46,11 +47,14 @@ pub fn drain(options: &Options) -> Outcome {
 /// Lets pods run again.
 pub fn resume(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
+    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is started"))?;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
         return Err(format!("{why}; nothing is started"));
     }
     let place = drain::path(root_dir);
-    if !drain::remove(root_dir).map_err(|error| format!("{}: {error}", place.display()))? {
+    if !drain::remove(root_dir)
+        .map_err(|error| format!("{}: {error}; nothing is started", place.display()))?
+    {
         return Ok(print("the node is not drained\n"));
     }
     match lock::tell(root_dir) {
@@ -189,6 +193,30 @@ fn progress(before: Option<&[String]>, left: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::parse::{Command, parse};
+
+    #[test]
+    fn without_a_root_directory_nothing_is_stopped_started_or_forgotten() {
+        let dir = crate::base::testing::scratch("drain-nowhere");
+        let (none, run) = (dir.join("none"), format!("--run-dir {}", dir.display()));
+        let why = |line: &str, then: &str| {
+            let words = format!("{line} --root-dir {}", none.display());
+            let outcome =
+                match parse(words.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
+                    Ok(Command::Drain(options)) => drain(&options),
+                    Ok(Command::Resume(options)) => resume(&options),
+                    Ok(Command::Forget(options, source)) => crate::cli::forget::run(&options, source),
+                    other => panic!("{words}: {other:?}"),
+                };
+            let expected =
+                format!("the root directory {} (--root-dir) does not exist; {then}", none.display());
+            assert_eq!(outcome.unwrap_err(), expected);
+        };
+        why(&format!("drain {run}"), "nothing is stopped");
+        why(&format!("resume {run}"), "nothing is started");
+        why("forget --source file", "nothing is forgotten");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_drain_until_reboot_says_so() {

@@ -15,6 +15,7 @@ use crate::source::last_good::{directory, forget};
 /// Forgets, whether a daemon runs or not.
 pub fn run(options: &Options, source: Source) -> Outcome {
     let root_dir = &options.directories.root;
+    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is forgotten"))?;
     let place = directory(root_dir, source);
     let gone = forget::forget(root_dir, source)
         .map_err(|error| format!("what is remembered in {} stays: {error}", place.display()))?;

@@ -97,6 +97,20 @@ pub fn restore(dir: PathBuf) -> Restore {
     })
 }
 
+/// Looks at the root directory of a command that changes something in it.
+///
+/// # Errors
+/// It is no directory, or cannot be looked at: what is wrong, and with which flag.
+pub fn check_root(root_dir: &Path) -> Result<(), String> {
+    let why = match fs::metadata(root_dir) {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "is not a directory".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    Err(format!("the root directory {} (--root-dir) {why}", root_dir.display()))
+}
+
 /// Makes `dir` and takes its lock, which lasts as long as the file.
 fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     let unusable = |error: io::Error| NotReady::Unusable(dir.to_owned(), error);
@@ -214,6 +228,21 @@ mod tests {
         drop(held);
         assert!(!is_alive(&config.run_dir));
         assert!(prepare(&config).is_ok());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_root_directory_is_told_with_its_flag() {
+        let dir = scratch("no-root");
+        fs::write(dir.join("file"), "").unwrap();
+        let check = |name: &str, why: &str| {
+            let expected = format!("the root directory {}/{name} (--root-dir) {why}", dir.display());
+            assert_eq!(check_root(&dir.join(name)), Err(expected));
+        };
+        check("none", "does not exist");
+        check("file", "is not a directory");
+        check("file/below", "cannot be read: Not a directory (os error 20)");
+        assert_eq!(check_root(&dir), Ok(()));
         fs::remove_dir_all(&dir).unwrap();
     }
 
