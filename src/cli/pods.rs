@@ -208,8 +208,7 @@ pub fn nothing(file: &StatusFile, options: &Options) -> String {
 pub fn errors(file: &StatusFile) -> Vec<String> {
     let all: Vec<_> = file.problems.iter().filter(|p| p.severity == Severity::Error).collect();
     let shown = all.iter().take(limits::ERRORS_SHOWN);
-    let mut lines: Vec<String> =
-        shown.map(|p| format!("warning: {}", one_line(&p.to_string()))).collect();
+    let mut lines: Vec<String> = shown.map(|p| format!("warning: {}", one_line(&p.to_string()))).collect();
     let more = all.len().saturating_sub(limits::ERRORS_SHOWN);
     if more > 0 {
         lines.push(format!("warning: {more} more errors in manifests"));
@@ -347,7 +346,9 @@ pub(crate) mod tests {
         docker.version = None;
         assert_eq!(
             without_docker(&docker).unwrap(),
-            format!("{away}it has not answered since podkeeper began, so that nothing is known of containers")
+            format!(
+                "{away}it has not answered since podkeeper began, so that nothing is known of containers"
+            )
         );
     }
 

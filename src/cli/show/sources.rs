@@ -1,4 +1,7 @@
-//! `get sources`: where pods come from, and how that goes.
+//! `get sources`: where pods come from, and how that goes; and what is still remembered of sources that the daemon
+//! was started without. That is read below the root directory: `forget` may take it away at any time.
+
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -6,45 +9,92 @@ use super::get::four_spaces;
 use super::table::List;
 use super::{human, yaml};
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::count::many;
 use crate::base::logging::one_line;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print, say};
+use crate::pod::Source;
+use crate::source::last_good::{directory, forget};
 use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Lists the sources.
 pub fn run(options: &Options) -> Outcome {
     let status = pods::load(&options.directories.run)?;
-    if status.file.sources.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
+    let is_table = matches!(options.command.output, Output::Table | Output::Wide);
+    if status.file.sources.is_empty() && is_table {
         say("No sources: the daemon was started without one");
     }
-    Ok(print(&render(options, &status.file, System::start().now().wall)))
+    let left = unconfigured(&status.file);
+    Ok(print(&render(options, &status.file, &left, System::start().now().wall)))
+}
+
+/// The state of a source that the daemon was started without, and of which something is remembered.
+const NOT_CONFIGURED: &str = "NotConfigured";
+
+/// The sources of which something is remembered though the daemon was started without them. What cannot be read is
+/// told and left out.
+fn unconfigured(file: &StatusFile) -> Vec<SourceView> {
+    let root_dir = Path::new(&file.root_dir);
+    // An earlier version of podkeeper does not say where its root directory is.
+    let known = !file.root_dir.is_empty();
+    let absent = |source: &Source| known && !file.sources.iter().any(|view| view.name == source.as_str());
+    let view = |source: Source| {
+        let left = forget::left(root_dir, source).unwrap_or_else(|error| {
+            let place = directory(root_dir, source);
+            say(&format!("warning: {}: {error}: what is remembered there is not shown", place.display()));
+            None
+        })?;
+        let what = match left.contents {
+            0 => "versions that were seen".to_owned(),
+            n => many(n, "content"),
+        };
+        let words = format!(
+            "podkeeper was started without this source and still has {what} of it, without effect; podkeeper forget \
+             --source {source} takes that away"
+        );
+        Some(SourceView {
+            name: source.to_string(),
+            location: directory(root_dir, source).to_string_lossy().into_owned(),
+            ready: false,
+            restored: false,
+            last_success: None,
+            accepted: left.stored,
+            pods: 0,
+            objects: 0,
+            problem: None,
+            degraded: Some(words),
+        })
+    };
+    Source::ALL.into_iter().filter(absent).filter_map(view).collect()
 }
 
 /// What goes to standard output.
-fn render(options: &Options, file: &StatusFile, now: Timestamp) -> String {
+fn render(options: &Options, file: &StatusFile, left: &[SourceView], now: Timestamp) -> String {
+    let configured = file.sources.iter().map(|source| (source, state(source)));
+    let all = configured.chain(left.iter().map(|source| (source, NOT_CONFIGURED)));
     match options.command.output {
         Output::Table | Output::Wide => {
             let wide = options.command.output == Output::Wide;
-            let rows = file.sources.iter().map(|source| cells(source, wide, now)).collect();
+            let rows = all.map(|(source, state)| cells(source, state, wide, now)).collect();
             let headings = (!options.command.no_headers).then(|| headings(wide));
             List::default().render(headings, rows)
         }
-        Output::Name => file.sources.iter().map(|source| format!("source/{}\n", source.name)).collect(),
-        Output::Json => format!("{}\n", four_spaces(&object(file))),
-        Output::Yaml => yaml::emit(&object(file)),
+        Output::Name => all.map(|(source, _)| format!("source/{}\n", source.name)).collect(),
+        Output::Json => format!("{}\n", four_spaces(&object(file, all))),
+        Output::Yaml => yaml::emit(&object(file, all)),
     }
 }
 
-fn object(file: &StatusFile) -> Value {
-    let item = |source: &SourceView| {
+fn object<'a>(file: &StatusFile, all: impl Iterator<Item = (&'a SourceView, &'static str)>) -> Value {
+    let item = |(source, state): (&SourceView, &'static str)| {
         // Plain data: nothing in it that JSON could not hold.
         let mut item = serde_json::to_value(source).unwrap_or_default();
         if let Some(fields) = item.as_object_mut() {
-            fields.insert("state".to_owned(), state(source).into());
+            fields.insert("state".to_owned(), state.into());
         }
         item
     };
-    let items: Vec<Value> = file.sources.iter().map(item).collect();
+    let items: Vec<Value> = all.map(item).collect();
     json!({"apiVersion": file.api_version, "kind": "SourceList", "items": items})
 }
 
@@ -65,12 +115,12 @@ fn state(source: &SourceView) -> &'static str {
     }
 }
 
-fn cells(source: &SourceView, wide: bool, now: Timestamp) -> Vec<String> {
+fn cells(source: &SourceView, state: &str, wide: bool, now: Timestamp) -> Vec<String> {
     let since = |then: Option<Timestamp>| match then {
         Some(then) => human::duration(now.as_second().saturating_sub(then.as_second())),
         None => "<unknown>".to_owned(),
     };
-    let last = match (state(source), source.last_success) {
+    let last = match (state, source.last_success) {
         ("Ready" | "Degraded", _) => "now".to_owned(),
         (_, None) => "never".to_owned(),
         (_, then) => format!("{} ago", since(then)),
@@ -78,7 +128,7 @@ fn cells(source: &SourceView, wide: bool, now: Timestamp) -> Vec<String> {
     let none = || "<none>".to_owned();
     let mut cells = vec![
         source.name.clone(),
-        state(source).to_owned(),
+        state.to_owned(),
         last,
         since(source.accepted),
         source.pods.to_string(),
@@ -138,7 +188,7 @@ mod tests {
         let degraded = SourceView { degraded, ..file.clone() };
         let mut status = pods::tests::node().file;
         status.sources = vec![file, http, failing, quiet, new, degraded];
-        let text = render(&options, &status, Timestamp::from_second(NOW).unwrap());
+        let text = render(&options, &status, &[], Timestamp::from_second(NOW).unwrap());
         crate::base::testing::golden(&format!("cli/{name}.txt"), &text);
     }
 
@@ -150,5 +200,45 @@ mod tests {
         check("get sources -o json", "sources-json");
         check("get sources -o yaml", "sources-yaml");
         check("get sources --no-headers", "sources-no-headers");
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_source_that_is_not_configured_is_shown() {
+        let root = crate::base::testing::scratch("unconfigured");
+        let (file_dir, http_dir) = (directory(&root, Source::File), directory(&root, Source::Http));
+        let mut status = pods::tests::node().file;
+        status.root_dir = root.to_string_lossy().into_owned();
+        status.sources.retain(|source| source.name == "file");
+        assert_eq!(status.sources.len(), 1);
+        assert_eq!(unconfigured(&status), []);
+        for dir in [&file_dir, &http_dir] {
+            std::fs::create_dir_all(dir).unwrap();
+            std::fs::write(dir.join("junk"), "").unwrap();
+        }
+        assert_eq!(unconfigured(&status), [], "nothing is in it");
+        std::fs::write(http_dir.join("seen"), "").unwrap();
+        let seen = unconfigured(&status);
+        assert!(seen[0].degraded.as_ref().unwrap().contains("has versions that were seen of it"));
+        let name = format!("{}-{}.good", "a".repeat(32), "b".repeat(16));
+        assert!(crate::source::last_good::sealed::is_name(&name));
+        for dir in [&file_dir, &http_dir] {
+            std::fs::write(dir.join(&name), "").unwrap();
+        }
+        let left = unconfigured(&status);
+        assert_eq!(left.len(), 1);
+        let options =
+            match parse(["get", "sources"].map(Into::into).into_iter(), &|_| Err("no file".to_owned())) {
+                Ok(Command::GetSources(options)) => options,
+                other => panic!("{other:?}"),
+            };
+        let text = render(&options, &status, &left, left[0].accepted.unwrap());
+        let line = text.lines().find(|line| line.starts_with("http")).unwrap();
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            line,
+            "http NotConfigured never 0s 0 0 podkeeper was started without this source and still has 1 content of \
+             it, without effect; podkeeper forget --source http takes that away"
+        );
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }

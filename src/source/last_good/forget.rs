@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{directory, sealed};
+use super::{directory, sealed, seen};
+use crate::base::clock::Timestamp;
 use crate::pod::Source;
 
 /// Takes the store of a source away in one step, then what was in it; answers with the number of
@@ -28,4 +30,38 @@ pub fn forget(root_dir: &Path, source: Source) -> io::Result<Option<usize>> {
     let count = names.filter(|name| sealed::is_name(name)).count();
     fs::remove_dir_all(&away)?;
     Ok(Some(count))
+}
+
+/// What [`forget`] would take away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Number of remembered contents. Versions that were seen are no contents.
+    pub contents: usize,
+    /// When something was stored last, wall time.
+    pub stored: Option<Timestamp>,
+}
+
+/// Looks at the store of a source; `None` when nothing is in it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn left(root_dir: &Path, source: Source) -> io::Result<Option<Left>> {
+    let entries = match fs::read_dir(directory(root_dir, source)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut found: Option<Left> = None;
+    for entry in entries {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let is_content = sealed::is_name(&name);
+        if !is_content && name != seen::NAME {
+            continue;
+        }
+        let stored = entry.metadata().ok().and_then(|meta| Timestamp::from_second(meta.mtime()).ok());
+        let left = found.get_or_insert(Left { contents: 0, stored: None });
+        left.contents = left.contents.saturating_add(usize::from(is_content));
+        left.stored = left.stored.max(stored);
+    }
+    Ok(found)
 }
