@@ -22,10 +22,10 @@ use crate::status::snapshot::DrainView;
 /// Stops all pods and waits until they are.
 pub fn drain(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
-    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
         return Err(format!("{why}; nothing is stopped"));
     }
+    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
     let boot = if options.command.until_reboot { boot_id() } else { None };
     let asked = Drain { since: System::start().now().wall, grace: options.command.grace, boot };
     // Who drained the node for longer meant it.
@@ -47,10 +47,10 @@ pub fn drain(options: &Options) -> Outcome {
 /// Lets pods run again.
 pub fn resume(options: &Options) -> Outcome {
     let root_dir = &options.directories.root;
-    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is started"))?;
     if let Some(why) = of_two(root_dir, &options.directories.run) {
         return Err(format!("{why}; nothing is started"));
     }
+    lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is started"))?;
     let place = drain::path(root_dir);
     if !drain::remove(root_dir)
         .map_err(|error| format!("{}: {error}; nothing is started", place.display()))?
