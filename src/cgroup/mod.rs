@@ -35,5 +35,5 @@ pub mod values;
 
 pub use names::{Driver, Naming, Parents};
 pub use node::Cgroups;
-pub use orders::{Order, PodCgroups, Report};
+pub use orders::{NoCgroup, Order, PodCgroups, Report};
 pub use values::PodCgroup;

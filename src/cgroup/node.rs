@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::kubepods::{Kubepods, Manager};
 use super::names::container_id;
+use super::orders::NoCgroup;
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::PodCgroup;
@@ -216,7 +217,7 @@ impl Cgroups {
 
     /// Makes or changes a pod's cgroup. When another program has taken `kubepods` over, all further cgroups
     /// are made elsewhere, which the first part of the result says.
-    pub fn ensure(&self, pod: &PodCgroup) -> (Option<String>, io::Result<()>) {
+    pub fn ensure(&self, pod: &PodCgroup) -> (Option<String>, Result<(), NoCgroup>) {
         let Some(kubepods) = self.kubepods() else { return (None, Ok(())) };
         let uid = key(&pod.uid);
         let _claim = self.shared.claim(&uid);
@@ -233,11 +234,11 @@ impl Cgroups {
         (moved, self.ensure_on(&kubepods, pod, uid))
     }
 
-    fn ensure_on(&self, kubepods: &Kubepods, pod: &PodCgroup, uid: String) -> io::Result<()> {
+    fn ensure_on(&self, kubepods: &Kubepods, pod: &PodCgroup, uid: String) -> Result<(), NoCgroup> {
         let path = kubepods.naming.pod(pod.qos, &pod.uid);
         if let Some(other) = kubepods.tree.other_user(&path) {
             let why = format!("a pod with the same UID runs in {} for --root-dir {other}", path.display());
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
+            return Err(NoCgroup::Taken(why));
         }
         match &kubepods.manager {
             Manager::Files => {

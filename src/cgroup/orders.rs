@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{io, thread};
 
 use super::{Cgroups, PodCgroup};
 use crate::base::limits;
@@ -31,8 +31,8 @@ pub enum Report {
         moved: Option<String>,
         /// Ids of the containers that have a cgroup in the pod's: they run, whether Docker lists them or not.
         inside: Vec<String>,
-        /// The error of the kernel or of systemd.
-        result: Result<(), String>,
+        /// Why the pod does not have it.
+        result: Result<(), NoCgroup>,
     },
     /// Result of [`Order::Remove`].
     Removed {
@@ -41,6 +41,29 @@ pub enum Report {
         /// `Err`: a process in it cannot be killed, or systemd does not answer.
         result: Result<(), String>,
     },
+}
+
+/// Why a pod does not have its cgroup as ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoCgroup {
+    /// The kernel or systemd refused some of it. Docker makes what is missing.
+    Failed(String),
+    /// A pod of another podkeeper runs in it. A container that is made there ends when that pod's cgroup is removed.
+    Taken(String),
+}
+
+impl From<io::Error> for NoCgroup {
+    fn from(error: io::Error) -> NoCgroup {
+        NoCgroup::Failed(error.to_string())
+    }
+}
+
+impl fmt::Display for NoCgroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoCgroup::Failed(why) | NoCgroup::Taken(why) => f.write_str(why),
+        }
+    }
 }
 
 /// Receives the results of orders, from any thread.
@@ -100,7 +123,8 @@ impl PodCgroups {
             while let Some(order) = next(&self.queue) {
                 (self.tell)(match order {
                     Order::Ensure(pod) => {
-                        Report::Ensured { pod, moved: None, inside: Vec::new(), result: Err(why.clone()) }
+                        let result = Err(NoCgroup::Failed(why.clone()));
+                        Report::Ensured { pod, moved: None, inside: Vec::new(), result }
                     }
                     Order::Remove(uid) => Report::Removed { uid, result: Err(why.clone()) },
                 });
@@ -132,7 +156,7 @@ fn carry_out(cgroups: &Cgroups, order: Order) -> Report {
     match order {
         Order::Ensure(pod) => {
             let (moved, result) = cgroups.ensure(&pod);
-            let (inside, result) = (cgroups.inside(&pod), result.map_err(|error| error.to_string()));
+            let inside = cgroups.inside(&pod);
             Report::Ensured { pod, moved, inside, result }
         }
         Order::Remove(uid) => {

@@ -13,7 +13,7 @@ use crate::base::clock::Now;
 use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
-use crate::cgroup::{Driver, PodCgroup, Report};
+use crate::cgroup::{Driver, NoCgroup, PodCgroup, Report};
 use crate::mapping::observe;
 use crate::plan::Owned;
 use crate::pod::DesiredPod;
@@ -39,6 +39,8 @@ enum Known {
 struct Asked {
     pod: PodCgroup,
     answer: Answer,
+    /// By the last answer another podkeeper's pod runs in it.
+    taken: bool,
 }
 
 /// What became of it.
@@ -47,7 +49,7 @@ enum Answer {
     /// Not known yet: containers wait.
     Awaited,
     Good,
-    /// It could not be made so, and is asked for again.
+    /// It could not be made so, or another podkeeper's pod runs in it, and it is asked for again.
     Bad(Retry),
     /// Asked for again; nothing waits.
     AwaitedAgain(Retry),
@@ -104,7 +106,7 @@ impl Machine {
             return;
         }
         let mut wanted = PodCgroup::of(pod, self.settings.pod_pids);
-        let mut answer = Answer::Awaited;
+        let (mut answer, mut taken) = (Answer::Awaited, false);
         if let Some(Known::As(told)) = self.cgroups.known.get(&pod.uid) {
             if changing {
                 wanted = wanted.with_room_for(&told.pod);
@@ -114,10 +116,10 @@ impl Machine {
                 if now.mono < retry.until {
                     return self.out.wake_at(retry.until);
                 }
-                answer = Answer::AwaitedAgain(retry);
+                (answer, taken) = (Answer::AwaitedAgain(retry), told.taken);
             }
         }
-        let asked = Asked { pod: wanted.clone(), answer };
+        let asked = Asked { pod: wanted.clone(), answer, taken };
         self.cgroups.known.insert(pod.uid.clone(), Known::As(Box::new(asked)));
         self.out.push(Output::Cgroup(Box::new(wanted)));
     }
@@ -215,6 +217,7 @@ impl Machine {
                     // Another one has been asked for since.
                     return;
                 }
+                asked.taken = matches!(result, Err(NoCgroup::Taken(_)));
                 let Err(why) = result else {
                     asked.answer = Answer::Good;
                     return;
@@ -283,9 +286,11 @@ impl Machine {
         });
     }
 
-    /// Puts a container into its pod's cgroup.
+    /// Puts a container into its pod's cgroup, unless another podkeeper's pod runs there: it would be killed with that
+    /// one.
     pub(super) fn place(&self, body: &mut CreateBody, pod: &DesiredPod) {
-        match self.settings.cgroups.get() {
+        let taken = matches!(self.cgroups.known.get(&pod.uid), Some(Known::As(asked)) if asked.taken);
+        match self.settings.cgroups.get().filter(|_| !taken) {
             Some(naming) => body.host_config.cgroup_parent = naming.parent(qos::class(&pod.spec), &pod.uid),
             // Each container then has the limit that the pod should have.
             None => body.host_config.pids_limit = self.settings.pod_pids,

@@ -82,7 +82,7 @@ pub(super) struct Rig {
     /// Every set of logs that was told.
     pub(super) logs: Vec<ContainerLogs>,
     /// What becomes of a cgroup that is asked for.
-    pub(super) cgroup_answer: Result<(), String>,
+    pub(super) cgroup_answer: Result<(), cgroup::NoCgroup>,
     /// Its orders are not answered.
     pub(super) cgroup_hangs: bool,
     /// Every cgroup that was told, and each UID whose cgroup was dropped.

@@ -1,7 +1,7 @@
 //! Containers wait for the pod's cgroup, and a pod does without one that cannot be had.
 
 use super::rig::{Rig, app, s, stop};
-use crate::cgroup::Report;
+use crate::cgroup::{NoCgroup, Report};
 use crate::runtime::Call;
 
 #[test]
@@ -41,7 +41,7 @@ fn what_runs_goes_on_beside_a_cgroup_that_hangs() {
 #[test]
 fn a_pod_runs_without_its_cgroup_and_says_so() {
     let mut rig = Rig::fresh();
-    rig.cgroup_answer = Err("systemctl did not end within 10 s".to_owned());
+    rig.cgroup_answer = Err(NoCgroup::Failed("systemctl did not end within 10 s".to_owned()));
     rig.run(&app());
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");
@@ -58,6 +58,28 @@ fn a_pod_runs_without_its_cgroup_and_says_so() {
     let tried = rig.cgroups.len();
     rig.pass(s(600));
     assert_eq!(rig.cgroups.len(), tried, "it is as it should be");
+}
+
+/// Its containers would be killed with those of the other pod.
+#[test]
+fn a_pod_runs_outside_of_a_cgroup_in_which_another_podkeeper_runs_one() {
+    let mut rig = Rig::fresh();
+    rig.cgroup_answer = Err(NoCgroup::Taken("a pod with the same UID runs there".to_owned()));
+    rig.run(&app());
+    let parents = |rig: &Rig| {
+        let all = rig.engine.containers().filter(|c| c.state == crate::runtime::DockerState::Running);
+        all.map(|c| c.body.host_config.cgroup_parent.clone()).collect::<Vec<_>>()
+    };
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(parents(&rig), ["", ""]);
+    // The other pod is gone: what is made from now on is in it.
+    rig.cgroup_answer = Ok(());
+    rig.pass(s(60));
+    rig.by_hand(&Call::Kill { id: rig.id("POD#0"), signal: "KILL".into() });
+    rig.pass(s(60));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert!(parents(&rig).iter().all(|parent| !parent.is_empty()), "{:?}", parents(&rig));
 }
 
 #[test]
