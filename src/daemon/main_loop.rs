@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
@@ -32,6 +33,16 @@ use crate::worker::thread::Worker;
 /// A thread could not be started.
 pub fn run(config: Arc<Config>, restore: Restore) -> Result<(), RunError> {
     let signals = signals::catch(&config.root_dir).map_err(cannot("signals cannot be handled"))?;
+    // The kernel gives a signal to the first thread of the process, and no other one hears of it while that one waits
+    // for a disk: so the first thread does nothing but wait.
+    let keep = move || keep(config, signals, restore);
+    let main = thread::Builder::new().name("main".to_owned()).spawn(keep);
+    let main = main.map_err(cannot("the main thread could not be started"))?;
+    main.join().unwrap_or(Ok(()))
+}
+
+/// The main thread.
+fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Result<(), RunError> {
     sys::raise_open_files();
     if let Err(error) = sys::protect_from_oom_killer() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
@@ -240,7 +251,7 @@ impl MainLoop {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, thread};
+    use std::fs;
 
     use crossbeam_channel::unbounded;
 

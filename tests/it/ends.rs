@@ -19,8 +19,18 @@ struct Dead {
 impl Dead {
     fn mount(at: PathBuf) -> Dead {
         fs::create_dir_all(&at).unwrap();
+        Dead::over(at, "40000")
+    }
+
+    /// The same in place of one file.
+    fn file(at: PathBuf) -> Dead {
+        fs::write(&at, "").unwrap();
+        Dead::over(at, "100644")
+    }
+
+    fn over(at: PathBuf, mode: &str) -> Dead {
         let server = File::options().read(true).write(true).open("/dev/fuse").unwrap();
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", server.as_raw_fd());
+        let options = format!("fd={},rootmode={mode},user_id=0,group_id=0", server.as_raw_fd());
         let options = std::ffi::CString::new(options).unwrap();
         mount("dead", &at, "fuse", MountFlags::empty(), Some(options.as_c_str())).unwrap();
         Dead { at, _server: server }
@@ -43,6 +53,32 @@ fn a_dead_file_system_below_the_manifests_does_not_hold_up_the_end() {
     let begun = Instant::now();
     assert!(node.stop().success());
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// What the main thread reads of the root directory before it hears anybody: the record of pulled images, and what is
+/// remembered of sources.
+#[test]
+fn a_root_directory_that_hangs_while_the_daemon_begins_does_not_hold_up_the_end() {
+    for kind in ["pulled-images", "last-good"] {
+        let node = Node::prepare(Options::default());
+        let at = node.root().join(kind);
+        let _dead = if kind == "last-good" { Dead::mount(at) } else { Dead::file(at) };
+        node.launch_unawaited();
+        let hangs = || {
+            let of = |name: &str| {
+                let tasks = fs::read_dir(format!("/proc/{}/task", node.pid().unwrap())).unwrap();
+                let read =
+                    |task: fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+                tasks.flatten().map(read).collect::<Vec<_>>()
+            };
+            let catches = of("comm").iter().any(|name| name.trim() == "pk-signals");
+            catches && of("wchan").iter().any(|place| place.contains("fuse"))
+        };
+        node.wait_until("the main thread waits for the dead file system", hangs);
+        let begun = Instant::now();
+        assert!(node.stop().success(), "{kind}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{kind}: {:?}", begun.elapsed());
+    }
 }
 
 #[test]
