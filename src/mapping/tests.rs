@@ -213,7 +213,7 @@ fn no_label_of_an_image_is_read() {
                 status: "Up".into(),
                 created: 0,
                 ips: None,
-                network: None,
+                networks: Vec::new(),
             };
             observe::from_summary(&summary, &config().root_dir).unwrap()
         };
@@ -252,7 +252,7 @@ fn no_label_of_an_image_on_a_container_of_an_older_podkeeper_is_believed() {
             status: "Up".into(),
             created: 0,
             ips: None,
-            network: None,
+            networks: Vec::new(),
         };
         let owned = observe::from_summary(&summary, &config().root_dir).unwrap();
         assert_eq!((owned.grace, owned.written, owned.shape, owned.devices), (Some(9), None, None, None));

@@ -178,7 +178,7 @@ pub(super) fn summary(mut value: Value) -> Option<ContainerSummary> {
         status,
         created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
         ips: networks(&value).map(|_| ips(&value)),
-        network: networks(&value).and_then(|all| all.keys().next().cloned()),
+        networks: networks(&value).map(|all| all.keys().cloned().collect()).unwrap_or_default(),
     })
 }
 

@@ -320,8 +320,8 @@ pub struct ContainerSummary {
     pub created: i64,
     /// Addresses, as [`ContainerDetail::ips`]; `None` when the engine leaves networks out.
     pub ips: Option<Vec<String>>,
-    /// The Docker network that it is on: the first one, if there are several.
-    pub network: Option<String>,
+    /// Names of the Docker networks that it is on; empty when the engine leaves them out.
+    pub networks: Vec<String>,
 }
 
 /// An inspect of a container, reduced to what podkeeper uses.

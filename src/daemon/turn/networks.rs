@@ -16,6 +16,7 @@ const DEFAULT: &[&str] = &["bridge", "podman"];
 pub(super) struct Elsewhere {
     id: String,
     uid: String,
+    /// The first one, if there are several.
     network: String,
 }
 
@@ -23,8 +24,7 @@ impl Turn {
     /// Notes from Docker's list which sandboxes run on another network.
     pub(super) fn note_networks(&mut self, containers: &[ContainerSummary]) {
         let running = containers.iter().filter(|c| c.state == DockerState::Running);
-        let on: Table<&str, &str> =
-            running.filter_map(|c| Some((c.id.as_str(), c.network.as_deref()?))).collect();
+        let on: Table<&str, &[String]> = running.map(|c| (c.id.as_str(), c.networks.as_slice())).collect();
         let named = self.network_name();
         let is_named = |network: &str| match named {
             Some(name) => network == name,
@@ -32,9 +32,11 @@ impl Turn {
         };
         let elsewhere = self.found.iter().filter_map(|(key, all)| {
             let sandbox = all.iter().filter(|c| c.is_sandbox()).max_by_key(|c| c.attempt)?;
-            let network = on.get(&sandbox.id.as_str()).filter(|network| !is_named(network))?;
-            let (id, uid) = (sandbox.id.clone(), sandbox.uid.clone());
-            Some((key.clone(), Elsewhere { id, uid, network: (*network).to_owned() }))
+            // Somebody may have connected it to others, too.
+            let all =
+                on.get(&sandbox.id.as_str()).filter(|all| !all.iter().any(|network| is_named(network)))?;
+            let (id, uid, network) = (sandbox.id.clone(), sandbox.uid.clone(), all.first()?.clone());
+            Some((key.clone(), Elsewhere { id, uid, network }))
         });
         self.elsewhere = elsewhere.collect();
     }

@@ -21,7 +21,7 @@ fn summary(name: &str, pairs: &[(&str, &str)]) -> ContainerSummary {
         status: "Up 5 minutes".into(),
         created: 1_700_000_000,
         ips: None,
-        network: None,
+        networks: Vec::new(),
     }
 }
 

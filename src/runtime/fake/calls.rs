@@ -323,10 +323,10 @@ impl State {
             },
             created: c.created.as_second(),
             ips: (!self.dropped.contains(&Field::Ips)).then(|| c.address().into_iter().collect()),
-            network: match c.body.host_config.network_mode.as_str() {
-                "" => Some("bridge".to_owned()),
-                mode if mode.starts_with("container:") => None,
-                mode => Some(mode.to_owned()),
+            networks: match c.body.host_config.network_mode.as_str() {
+                "" => vec!["bridge".to_owned()],
+                mode if mode.starts_with("container:") => Vec::new(),
+                mode => vec![mode.to_owned()],
             },
         }
     }

@@ -202,7 +202,7 @@ fn a_list() {
         status: "Up 5 minutes".into(),
         created: 7,
         ips: None,
-        network: None,
+        networks: Vec::new(),
     };
     assert_eq!(got[0], expected);
     let states: Vec<_> = got.iter().map(|c| (c.id.as_str(), c.state)).skip(1).collect();

@@ -120,7 +120,7 @@ pub(super) fn summary(c: &Value) -> ContainerSummary {
         status: text(&c["Status"]),
         created: c["Created"].as_i64().unwrap(),
         ips: None,
-        network: None,
+        networks: Vec::new(),
     }
 }
 

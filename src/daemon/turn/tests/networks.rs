@@ -47,6 +47,8 @@ fn a_pod_that_runs_is_told_that_it_keeps_its_network() {
     check(Some("pods"), "other", Some("and --docker-network names pods now"));
     check(None, "pods", Some("which --docker-network does not name any more"));
     check(Some("pods"), "pods", None);
+    check(Some("pods"), "other+pods", None);
+    check(None, "aaa+bridge", None);
     check(None, "bridge", None);
     check(None, "podman", None);
 }

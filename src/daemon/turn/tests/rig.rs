@@ -86,7 +86,7 @@ pub(super) fn with_port(words: &str, port: u16) -> Arc<DesiredPod> {
 }
 
 /// `a/a-1/app running`, `a/a-1/POD#2 exited`; ` in path` gives it another manifest, ` of http` another
-/// source, and before both ` on pods` a network.
+/// source, and before both ` on pods+other` its networks.
 pub(super) fn container(words: &str) -> ContainerSummary {
     let (words, source) = words.split_once(" of ").unwrap_or((words, "file"));
     let (words, path) = words.split_once(" in ").unwrap_or((words, ""));
@@ -117,7 +117,7 @@ pub(super) fn container(words: &str) -> ContainerSummary {
         status: String::new(),
         created: 0,
         ips: None,
-        network: (!network.is_empty()).then(|| network.to_owned()),
+        networks: network.split_terminator('+').map(str::to_owned).collect(),
     }
 }
 
