@@ -218,6 +218,10 @@ impl Merge {
         let mut found: Vec<Problem> = crowded.cloned().collect();
         found.extend(names::problems(claims(&self.sources), &self.holders));
         found.extend(objects::problems(object_claims(&self.sources), &self.objects));
+        if found.len() > limits::PROBLEMS_PER_SOURCE {
+            // A warning of the holder comes with each pod that is ignored: no pod is ignored untold for its sake.
+            order::sort_by_key(&mut found, |problem| problem.severity);
+        }
         found.truncate(limits::PROBLEMS_PER_SOURCE);
         found
     }

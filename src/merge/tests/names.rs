@@ -31,6 +31,18 @@ fn k136962_two_files_one_name() {
 }
 
 #[test]
+fn of_many_problems_the_errors_are_told_first() {
+    let mut merge = merge();
+    let many = limits::PROBLEMS_PER_SOURCE - 100;
+    let all: Vec<Sample> =
+        (0..=many).map(|n| sample("web", &format!("u{n}"), &format!("/m/{n:04}.yaml"))).collect();
+    file(&mut merge, &all);
+    let problems = merge.problems();
+    assert_eq!(problems.len(), limits::PROBLEMS_PER_SOURCE);
+    assert_eq!(problems.iter().filter(|problem| problem.severity == Severity::Error).count(), many);
+}
+
+#[test]
 fn an_edit_follows_its_origin_and_then_its_file() {
     let other = sample("web", "u9", "/m/a.yaml");
     let check = |edited: Sample| {
