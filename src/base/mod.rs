@@ -11,6 +11,7 @@ pub mod duration;
 pub mod hex;
 pub mod json;
 pub mod limits;
+pub mod locks;
 pub mod logging;
 pub mod order;
 pub mod program;

@@ -236,9 +236,12 @@ impl Cgroups {
 
     fn ensure_on(&self, kubepods: &Kubepods, pod: &PodCgroup, uid: String) -> Result<(), NoCgroup> {
         let path = kubepods.naming.pod(pod.qos, &pod.uid);
-        if let Some(other) = kubepods.tree.other_user(&path) {
+        let taken = |other: String| {
             let why = format!("a pod with the same UID runs in {} for --root-dir {other}", path.display());
-            return Err(NoCgroup::Taken(why));
+            NoCgroup::Taken(why)
+        };
+        if let Some(other) = kubepods.tree.other_user(&path) {
+            return Err(taken(other));
         }
         match &kubepods.manager {
             Manager::Files => {
@@ -253,7 +256,7 @@ impl Cgroups {
             // A slice appears with its first container.
             Manager::Slices(_) => kubepods.prepare(&self.settings)?,
         }
-        if kubepods.tree.mark(&path) {
+        if kubepods.tree.claim(&path).map_err(taken)? {
             self.shared.lock().used.insert(uid.clone(), Some(path));
         }
         let heavier = pod.qos == Qos::Burstable && self.weight(&uid, Some(pod.milli_cpu));

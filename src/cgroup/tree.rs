@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::values::{Entry, Version, memory_file};
 use crate::base::limits;
+use crate::base::locks;
 use crate::base::order;
 
 /// Extended attribute of a pod's cgroup: the root directory of the podkeeper that made it.
@@ -129,12 +131,30 @@ impl Tree {
         first.and_then(|first| owner_of(&first.join(cgroup))).as_deref() == Some(self.owner.as_bytes())
     }
 
-    /// The root directory of another podkeeper that marked the cgroup and has processes in it.
+    /// Marks a cgroup as this podkeeper's, unless another one marked it first and uses it: one that runs, or has left
+    /// processes in it. Returns whether it could.
+    ///
+    /// # Errors
+    /// The root directory of the other one.
+    pub fn claim(&self, cgroup: &Path) -> Result<bool, String> {
+        let Some(path) = self.written().into_iter().next().map(|first| first.join(cgroup)) else {
+            return Ok(false);
+        };
+        // Of two that begin at once, one is told that there is a mark already.
+        match rustix::fs::setxattr(&path, OWNER, self.owner.as_bytes(), XattrFlags::CREATE) {
+            Err(Errno::EXIST) => self.other_user(cgroup).map_or_else(|| Ok(self.mark(cgroup)), Err),
+            set => Ok(set.is_ok()),
+        }
+    }
+
+    /// The root directory of another podkeeper that marked the cgroup and uses it.
     #[must_use]
     pub fn other_user(&self, cgroup: &Path) -> Option<String> {
         let path = self.written().into_iter().next()?.join(cgroup);
         let owner = owner_of(&path).filter(|owner| owner.as_slice() != self.owner.as_bytes())?;
-        has_processes(&path).then(|| String::from_utf8_lossy(&owner).into_owned())
+        let owner = String::from_utf8_lossy(&owner).into_owned();
+        // Between a mark and the first container there are no processes.
+        (has_processes(&path) || locks::is_alive(Path::new(&owner))).then_some(owner)
     }
 
     /// Whether marks can be set here.

@@ -15,6 +15,7 @@ use super::{Outcome, print, say};
 use crate::base::clock::{Clock, System, boot_id};
 use crate::base::count::many;
 use crate::base::limits;
+use crate::base::locks;
 use crate::daemon::drain::{self, Drain};
 use crate::status::file;
 use crate::status::snapshot::DrainView;
@@ -77,16 +78,16 @@ pub fn resume(options: &Options) -> Outcome {
 /// look. A run directory that nobody has may have been removed under its daemon.
 fn of_two(root_dir: &Path, run_dir: &Path) -> Option<String> {
     let (root, run) = (root_dir.display(), run_dir.display());
-    if !lock::is_alive(run_dir) {
+    if !locks::is_alive(run_dir) {
         return None;
     }
-    if !lock::is_alive(root_dir) {
+    if !locks::is_alive(root_dir) {
         return Some(format!(
             "podkeeper runs on run directory {run}, and not on root directory {root}: give the --root-dir of the \
              one, or the --run-dir of the other"
         ));
     }
-    let (of_root, of_run) = (lock::holder(root_dir)?, lock::holder(run_dir)?);
+    let (of_root, of_run) = (locks::holder(root_dir)?, locks::holder(run_dir)?);
     (of_root != of_run).then(|| {
         format!(
             "podkeeper on root directory {root} (process {of_root}) is another one than that on run directory {run} \
@@ -128,7 +129,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
             }
             say(&format!("warning: {state}"));
         }
-        if !lock::is_alive(&options.directories.root) {
+        if !locks::is_alive(&options.directories.root) {
             return Err("podkeeper ended meanwhile; the next one goes on".to_owned());
         }
         sleep(limits::DRAIN_LOOK);

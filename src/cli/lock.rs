@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,9 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::exit::Exit;
-use crate::base::{durable, limits, regular};
+use crate::base::durable;
+use crate::base::locks::{self, LOCK};
 use crate::daemon::config::Config;
-use crate::status::file::LOCK;
 use crate::status::writer::Restore;
 
 /// Why the daemon may not begin.
@@ -129,35 +129,6 @@ fn lock(dir: &Path, mode: u32) -> Result<File, NotReady> {
     }
 }
 
-/// The process that runs on this root or run directory, when it can be known for sure: it wrote its id
-/// into the lock, and the kernel says that this process holds it.
-pub fn holder(dir: &Path) -> Option<u32> {
-    let inode = fs::metadata(dir.join(LOCK)).ok()?.ino();
-    let pid = regular::read_text(&dir.join(LOCK), limits::LOCK_BYTES).ok()?.trim().parse().ok()?;
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    flocks(&locks).any(|held| held == (inode, Some(pid))).then_some(pid)
-}
-
-/// Whether a daemon runs on this root or run directory. Read from the kernel's list of locks, so that looking
-/// never gets in the way of a daemon that starts; without that list, one runs where there is a lock file.
-pub fn is_alive(dir: &Path) -> bool {
-    let Ok(meta) = fs::metadata(dir.join(LOCK)) else { return false };
-    let Ok(locks) = fs::read_to_string("/proc/locks") else { return true };
-    flocks(&locks).any(|(inode, _)| inode == meta.ino())
-}
-
-/// The inodes of files that are locked by `flock`, and which process holds each: of lines such as
-/// `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. One that waits for a lock has an arrow before the word.
-fn flocks(locks: &str) -> impl Iterator<Item = (u64, Option<u32>)> {
-    locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next().filter(|kind| *kind == "FLOCK")?;
-        let pid = words.nth(2)?.parse().ok();
-        let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
-        Some((inode, pid))
-    })
-}
-
 /// The daemon that was to be told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
@@ -174,10 +145,10 @@ pub const DEAF: &str = "podkeeper runs and could not be told: send it SIGHUP";
 
 /// Tells the daemon of a root directory to look at its files again.
 pub fn tell(root_dir: &Path) -> Told {
-    if !is_alive(root_dir) {
+    if !locks::is_alive(root_dir) {
         return Told::Nobody;
     }
-    let pid = holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let pid = locks::holder(root_dir).and_then(|pid| Pid::from_raw(pid.cast_signed()));
     match pid.filter(|pid| kill_process(*pid, Signal::HUP).is_ok()) {
         Some(pid) => Told::Daemon(pid),
         None => Told::Deaf,
@@ -191,21 +162,11 @@ mod tests {
     use crate::cli::run;
 
     #[test]
-    fn the_kernels_list_tells_who_holds_a_lock() {
-        let list = "1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF\n\
-                    1: -> FLOCK  ADVISORY  WRITE 77 00:19:5678 0 EOF\n\
-                    2: POSIX  ADVISORY  READ 9 08:01:42 128 128\n\
-                    3: FLOCK  ADVISORY  WRITE -1 08:01:99 0 EOF\n\
-                    4: FLOCK\n\n";
-        assert_eq!(flocks(list).collect::<Vec<_>>(), [(5678, Some(1234)), (99, None)]);
-    }
-
-    #[test]
     fn where_no_daemon_runs_nobody_is_told() {
         let dir = scratch("tell");
         assert_eq!(tell(&dir), Told::Nobody);
         fs::write(dir.join(LOCK), format!("{}\n", std::process::id())).unwrap();
-        assert_eq!((tell(&dir), holder(&dir)), (Told::Nobody, None), "the lock is not held");
+        assert_eq!((tell(&dir), locks::holder(&dir)), (Told::Nobody, None), "the lock is not held");
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -215,8 +176,8 @@ mod tests {
         let line = format!("run --pod-manifest-path m --root-dir {0}/root --run-dir {0}/run", dir.display());
         let config = run::configure(&run::tests::options(&line), "n").unwrap();
         let held = prepare(&config).unwrap();
-        assert!(is_alive(&config.run_dir));
-        assert_eq!(holder(&config.run_dir), Some(std::process::id()));
+        assert!(locks::is_alive(&config.run_dir));
+        assert_eq!(locks::holder(&config.run_dir), Some(std::process::id()));
         let error = prepare(&config).unwrap_err();
         assert_eq!(error.exit(), Exit::AlreadyRunning);
         assert!(error.to_string().contains("another podkeeper runs on"), "{error}");
@@ -226,7 +187,7 @@ mod tests {
         let other = Config { root_dir: dir.join("other"), ..config.clone() };
         assert_eq!(prepare(&other).unwrap_err().exit(), Exit::AlreadyRunning);
         drop(held);
-        assert!(!is_alive(&config.run_dir));
+        assert!(!locks::is_alive(&config.run_dir));
         assert!(prepare(&config).is_ok());
         fs::remove_dir_all(&dir).unwrap();
     }

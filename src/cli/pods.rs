@@ -11,10 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::docker::engine;
 use super::flags::Options;
-use super::{lock, say};
+use super::say;
 use crate::base::clock::Timestamp;
 use crate::base::count::many;
 use crate::base::limits;
+use crate::base::locks;
 use crate::base::logging::one_line;
 use crate::base::order;
 use crate::daemon::drain;
@@ -28,7 +29,7 @@ use crate::status::snapshot::{DockerView, SourceView, StatusFile};
 /// A message for the user.
 pub fn load(run_dir: &Path) -> Result<Status, String> {
     let status = file::read(run_dir).map_err(|error| error.to_string())?;
-    let alive = lock::is_alive(run_dir);
+    let alive = locks::is_alive(run_dir);
     if !alive {
         say(&format!(
             "warning: podkeeper is not running (it was process {}): this is the last state it knew",
@@ -107,7 +108,7 @@ pub(super) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestam
         let meta = std::fs::metadata(&path).ok()?;
         Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
     };
-    let pid = lock::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
+    let pid = locks::holder(run_dir).filter(|pid| *pid == file.pid && file.version == super::VERSION)?;
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let before = time()?;
     kill_process(pid, Signal::URG).ok()?;

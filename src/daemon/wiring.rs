@@ -11,6 +11,7 @@ use crossbeam_channel::Sender;
 
 use crate::base::clock::System;
 use crate::base::limits;
+use crate::base::locks::LOCK;
 use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
@@ -34,7 +35,6 @@ use crate::source::accept::Acceptor;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
 use crate::source::last_good::{Board, LastGood};
-use crate::status::file;
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
@@ -116,7 +116,7 @@ pub(super) fn start(
     let writer = parts.writer(restore)?;
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
-        run_dir: writer.watch(&config.run_dir, file::LOCK),
+        run_dir: writer.watch(&config.run_dir, LOCK),
         recursive_mounts: Arc::clone(&settings.recursive_mounts),
         network: Arc::clone(&network),
         cgroups: cgroups.clone(),

@@ -26,8 +26,6 @@ use crate::policy;
 
 /// Name of the file in the run directory.
 pub const NAME: &str = "status.json";
-/// Name of the lock file in the root directory and in the run directory.
-pub const LOCK: &str = "lock";
 /// Annotation, in the status file only, of a pod that runs from an older version than its source holds, or
 /// from the store of last good versions.
 pub const STALE: &str = "podkeeper.dev/stale";

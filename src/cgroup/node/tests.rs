@@ -198,6 +198,41 @@ fn a_cgroup_in_which_another_podkeeper_runs_a_pod_is_left_to_it() {
     tree.remove(&PathBuf::from(&root)).unwrap();
 }
 
+/// Two podkeepers with the same manifests begin at once: a cgroup has no processes before the first container.
+#[test]
+fn of_two_podkeepers_that_begin_at_once_the_first_has_the_cgroup() {
+    let root = format!("podkeeper-test-boot-{}", std::process::id());
+    let dir = crate::base::testing::scratch("cgroup-boot");
+    let other = dir.to_string_lossy().into_owned();
+    let of = |owner: &str| {
+        let settings = Settings { root: root.clone(), ..settings(None) };
+        let all = Cgroups::new(settings, MOUNT.into(), owner.to_owned());
+        all.decide("cgroupfs");
+        all
+    };
+    let (ours, theirs) = (of("/boot/ours"), of(&other));
+    if !real_ones_can_be_made() {
+        assert!(ours.kubepods().is_none(), "then there are none to share");
+        return;
+    }
+    let lock = std::fs::File::create(dir.join(crate::base::locks::LOCK)).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let tree = Tree::open(MOUNT.into(), other.clone());
+    let path = PathBuf::from(format!("{root}/kubepods/poda"));
+    theirs.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
+    let error = ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap_err().to_string();
+    assert_eq!(error, format!("a pod with the same UID runs in {} for --root-dir {other}", path.display()));
+    ours.remove("a").unwrap();
+    assert!(tree.is_ours(&path), "removed, or taken over");
+
+    // What an earlier podkeeper left is nobody's any more.
+    drop(lock);
+    ours.ensure(&pod("a", Qos::Guaranteed, 100)).1.unwrap();
+    assert!(!tree.is_ours(&path));
+    tree.remove(&PathBuf::from(&root)).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn kubepods_goes_with_the_last_pod() {
     let tree = Tree::open(MOUNT.into(), String::new());
