@@ -26,7 +26,7 @@ impl Exit {
     /// Every fixed code with its number and meaning, as the man page lists them.
     pub const TABLE: &[(u8, &str)] = &[
         (0, "success"),
-        (1, "failure, or problems found by check"),
+        (1, "failure, or errors found by check"),
         (2, "usage error"),
         (3, "another podkeeper runs on this root directory or run directory"),
         (4, "the root directory or the run directory cannot be used"),

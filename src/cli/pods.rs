@@ -157,7 +157,15 @@ pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
         Some(other) => {
             format!("pods \"{name}\" not found in namespace {wanted}; there is one with -n {other}")
         }
-        None => format!("pods \"{name}\" not found"),
+        None => format!("pods \"{name}\" not found{}", in_manifests(file)),
+    }
+}
+
+/// Where a pod may be that never ran, because its manifest is not good.
+fn in_manifests(file: &StatusFile) -> String {
+    match file.problems.iter().filter(|p| p.severity == Severity::Error).count() {
+        0 => String::new(),
+        n => format!("; manifests have {}: podkeeper get pods lists them", many(n, "error")),
     }
 }
 
@@ -357,8 +365,16 @@ pub(crate) mod tests {
     fn names_with_and_without_the_nodes_suffix() {
         check("get pods web", &["web-node1"], &[]);
         check("get pods web-node1 web", &["web-node1"], &[]);
-        check("get pods nope web", &["web-node1"], &["pods \"nope\" not found"]);
-        check("get pods we", &[], &["pods \"we\" not found"]);
+        check(
+            "get pods nope web",
+            &["web-node1"],
+            &["pods \"nope\" not found; manifests have 2 errors: podkeeper get pods lists them"],
+        );
+        check(
+            "get pods we",
+            &[],
+            &["pods \"we\" not found; manifests have 2 errors: podkeeper get pods lists them"],
+        );
         check(
             "get pods proxy",
             &[],

@@ -13,6 +13,7 @@ use std::{fs, thread};
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -33,7 +34,7 @@ impl KernelLog {
     /// # Errors
     /// The thread could not be started.
     pub(super) fn start(path: &Path, out: Sender<Event>) -> io::Result<Option<KernelLog>> {
-        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
         let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
         let log = match opened.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)) {
             Ok(log) => log,

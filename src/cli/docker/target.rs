@@ -208,7 +208,10 @@ mod tests {
         assert_eq!(logs("logs stack"), Ok(("c-stack-app".into(), Some(note.into()))));
         assert_eq!(logs("logs stack -c proxy"), Ok(("c-stack-proxy".into(), None)));
         assert_eq!(logs("logs web -c x"), Err("container x is not valid for pod web-node1".into()));
-        assert_eq!(logs("logs nope"), Err("pods \"nope\" not found".into()));
+        assert_eq!(
+            logs("logs nope"),
+            Err("pods \"nope\" not found; manifests have 2 errors: podkeeper get pods lists them".into())
+        );
         assert_eq!(exec("exec stack -c log"), Ok(("c-stack-log".into(), None)));
     }
 

@@ -150,7 +150,7 @@ impl Turn {
         } else if owner.is_some() {
             self.log(
                 log::Level::Warn,
-                format!("the kernel killed process {process} ({pid}){of}: its memory limit is reached"),
+                format!("the kernel killed process {process} ({pid}){of}: a memory limit is reached"),
             );
         }
         if let Some((key, id)) = owner {

@@ -295,7 +295,15 @@ fn what(owned: &Owned) -> String {
 fn death_notice(dead: &Owned) -> String {
     let what = what(dead);
     match &dead.state {
-        RunState::Exited(exit) if exit.oom_killed => format!("{what} was killed: out of memory"),
+        // Docker says it of the sandbox too when a container reached the limit of the pod's cgroup.
+        RunState::Exited(exit) if exit.oom_killed && !dead.is_sandbox() => match exit.code {
+            KILLED => format!("{what} was killed: out of memory"),
+            code => {
+                format!(
+                    "{what} ended with exit code {code}; a process of it was killed before: out of memory"
+                )
+            }
+        },
         RunState::Exited(exit) => format!("{what} ended with exit code {}", exit.code),
         _ => format!("{what} ended"),
     }

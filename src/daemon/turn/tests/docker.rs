@@ -51,7 +51,7 @@ fn a_kill_for_want_of_memory_is_told_to_the_pod_that_has_the_container() {
     let log = |text: &str| format!("WARN: {text}");
     let hint = "hint a OutOfMemory(\"a-a-1-app-0\")";
     let own = log(
-        "the kernel killed process tail (7) of pod default/a, container a-a-1-app-0: its memory limit is reached",
+        "the kernel killed process tail (7) of pod default/a, container a-a-1-app-0: a memory limit is reached",
     );
     assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), false)), [own.as_str(), hint]);
     let node = "System OOM encountered, victim process: tail, pid: 7";

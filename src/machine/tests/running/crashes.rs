@@ -197,6 +197,21 @@ fn out_of_memory_is_told() {
     assert!(rig.running().contains("app#1"));
 }
 
+/// With version 1 of cgroups Docker says it of all containers below the cgroup whose limit was reached.
+#[test]
+fn a_sandbox_that_is_stopped_after_its_pods_memory_ran_out_was_not_killed_for_that() {
+    let mut rig = Rig::up(&app());
+    let (id, now) = (rig.id("POD#0"), rig.now());
+    rig.engine.oom(&id, now);
+    rig.pass(s(1));
+    let lines: Vec<&String> = rig.log.iter().map(|(_, _, line)| line).collect();
+    assert!(
+        lines.iter().any(|line| line.contains("sandbox (attempt 0) ended with exit code 137")),
+        "{lines:?}"
+    );
+    assert!(!lines.iter().any(|line| line.contains("out of memory")), "{lines:?}");
+}
+
 /// containerd/containerd#8180: the engine tells of the death first, and its own mark is then never set.
 #[test]
 fn k8180_out_of_memory_is_told_after_the_death() {
