@@ -8,7 +8,7 @@ mod volumes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, Toleration};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodSpec, PodStatus, Toleration};
 
 use super::{events, human, table};
 use crate::base::clock::{Clock, System, Timestamp};
@@ -258,17 +258,24 @@ fn of_status(pod: &Pod, list: &[&Problem]) -> Vec<String> {
             let message = message.as_deref().unwrap_or_default();
             // Everybody waits at first.
             if !message.is_empty() || !matches!(reason, "ContainerCreating" | "PodInitializing") {
-                told.push(joined(&[&name, reason, message]));
+                let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+                let last = last.map(|ended| format!("it ended with {}", end(ended)));
+                told.push(joined(&[&name, reason, message, &last.unwrap_or_default()]));
             }
         }
         let ended = state.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code != 0);
         if let Some(ended) = ended {
-            let code = format!("exit code {}", ended.exit_code);
-            let reason = ended.reason.as_deref().unwrap_or_default();
-            told.push(joined(&[&name, reason, &code, ended.message.as_deref().unwrap_or_default()]));
+            told.push(joined(&[&name, &end(ended)]));
         }
     }
     told
+}
+
+/// `OOMKilled: exit code 137`, with its termination message.
+fn end(ended: &ContainerStateTerminated) -> String {
+    let code = format!("exit code {}", ended.exit_code);
+    let (reason, message) = (ended.reason.as_deref(), ended.message.as_deref());
+    joined(&[reason.unwrap_or_default(), &code, message.unwrap_or_default()])
 }
 
 /// `container app: ErrImagePull: no such host`.
@@ -371,5 +378,12 @@ mod tests {
         let ended = serde_json::json!({"phase": "Failed", "initContainerStatuses": [{"name": "first", "image": "",
             "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}]});
         check(ended, &["container first: Error: exit code 2"]);
+        let mut crashes = waits("CrashLoopBackOff", "back-off 10s");
+        crashes["containerStatuses"][0]["lastState"] =
+            serde_json::json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "bye"}});
+        check(
+            crashes,
+            &["container app: CrashLoopBackOff: back-off 10s: it ended with OOMKilled: exit code 137: bye"],
+        );
     }
 }
