@@ -213,8 +213,10 @@ pub fn mask(mut message: String, objects: &Objects) -> String {
     // One may be part of another.
     order::sort_by_key(&mut values, |value| std::cmp::Reverse(value.len()));
     for value in values {
-        // Also as Docker and Go quote it.
-        for shown in [value, &value.escape_default().to_string()] {
+        // Also as Docker and Go quote it, and as podkeeper does.
+        let quoted = format!("{value:?}");
+        let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+        for shown in [value, &value.escape_default().to_string(), inside] {
             if message.contains(shown) {
                 message = message.replace(shown, "<secret>");
             }

@@ -146,13 +146,14 @@ fn long_messages_are_cut() {
 fn a_secrets_value_is_in_no_message() {
     let objects = crate::pod::object::testing::snapshot(
         "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: hunter, b: hunter2pass, c: 'x', \
-         d: \"two\\nlines\"}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}",
+         d: \"two\\nlines\", e: 'a \"green\" grün'}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {k: plain}}",
     );
     let check = |text: &str, expected: &str| assert_eq!(mask(text.into(), &objects), expected);
     check("exec: \"hunter2pass\": not found", "exec: \"<secret>\": not found");
     check("hunter and hunter2pass", "<secret> and <secret>");
     check("a two\nlines b \"two\\nlines\"", "a <secret> b \"<secret>\"");
     check("plain x", "plain x");
+    check(&format!("subPath {:?} of", "a \"green\" grün"), "subPath \"<secret>\" of");
 }
 
 #[test]
