@@ -1,121 +1,56 @@
-//! The names of the API's fields, as its types have them: the types are asked by being read from nothing. Pure.
-
-use std::cell::Cell;
-
-use k8s_openapi::api::core::v1::Pod;
-use serde::de::value::{Error, StrDeserializer};
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess, SeqAccess, Visitor,
-};
-use serde::{Deserialize as _, forward_to_deserialize_any};
+//! The fields of the API's types, with their meanings: a table of text. Asking the types themselves, by a deserializer of
+//! one's own, would put the code of all of them into the program a second time. Pure.
 
 use super::path::{Path, Step};
 
-/// The names of a type.
-type Names = &'static [&'static str];
+/// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
+pub(crate) const TYPES: &str = include_str!("fields.txt");
+/// A type that stands for another one in a path.
+const ALSO: &[(&str, &str)] = &[("EphemeralContainer", "Container")];
 
-/// The fields that stand at a path of a pod; none where the pod has no type with fields.
-pub(crate) fn at(path: &Path<'_>) -> Names {
-    let mut steps = Vec::new();
-    let mut at = Some(path);
-    while let Some(path) = at {
-        match path.step() {
-            Step::Root => {}
-            Step::Index(_) => steps.push(""),
-            Step::Field(name) | Step::Key(name) => steps.push(name),
+/// One field of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    /// With `[]` or `map[string]` before it.
+    pub(crate) kind: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// The fields of a type, if it is told of.
+pub(crate) fn of(kind: &str) -> impl Iterator<Item = Field> + use<> {
+    let bare = kind.trim_start_matches("[]");
+    let kind = ALSO.iter().find(|(from, _)| *from == bare).map_or(bare, |(_, to)| to).to_owned();
+    let mut lines = TYPES.lines();
+    let found = lines.any(|line| line.strip_prefix("= ") == Some(&kind));
+    lines.take_while(move |line| found && !line.starts_with("= ")).filter_map(|line| {
+        let (name, rest) = line.split_once(' ')?;
+        let (kind, meaning) = rest.split_once(' ')?;
+        Some(Field { name, kind, meaning })
+    })
+}
+
+/// The names of the fields that stand at a path of a pod; none where the pod has no type with fields.
+pub(crate) fn at(path: &Path<'_>) -> Vec<&'static str> {
+    let kind = kind_at(path).filter(|kind| is_one(kind));
+    kind.map(|kind| of(kind).map(|field| field.name).collect()).unwrap_or_default()
+}
+
+/// Only the elements of a list have fields.
+fn is_one(kind: &str) -> bool {
+    !kind.starts_with("[]")
+}
+
+/// The type at a path of a pod.
+fn kind_at(path: &Path<'_>) -> Option<&'static str> {
+    let parent = || kind_at(path.parent()?);
+    match path.step() {
+        Step::Root => Some("Pod"),
+        Step::Index(_) => parent()?.strip_prefix("[]"),
+        Step::Field(name) | Step::Key(name) => {
+            let kind = parent().filter(|kind| is_one(kind))?;
+            of(kind).find(|field| field.name == name).map(|field| field.kind)
         }
-        at = path.parent();
-    }
-    let found = Cell::new(&[][..]);
-    // It ends with an error always: there is nothing to read.
-    let _none = Pod::deserialize(Walk { steps: &steps, found: &found });
-    found.get()
-}
-
-/// Reads along the steps, the last one first, and notes the fields of the type behind them.
-#[derive(Clone, Copy)]
-struct Walk<'a> {
-    steps: &'a [&'a str],
-    found: &'a Cell<Names>,
-}
-
-impl<'a> Walk<'a> {
-    fn next(self) -> Option<(&'a str, Walk<'a>)> {
-        let (step, steps) = self.steps.split_last()?;
-        Some((step, Walk { steps, ..self }))
-    }
-
-    fn one(self) -> Result<One<'a>, Error> {
-        let (step, rest) = self.next().ok_or_else(|| Error::custom("no step"))?;
-        Ok(One { step, rest: Some(rest) })
-    }
-}
-
-/// A map or a list of one thing.
-struct One<'a> {
-    step: &'a str,
-    rest: Option<Walk<'a>>,
-}
-
-impl<'de> SeqAccess<'de> for One<'_> {
-    type Error = Error;
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.rest.take().map(|rest| seed.deserialize(rest)).transpose()
-    }
-}
-
-impl<'de> MapAccess<'de> for One<'_> {
-    type Error = Error;
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let key: StrDeserializer<'_, Error> = self.step.into_deserializer();
-        self.rest.map(|_| seed.deserialize(key)).transpose()
-    }
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(self.rest.take().ok_or_else(|| Error::custom("no value"))?)
-    }
-}
-
-impl<'de> Deserializer<'de> for Walk<'_> {
-    type Error = Error;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &str,
-        fields: Names,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        match self.one() {
-            Ok(one) => visitor.visit_map(one),
-            Err(end) => {
-                self.found.set(fields);
-                Err(end)
-            }
-        }
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &str, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_seq(self.one()?)
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(self.one()?)
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("no type with fields"))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple
-        tuple_struct enum identifier ignored_any
     }
 }
 

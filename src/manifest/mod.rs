@@ -9,7 +9,7 @@
 pub(crate) mod base64;
 mod defaults;
 pub mod edition;
-mod fields;
+pub(crate) mod fields;
 pub mod hash;
 pub(crate) mod node;
 mod object;

@@ -32,7 +32,7 @@ pub(crate) fn check(written: &Node, typed: &Value, path: &Path<'_>, report: &mut
 /// Warns of one unknown key, with the nearest known name when there is one.
 pub(crate) fn unknown(key: &str, path: &Path<'_>, report: &mut Report<'_>) {
     let names = path.parent().map(fields::at).unwrap_or_default();
-    unknown_among(key, names.iter().copied(), path, report);
+    unknown_among(key, names.into_iter(), path, report);
 }
 
 /// As [`unknown`], with the known names.

@@ -1,39 +1,13 @@
 //! `explain`: what a field of a pod means and what podkeeper does with it, offline, in kubectl's form. The
-//! meanings are `explain.txt`'s, what is done is `manifest::support`'s. Pure but for the printing.
+//! meanings are those of `manifest::fields`, what is done is `manifest::support`'s. Pure but for the printing.
 
 use std::fmt::Write as _;
 
 use crate::cli::flags::Options;
 use crate::cli::nearest::nearest;
 use crate::cli::{Outcome, print};
+use crate::manifest::fields::{Field, of as fields};
 use crate::manifest::support::{self, Support};
-
-/// Types with their fields: `= TYPE`, then `NAME TYPE MEANING` in each line. A test holds it against the API.
-const TYPES: &str = include_str!("explain.txt");
-/// A type that stands for another one in a path.
-const ALSO: &[(&str, &str)] = &[("EphemeralContainer", "Container")];
-
-/// One field of a type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Field {
-    name: &'static str,
-    /// With `[]` or `map[string]` before it.
-    kind: &'static str,
-    meaning: &'static str,
-}
-
-/// The fields of a type, if it is told of.
-fn fields(kind: &str) -> impl Iterator<Item = Field> + use<> {
-    let bare = kind.trim_start_matches("[]");
-    let kind = ALSO.iter().find(|(from, _)| *from == bare).map_or(bare, |(_, to)| to).to_owned();
-    let mut lines = TYPES.lines();
-    let found = lines.any(|line| line.strip_prefix("= ") == Some(&kind));
-    lines.take_while(move |line| found && !line.starts_with("= ")).filter_map(|line| {
-        let (name, rest) = line.split_once(' ')?;
-        let (kind, meaning) = rest.split_once(' ')?;
-        Some(Field { name, kind, meaning })
-    })
-}
 
 /// Prints one field.
 pub fn run(options: &Options, path: &str) -> Outcome {
@@ -182,6 +156,7 @@ fn wrapped(out: &mut String, indent: usize, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use crate::manifest::fields::TYPES;
     use std::collections::BTreeMap;
 
     use super::*;
