@@ -67,30 +67,27 @@ fn follow(mut log: File, stopped: &OwnedFd, out: &Sender<Event>) {
         if ready.first().is_none_or(|flags| !flags.is_empty()) {
             return;
         }
-        loop {
-            // One record with each read.
-            let mut record = [0_u8; limits::KERNEL_RECORD];
-            match log.read(&mut record) {
-                Ok(0) => return,
-                Ok(length) => {
-                    let record = record.get(..length).unwrap_or_default();
-                    let found = parse(&String::from_utf8_lossy(record));
-                    if let Some(kill) = found.filter(|_| told.allows(Instant::now()))
-                        && out.send(Event::OutOfMemory(kill)).is_err()
-                    {
-                        return;
-                    }
+        // One record with each read, and a look at the handle before the next: the kernel may have much to say.
+        let mut record = [0_u8; limits::KERNEL_RECORD];
+        match log.read(&mut record) {
+            Ok(0) => return,
+            Ok(length) => {
+                let record = record.get(..length).unwrap_or_default();
+                let found = parse(&String::from_utf8_lossy(record));
+                if let Some(kill) = found.filter(|_| told.allows(Instant::now()))
+                    && out.send(Event::OutOfMemory(kill)).is_err()
+                {
+                    return;
                 }
-                Err(error) => match Errno::from_io_error(&error) {
-                    // Records were overwritten before they were read.
-                    Some(Errno::PIPE | Errno::INTR) => {}
-                    Some(Errno::AGAIN) => break,
-                    _ => {
-                        log::warn!("the kernel's log cannot be read any more: {error}");
-                        return;
-                    }
-                },
             }
+            Err(error) => match Errno::from_io_error(&error) {
+                // There is none, or some were overwritten before they were read.
+                Some(Errno::AGAIN | Errno::PIPE | Errno::INTR) => {}
+                _ => {
+                    log::warn!("the kernel's log cannot be read any more: {error}");
+                    return;
+                }
+            },
         }
     }
 }
