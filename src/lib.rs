@@ -9,6 +9,10 @@ mod cli;
 mod daemon;
 #[cfg(test)]
 mod effects;
+#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
+mod eviction;
+#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
+mod garbage;
 mod image;
 #[cfg(test)]
 mod layers;

@@ -244,7 +244,9 @@ impl MainLoop {
         }
         if self.turn.take_changed() {
             let now = self.actors.tools.clock.now();
-            self.actors.writer.publish(self.turn.snapshot(&now));
+            let snapshot = Arc::new(self.turn.snapshot(&now));
+            self.actors.keeper.tell(Arc::clone(&snapshot));
+            self.actors.writer.publish(snapshot);
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod config;
 mod connected;
 pub mod drain;
 pub mod events;
+mod keeper;
 mod kmsg;
 pub mod main_loop;
 pub mod signals;

@@ -16,6 +16,7 @@ use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
+use crate::daemon::keeper::Keeper;
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::turn::{Event, InUse};
 use crate::image::grants::Grants;
@@ -74,6 +75,7 @@ pub(super) struct Actors {
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
+    pub(super) keeper: Keeper,
     /// The parts that each worker gets.
     pub(super) tools: Tools,
 }
@@ -127,6 +129,8 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
+    let keeper =
+        Keeper::start(parts.events.clone()).map_err(cannot("the keeper of the node could not be started"))?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -143,7 +147,7 @@ pub(super) fn start(
         tell: parts.tell(),
         docker: parts.docker,
     };
-    Ok(Actors { _event_stream: stream, _kernel_log: kernel_log, sources, preload, writer, tools })
+    Ok(Actors { _event_stream: stream, _kernel_log: kernel_log, sources, preload, writer, keeper, tools })
 }
 
 impl Actors {

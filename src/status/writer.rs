@@ -24,7 +24,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Slot {
-    latest: Option<Snapshot>,
+    latest: Option<Arc<Snapshot>>,
     events: Option<(Change, Vec<Arc<Kept>>)>,
     /// The events of an earlier daemon, which are in the event file already.
     found: Vec<Arc<Kept>>,
@@ -99,7 +99,7 @@ impl Writer {
     }
 
     /// Replaces the snapshot that waits to be written; never blocks on a write.
-    pub fn publish(&self, snapshot: Snapshot) {
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).latest = Some(snapshot);
         self.shared.wake.notify_one();
     }
@@ -129,7 +129,7 @@ impl Drop for Writer {
 
 /// One piece of work for the thread.
 enum Work {
-    Status(Box<Snapshot>),
+    Status(Arc<Snapshot>),
     Events(Vec<Arc<Kept>>),
     /// Both files once more.
     Again,
@@ -156,7 +156,7 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
             return Some(Work::Again);
         }
         if let Some(snapshot) = slot.latest.take() {
-            return Some(Work::Status(Box::new(snapshot)));
+            return Some(Work::Status(snapshot));
         }
         if std::mem::take(&mut slot.asked) {
             return Some(Work::Answer);
@@ -285,7 +285,7 @@ mod tests {
         restore().unwrap();
         let writer = Writer::start(&dir, "node", &[], restore).unwrap();
         let watch = writer.watch(&dir, "lock");
-        writer.publish(file::tests::snapshot());
+        writer.publish(Arc::new(file::tests::snapshot()));
         let path = dir.join(file::NAME);
         until("it is written", || path.exists());
         let first = std::fs::read(&path).unwrap();
@@ -331,7 +331,7 @@ mod tests {
         let root = crate::base::testing::scratch("writer-full");
         let writer = Writer::start(&root, "node", &[], Box::new(|| Ok(()))).unwrap();
         let mut snapshot = file::tests::snapshot();
-        writer.publish(snapshot.clone());
+        writer.publish(Arc::new(snapshot.clone()));
         let path = root.join(file::NAME);
         until("it is written", || path.exists());
         let old = std::fs::read(&path).unwrap();
@@ -343,7 +343,7 @@ mod tests {
         let in_the_way = root.join(format!(".{}.tmp", file::NAME));
         std::fs::create_dir(&in_the_way).unwrap();
         snapshot.pods.clear();
-        writer.publish(snapshot);
+        writer.publish(Arc::new(snapshot));
         let taken = || writer.shared.slot.lock().unwrap().latest.is_none();
         until("it is tried", taken);
         writer.answer();

@@ -12,6 +12,7 @@ mod due;
 mod entry;
 mod hold;
 mod networks;
+mod node;
 mod objects;
 mod orphans;
 mod pods;
@@ -32,6 +33,7 @@ use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
+use crate::eviction::News;
 use crate::machine::{FromPod, Hint, Report, Wish};
 use crate::merge::Merge;
 use crate::plan::Owned;
@@ -82,6 +84,8 @@ pub enum Event {
     ImagesCame(Vec<String>),
     /// The kernel killed a process for want of memory.
     OutOfMemory(OutOfMemory),
+    /// The keeper looked at the node.
+    Node(News),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
     /// SIGHUP: look at the sources again.
@@ -263,6 +267,7 @@ impl Turn {
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
             Event::OutOfMemory(kill) => self.out_of_memory(kill),
+            Event::Node(news) => self.node_told(news),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Claims(trouble) => self.claims_told(trouble),

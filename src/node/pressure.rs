@@ -1,0 +1,39 @@
+//! What a node can be short of (`pkg/kubelet/eviction/types.go`, the node conditions of `core/v1`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// One thing that a node is short of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pressure {
+    /// Memory.
+    Memory,
+    /// Bytes or inodes of a file system.
+    Disk,
+    /// Numbers of processes.
+    Pid,
+}
+
+/// All that a node is short of; empty for a node that is well.
+pub type Pressures = BTreeSet<Pressure>;
+
+impl Pressure {
+    /// All of them, in the order of the node's conditions.
+    pub const ALL: [Pressure; 3] = [Pressure::Memory, Pressure::Disk, Pressure::Pid];
+
+    /// The node condition that tells of it.
+    #[must_use]
+    pub fn condition(self) -> &'static str {
+        match self {
+            Pressure::Memory => "MemoryPressure",
+            Pressure::Disk => "DiskPressure",
+            Pressure::Pid => "PIDPressure",
+        }
+    }
+}
+
+impl fmt::Display for Pressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.condition())
+    }
+}
