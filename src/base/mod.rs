@@ -21,3 +21,4 @@ pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod wait;
+pub mod walk;

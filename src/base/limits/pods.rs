@@ -22,6 +22,12 @@ pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 pub const CGROUPS: usize = 16_384;
 /// Bytes read of one of the kernel's files with figures.
 pub const KERNEL_FILE: u64 = 64 * 1024;
+/// Entries of directories that one look at the disk use of pods counts; past it, figures are what was counted.
+pub const DISK_USE_ENTRIES: u64 = 500_000;
+/// Files with several names that are remembered while one tree is counted; more are not counted.
+pub const DISK_USE_LINKED: usize = 16_384;
+/// Most files of one log that are counted.
+pub const LOG_FILES_COUNTED: u32 = 1000;
 /// How long `top` measures how much CPU is used.
 pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.

@@ -1,0 +1,131 @@
+//! Walks of whole trees whose content nobody vouches for: no link is followed, no mount point crossed, and neither depth
+//! nor breadth costs more than a little memory.
+//!
+//! A directory is entered by its descriptor, and left by `..`, which must be the directory that it was entered from:
+//! only one descriptor is open at a time, at any depth. What is done with an entry is the caller's.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
+use rustix::io::Errno;
+
+/// Flags for every directory: a link in its place is an error.
+pub const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+/// Flags for a handle of any kind of file, which neither reads nor waits.
+pub const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens a directory in a directory, unless it is a link or the root of another mount (`EXDEV`).
+///
+/// # Errors
+/// It is one of these, or another error of the system.
+pub fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    match openat2(at, name, DIRECTORY, Mode::empty(), same) {
+        // Linux before 5.6, or a sandbox that does not know the call. This does not see bind mounts of the
+        // same file system; the mount table was checked before.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let found = openat(at, name, DIRECTORY, Mode::empty())?;
+            if fstat(&found)?.st_dev == fstat(at)?.st_dev { Ok(found) } else { Err(Errno::XDEV) }
+        }
+        other => other,
+    }
+}
+
+/// The work on each entry; an error ends the walk.
+pub trait Visit {
+    /// Called for each entry that is not a directory.
+    ///
+    /// # Errors
+    /// They end the walk, as with the others.
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
+    /// Called for a directory, after its content.
+    ///
+    /// # Errors
+    /// They end the walk.
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()>;
+    /// Called for a directory after it was left, in its parent.
+    ///
+    /// # Errors
+    /// They end the walk.
+    fn left(&mut self, parent: &OwnedFd, name: &CStr) -> io::Result<()>;
+    /// Called for the root of another mount.
+    ///
+    /// # Errors
+    /// They end the walk.
+    fn mount(&mut self, name: &CStr) -> io::Result<()>;
+}
+
+/// A directory that was entered.
+struct Frame {
+    name: CString,
+    parent: (u64, u64),
+    /// Directories of the parent that are still to be entered.
+    pending: Vec<CString>,
+}
+
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Walks through a directory.
+///
+/// # Errors
+/// Those of `visit`, and of the system; also when a directory is moved meanwhile.
+pub fn walk(top: OwnedFd, visit: &mut dyn Visit) -> io::Result<()> {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut here = top;
+    let mut pending = entries(&here, visit)?;
+    loop {
+        if let Some(name) = pending.pop() {
+            match enter(&here, &name) {
+                Ok(child) => {
+                    let parent = id(&fstat(&here)?);
+                    frames.push(Frame { name, parent, pending });
+                    here = child;
+                    pending = entries(&here, visit)?;
+                }
+                Err(Errno::XDEV) => visit.mount(&name)?,
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+            continue;
+        }
+        visit.leaving(&here)?;
+        let Some(frame) = frames.pop() else { return Ok(()) };
+        let up = openat(&here, "..", DIRECTORY, Mode::empty())?;
+        if id(&fstat(&up)?) != frame.parent {
+            return Err(io::Error::other("a directory was moved meanwhile"));
+        }
+        (here, pending) = (up, frame.pending);
+        visit.left(&here, &frame.name)?;
+    }
+}
+
+/// Visits entries that are not directories, and returns the directories.
+fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
+    let mut directories = Vec::new();
+    for entry in Dir::read_from(at)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            },
+            kind => kind,
+        };
+        if kind == FileType::Directory {
+            directories.push(name.to_owned());
+        } else {
+            visit.file(at, name)?;
+        }
+    }
+    Ok(directories)
+}

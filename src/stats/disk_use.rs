@@ -1,0 +1,146 @@
+//! What trees and logs take of a disk, counted as `du` counts: blocks, each inode once.
+//!
+//! Containers own what is counted here: no link is followed and no mount crossed. A round looks at a bounded number of
+//! entries; past that, and where a tree changes below the walk's feet, a figure is what was counted so far, which is
+//! never more than the truth.
+
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, statat};
+use rustix::io::Errno;
+
+use crate::base::limits;
+use crate::base::walk::{DIRECTORY, Visit, walk};
+
+/// Bytes and inodes on a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes of blocks: a sparse file takes what was written to it, a small one a whole block.
+    pub bytes: u64,
+    /// Files, directories and links.
+    pub inodes: u64,
+}
+
+impl DiskUse {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: DiskUse) -> DiskUse {
+        DiskUse {
+            bytes: self.bytes.saturating_add(other.bytes),
+            inodes: self.inodes.saturating_add(other.inodes),
+        }
+    }
+}
+
+/// One round of looking, which costs a bounded number of entries however many trees there are.
+#[derive(Debug)]
+pub struct Round {
+    left: u64,
+}
+
+impl Default for Round {
+    fn default() -> Round {
+        Round { left: limits::DISK_USE_ENTRIES }
+    }
+}
+
+impl Round {
+    /// Whether no entry is left: figures from now on are 0, and the last one may be too small.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// A directory with all that is in it; nothing where there is no directory.
+    pub fn tree(&mut self, path: &Path) -> DiskUse {
+        let Ok(top) = rustix::fs::open(path, DIRECTORY, Mode::empty()) else { return DiskUse::default() };
+        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        // What was counted before an error holds.
+        _ = walk(top, &mut count);
+        count.sum
+    }
+
+    /// A log of Docker's with its rotated files, which are named `FILE.1`, `FILE.2.gz` and so on.
+    pub fn log(&mut self, file: &Path) -> DiskUse {
+        let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
+        else {
+            return DiskUse::default();
+        };
+        let Ok(at) = rustix::fs::open(directory, DIRECTORY, Mode::empty()) else { return DiskUse::default() };
+        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        let rotated = (1..limits::LOG_FILES_COUNTED)
+            .flat_map(|number| [format!("{name}.{number}"), format!("{name}.{number}.gz")]);
+        // The file names are asked for, since the directory has much else; the first number that is missing is the last.
+        let mut missing = 0;
+        for name in std::iter::once(name.to_owned()).chain(rotated) {
+            match statat(&at, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if count.see(&stat).is_ok() => missing = 0,
+                Ok(_) => break,
+                Err(_) => missing += 1,
+            }
+            // A file is renamed while one looks.
+            if missing > 4 {
+                break;
+            }
+        }
+        count.sum
+    }
+}
+
+struct Count<'a> {
+    round: &'a mut Round,
+    sum: DiskUse,
+    /// Inodes with several names that were counted.
+    linked: BTreeSet<(u64, u64)>,
+}
+
+impl Count<'_> {
+    /// Fails when the round is over.
+    #[allow(
+        clippy::useless_conversion,
+        clippy::unnecessary_fallible_conversions,
+        reason = "their types differ by architecture"
+    )]
+    fn see(&mut self, stat: &Stat) -> io::Result<()> {
+        self.round.left = self.round.left.checked_sub(1).ok_or(Errno::TOOBIG)?;
+        let (names, is_directory) =
+            (u64::try_from(stat.st_nlink).unwrap_or(1), FileType::from_raw_mode(stat.st_mode).is_dir());
+        if names > 1 && !is_directory {
+            let (device, inode) =
+                (u64::try_from(stat.st_dev).unwrap_or(0), u64::try_from(stat.st_ino).unwrap_or(0));
+            if self.linked.len() >= limits::DISK_USE_LINKED || !self.linked.insert((device, inode)) {
+                return Ok(());
+            }
+        }
+        let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+        self.sum = self.sum.and(DiskUse { bytes: blocks.saturating_mul(512), inodes: 1 });
+        Ok(())
+    }
+}
+
+impl Visit for Count<'_> {
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => self.see(&stat),
+            Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        self.see(&fstat(directory)?)
+    }
+    fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+    /// What is mounted is not on this disk, or is counted elsewhere.
+    fn mount(&mut self, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
