@@ -32,6 +32,12 @@ pub mod daemon {
     }
 }
 
+pub mod eviction {
+    pub mod threshold {
+        pub use crate::eviction::threshold::Settings;
+    }
+}
+
 pub mod machine {
     pub use crate::machine::{
         Hint, Input, Machine, Output, PullOutcome, PullRequest, Pulled, Settings, Slot, Token,

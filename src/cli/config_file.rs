@@ -112,8 +112,9 @@ fn setting(flag: &'static Flag, entry: &Entry, wrong: &mut Vec<Wrong>) -> Settin
                 }
             }
         }
-        (Data::Map(entries), InFile::Once) => {
-            let pair = |one: &Entry| Ok(format!("{}={}", one.key, list(field, &one.value)?));
+        (Data::Map(entries), InFile::Once | InFile::Map(_)) => {
+            let between = if let InFile::Map(between) = flag.in_file { between } else { '=' };
+            let pair = |one: &Entry| Ok(format!("{}{between}{}", one.key, list(field, &one.value)?));
             let pairs = entries.iter().map(pair).collect::<Result<Vec<_>, _>>();
             take(entry.value.at, pairs.map(|pairs| pairs.join(",")));
         }

@@ -107,6 +107,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         node: Arc::new(
             Node::new(&options.node.gives, sys::machine(&options.directories.root)).map_err(refuse)?,
         ),
+        eviction: options.eviction.settings().map_err(refuse)?,
     })
 }
 

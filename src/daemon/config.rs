@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::eviction::threshold;
 use crate::mapping::LogLimits;
 use crate::network::NetworkConfig;
 use crate::node::Node;
@@ -59,6 +60,8 @@ pub struct Config {
     pub network: NetworkConfig,
     /// What this node has and gives to pods, `--kube-reserved`, `--max-pods`, `--device` and their like.
     pub node: Arc<Node>,
+    /// `--eviction-hard`, `--eviction-soft` and all that belongs to them.
+    pub eviction: threshold::Settings,
 }
 
 impl Config {

@@ -3,6 +3,9 @@
 //!
 //! Never here: reading a figure, calling Docker, stopping a pod, the wall clock.
 
+pub mod signal;
+pub mod threshold;
+
 use crate::node::pressure::Pressures;
 use crate::pod::PodKey;
 use crate::recorder::Words;

@@ -28,6 +28,32 @@ fn run(flags: &str, file: &str) -> Options {
 }
 
 #[test]
+fn thresholds_are_maps_as_the_kubelet_has_them() {
+    use crate::eviction::signal::Signal;
+    let o = run(
+        "",
+        "evictionHard: {memory.available: 50Mi, nodefs.available: 5%}\nevictionPressureTransitionPeriod: 1m\n",
+    );
+    let hard: Vec<Signal> = o.eviction.hard.unwrap().into_keys().collect();
+    assert_eq!(hard, [Signal::Memory, Signal::NodeFs]);
+    assert_eq!(o.eviction.pressure_transition_period, Duration::from_secs(60));
+    let o = run(
+        "",
+        "evictionHard: {}\nevictionSoft: {pid.available: 9}\nevictionSoftGracePeriod: {pid.available: 1m}\n",
+    );
+    assert_eq!(o.eviction.hard.map(|hard| hard.len()), Some(0));
+    let given =
+        run("--eviction-hard pid.available<1", "evictionHard: {memory.available: 50Mi}\n").eviction.hard;
+    assert_eq!(given.unwrap().into_keys().collect::<Vec<_>>(), [Signal::Pid]);
+    let why = command(
+        "run --config /etc/podkeeper/config.yaml --pod-manifest-path m",
+        "evictionSoft: {pid.available: 9}\n",
+    );
+    let expected = "evictionSoft (--eviction-soft) grace period must be specified for the soft eviction threshold pid.available";
+    assert!(why.as_ref().is_err_and(|why| why.message.contains(expected)), "{why:?}");
+}
+
+#[test]
 fn fields_are_the_flags() {
     let o = run(
         "",

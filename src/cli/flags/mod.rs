@@ -8,6 +8,7 @@
 mod commands;
 mod directories;
 mod docker;
+mod eviction;
 mod logging;
 mod node;
 mod policy;
@@ -32,6 +33,8 @@ pub struct Options {
     pub sources: sources::Values,
     /// What the node is and gives.
     pub node: node::Values,
+    /// What happens when the node runs short.
+    pub eviction: eviction::Values,
     /// Docker and images.
     pub docker: docker::Values,
     /// What pods may do.
@@ -85,6 +88,8 @@ pub enum Takes {
 pub enum InFile {
     /// A list as one value, with commas; a map as one value of `K=V`, with commas.
     Once,
+    /// A map as one value of its keys and values with this character between, with commas.
+    Map(char),
     /// A list, each of its items as a value.
     Each,
     /// A map, each of its values behind its key and this character.
@@ -226,6 +231,7 @@ pub struct Section {
 pub static SECTIONS: &[&Section] = &[
     &sources::SECTION,
     &node::SECTION,
+    &eviction::SECTION,
     &docker::SECTION,
     &policy::SECTION,
     &directories::SECTION,

@@ -230,6 +230,7 @@ pub fn config() -> Config {
         network: Default::default(),
         log_limits: podkeeper::testing::mapping::LogLimits { max_bytes: None, max_files: 5 },
         node: Default::default(),
+        eviction: podkeeper::testing::eviction::threshold::Settings::none(),
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn config() -> Config {
         network: Default::default(),
         log_limits: crate::mapping::LogLimits { max_bytes: None, max_files: 5 },
         node: Default::default(),
+        eviction: crate::eviction::threshold::Settings::none(),
     }
 }
 
