@@ -20,7 +20,7 @@ use crate::pod::allocatable::Allocatable;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
 use crate::probe::Watch;
-use crate::recorder::PodEvent;
+use crate::recorder::ObjectEvent;
 use crate::runtime::{Call, DockerState};
 use crate::termination::LogFile;
 use crate::volumes;
@@ -122,7 +122,7 @@ pub enum Output {
     /// Nothing is left in the cgroup of this UID: the same.
     DropCgroup(String),
     /// Something happened to the pod.
-    Event(PodEvent),
+    Event(ObjectEvent),
     /// From now on these logs, and no others, are to be found by name.
     Logs(ContainerLogs),
     /// Tell the sync loop.
@@ -150,5 +150,5 @@ pub enum FromPod {
         report: Report,
     },
     /// Something happened to it.
-    Happened(PodEvent),
+    Happened(ObjectEvent),
 }

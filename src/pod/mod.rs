@@ -6,6 +6,7 @@ pub mod after;
 pub mod allocatable;
 pub mod downward;
 pub mod object;
+pub mod priority;
 pub mod problem;
 pub mod qos;
 pub mod requests;

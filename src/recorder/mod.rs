@@ -117,13 +117,32 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One event. Two for which [`PodEvent::is_again`] holds are one event that is counted twice.
+/// The object that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodEvent {
-    pub pod: PodKey,
-    /// UID of the pod.
+pub enum Involved {
+    /// A pod.
+    Pod(PodKey),
+    /// The node, of this name.
+    Node(String),
+}
+
+impl fmt::Display for Involved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Involved::Pod(key) => write!(f, "pod {key}"),
+            Involved::Node(name) => write!(f, "node {name}"),
+        }
+    }
+}
+
+/// One event. Two for which [`ObjectEvent::is_again`] holds are one event that is counted twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectEvent {
+    /// What it is about.
+    pub of: Involved,
+    /// UID of the pod; of the node, as the kubelet writes it, its name.
     pub uid: String,
-    /// `None`: the pod as a whole.
+    /// `None`: the object as a whole.
     pub subject: Option<Subject>,
     /// Kind of the event.
     pub weight: Weight,
@@ -133,35 +152,46 @@ pub struct PodEvent {
     pub message: String,
 }
 
-impl PodEvent {
-    /// An event of these words; a text that is too long is cut.
+impl ObjectEvent {
+    /// An event of a pod in these words; a text that is too long is cut.
     #[must_use]
-    pub fn new(pod: PodKey, uid: String, subject: Option<Subject>, words: Words) -> PodEvent {
+    pub fn new(pod: PodKey, uid: String, subject: Option<Subject>, words: Words) -> ObjectEvent {
         let Words { weight, reason, message } = words;
-        PodEvent { pod, uid, subject, weight, reason, message: cut(message) }
+        ObjectEvent { of: Involved::Pod(pod), uid, subject, weight, reason, message: cut(message) }
+    }
+
+    /// An event of the node of this name.
+    #[must_use]
+    pub fn of_node(name: &str, words: Words) -> ObjectEvent {
+        let Words { weight, reason, message } = words;
+        let (of, uid) = (Involved::Node(name.to_owned()), name.to_owned());
+        ObjectEvent { of, uid, subject: None, weight, reason, message: cut(message) }
     }
 
     /// Whether the two differ at most in their message.
     #[must_use]
-    pub fn is_like(&self, other: &PodEvent) -> bool {
+    pub fn is_like(&self, other: &ObjectEvent) -> bool {
         self.uid == other.uid
             && self.reason == other.reason
             && self.weight == other.weight
             && self.subject == other.subject
-            && self.pod == other.pod
+            && self.of == other.of
     }
 
     /// Whether the two differ at most in ids that their messages name.
     #[must_use]
-    pub fn is_again(&self, other: &PodEvent) -> bool {
+    pub fn is_again(&self, other: &ObjectEvent) -> bool {
         self.is_like(other) && without_ids(&self.message).eq(without_ids(&other.message))
     }
 
     /// Approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let name = self.subject.as_ref().map_or(0, |s| s.name.len());
-        let pod = self.pod.namespace.len().saturating_add(self.pod.name.len());
-        [pod, self.uid.len(), name, self.reason.len(), self.message.len(), std::mem::size_of::<PodEvent>()]
+        let of = match &self.of {
+            Involved::Pod(key) => key.namespace.len().saturating_add(key.name.len()),
+            Involved::Node(name) => name.len(),
+        };
+        [of, self.uid.len(), name, self.reason.len(), self.message.len(), std::mem::size_of::<ObjectEvent>()]
             .iter()
             .fold(0, |sum, part| sum.saturating_add(*part))
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::ring::Kept;
-use super::{List, PodEvent, Subject, Weight};
+use super::{Involved as Of, List, ObjectEvent, Subject, Weight};
 use crate::base::limits;
 use crate::base::regular;
 use crate::pod::PodKey;
@@ -21,6 +21,12 @@ use crate::pod::PodKey;
 pub const NAME: &str = "events.json";
 /// Format of the file.
 const API_VERSION: &str = "podkeeper.dev/v1";
+/// `involvedObject.kind` of a pod.
+pub const POD: &str = "Pod";
+/// `involvedObject.kind` of the node.
+pub const NODE: &str = "Node";
+/// The namespace in which events of the node are kept; the node itself has none (`tools/record/event.go`).
+const NODE_NAMESPACE: &str = "default";
 /// `source.component`: the program that reports the event.
 const COMPONENT: &str = "podkeeper";
 
@@ -34,13 +40,14 @@ pub struct Metadata {
     pub creation_timestamp: Time,
 }
 
-/// `involvedObject`: a pod, or a container of it.
+/// `involvedObject`: a pod, a container of it, or the node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the API's fields")]
 pub struct Involved {
     pub api_version: String,
     pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -78,20 +85,27 @@ pub struct EventObject {
 
 impl EventObject {
     fn new(kept: &Kept, node: &str) -> EventObject {
-        let PodEvent { pod, uid, subject, weight, reason, message } = &kept.event;
+        let ObjectEvent { of, uid, subject, weight, reason, message } = &kept.event;
+        let (kind, namespace, name) = match of {
+            Of::Pod(key) => (POD, key.namespace.as_str(), key.name.as_str()),
+            Of::Node(name) => (NODE, NODE_NAMESPACE, name.as_str()),
+        };
         EventObject {
             api_version: "v1".to_owned(),
             kind: "Event".to_owned(),
             metadata: Metadata {
-                name: format!("{}.{:016x}", pod.name, kept.serial),
-                namespace: pod.namespace.clone(),
+                name: format!("{name}.{:016x}", kept.serial),
+                namespace: namespace.to_owned(),
                 creation_timestamp: Time(kept.first),
             },
             involved_object: Involved {
                 api_version: "v1".to_owned(),
-                kind: "Pod".to_owned(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
+                kind: kind.to_owned(),
+                namespace: match of {
+                    Of::Pod(_) => namespace.to_owned(),
+                    Of::Node(_) => String::new(),
+                },
+                name: name.to_owned(),
                 uid: uid.clone(),
                 field_path: subject.as_ref().map(Subject::to_string).unwrap_or_default(),
             },
@@ -120,8 +134,13 @@ impl EventObject {
                 Some(Subject { list: List::parse(list), name: name.to_owned() })
             }
         };
-        let pod = PodKey { namespace: of.namespace, name: of.name };
-        let event = PodEvent { pod, uid: of.uid, subject, weight, reason: reason.into(), message };
+        let involved = match of.kind.as_str() {
+            POD => Of::Pod(PodKey { namespace: of.namespace, name: of.name }),
+            NODE => Of::Node(of.name),
+            _ => return None,
+        };
+        let event =
+            ObjectEvent { of: involved, uid: of.uid, subject, weight, reason: reason.into(), message };
         let serial =
             metadata.name.rsplit_once('.').and_then(|(_, hex)| i128::from_str_radix(hex, 16).ok())?;
         Some(Kept::restored(event, serial, self.first_timestamp.0, self.last_timestamp.0, count))

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::PodEvent;
+use super::ObjectEvent;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 
@@ -17,7 +17,7 @@ pub const COMBINED: &str = "(combined from similar events): ";
 /// An event, and how often it was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
-    pub event: PodEvent,
+    pub event: ObjectEvent,
     /// Unique for each event: nanoseconds of its first time, or a little more.
     pub serial: i128,
     /// First time, wall clock: only shown.
@@ -33,7 +33,7 @@ pub struct Kept {
 impl Kept {
     /// An event from an earlier daemon's file.
     #[must_use]
-    pub fn restored(event: PodEvent, serial: i128, first: Timestamp, last: Timestamp, count: u32) -> Kept {
+    pub fn restored(event: ObjectEvent, serial: i128, first: Timestamp, last: Timestamp, count: u32) -> Kept {
         Kept { event, serial, first, last, count, logged: None }
     }
 
@@ -48,10 +48,10 @@ impl Kept {
             return None;
         }
         self.logged = Some(now);
-        let PodEvent { pod, subject, reason, message, .. } = &self.event;
+        let ObjectEvent { of, subject, reason, message, .. } = &self.event;
         let container = subject.as_ref().map(|s| format!("container {}: ", s.name)).unwrap_or_default();
         let times = if self.count > 1 { format!(" (x{})", self.count) } else { String::new() };
-        Some(format!("pod {pod}: {container}{reason}: {message}{times}"))
+        Some(format!("{of}: {container}{reason}: {message}{times}"))
     }
 }
 
@@ -83,7 +83,7 @@ impl Ring {
     }
 
     /// Takes an event. Returns its log line, if one is due.
-    pub fn add(&mut self, event: PodEvent, now: &Now) -> Option<String> {
+    pub fn add(&mut self, event: ObjectEvent, now: &Now) -> Option<String> {
         let same = self.kept.iter().rposition(|k| !k.is_combined() && k.event.is_again(&event));
         let (at, event) = match same {
             Some(at) => (Some(at), event),
@@ -110,7 +110,7 @@ impl Ring {
     }
 
     /// Past the bound of texts of one kind, the event becomes the combined one, in that one's place.
-    fn combine(&self, mut event: PodEvent) -> (Option<usize>, PodEvent) {
+    fn combine(&self, mut event: ObjectEvent) -> (Option<usize>, ObjectEvent) {
         let like = |k: &&Arc<Kept>| k.event.is_like(&event);
         if self.kept.iter().filter(like).count() < limits::EVENT_VARIANTS {
             return (None, event);

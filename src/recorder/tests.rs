@@ -13,10 +13,10 @@ fn at(seconds: u64) -> Now {
     Now { mono: Mono(Duration::from_secs(seconds)), wall }
 }
 
-fn event(uid: &str, container: &str, words: Words) -> PodEvent {
+fn event(uid: &str, container: &str, words: Words) -> ObjectEvent {
     let pod = PodKey { namespace: "default".into(), name: "web-node1".into() };
     let subject = (!container.is_empty()).then(|| Subject { list: List::Regular, name: container.into() });
-    PodEvent::new(pod, uid.into(), subject, words)
+    ObjectEvent::new(pod, uid.into(), subject, words)
 }
 
 fn kept(ring: &Ring) -> Vec<(String, u32)> {
@@ -212,7 +212,7 @@ proptest! {
             prop_assert!(!kept[at + 1..].iter().any(|other| other.event == one.event));
             let like = kept.iter().filter(|k| k.event.is_like(&one.event));
             prop_assert!(like.clone().count() <= limits::EVENT_VARIANTS + 1);
-            let PodEvent { uid, subject, reason, .. } = &one.event;
+            let ObjectEvent { uid, subject, reason, .. } = &one.event;
             let key = format!("{} {} {reason}", &uid[1..], &subject.as_ref().unwrap().name[1..]);
             prop_assert!(like.map(|k| u64::from(k.count)).sum::<u64>() <= said[&key]);
         }

@@ -34,6 +34,19 @@ fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> 
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
 }
 
+/// A pod was evicted. Upstream: `pkg/kubelet/eviction/eviction_manager.go`.
+#[must_use]
+pub fn evicted(message: &str) -> Words {
+    warning("Evicted", message)
+}
+
+/// A condition of the node has changed. Upstream: `pkg/kubelet/nodestatus/setters.go`, `recordEventFunc`.
+#[must_use]
+pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
+    let message = format!("Node {node} status is now: {event}");
+    if is_good { normal(event, message) } else { warning(event, message) }
+}
+
 /// A container has its new sizes. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
 #[must_use]
 pub fn resize_completed(container: &str, resources: Option<&ResourceRequirements>) -> Words {

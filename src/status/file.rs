@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::snapshot::{DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
+use super::snapshot::{ConditionView, DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
 use crate::base::json::through_value;
@@ -51,6 +51,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         addresses,
         docker: &snapshot.docker,
         drain: snapshot.drain.as_ref(),
+        conditions: &snapshot.conditions,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -76,6 +77,7 @@ struct FileOut<'a> {
     docker: &'a DockerView,
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<&'a DrainView>,
+    conditions: &'a [ConditionView],
     sources: &'a [SourceView],
     policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
@@ -292,6 +294,7 @@ pub(in crate::status) mod tests {
             node: "node1".into(),
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
             drain: None,
+            conditions: Vec::new(),
             sources: vec![],
             policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],

@@ -12,7 +12,7 @@ pub mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::base::clock::Timestamp;
@@ -154,6 +154,26 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
         phase: Some("Failed".to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(format!("{REJECTED}{message}")),
+        ..frame(pod, &pod.status, began(pod).unwrap_or_else(|| seconds(now)))
+    }
+}
+
+/// Status of a pod that was evicted (upstream `evictPod`); `told` is the message with what comes then.
+#[must_use]
+pub fn evicted(pod: &DesiredPod, reason: &str, message: &str, told: &str, now: Timestamp) -> PodStatus {
+    let condition = PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(seconds(now)),
+        ..PodCondition::default()
+    };
+    PodStatus {
+        phase: Some("Failed".to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(told.to_owned()),
+        conditions: Some(vec![condition]),
         ..frame(pod, &pod.status, began(pod).unwrap_or_else(|| seconds(now)))
     }
 }

@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub docker: DockerView,
     /// Set while the node is drained or being drained.
     pub drain: Option<DrainView>,
+    /// Conditions of the node.
+    pub conditions: Vec<ConditionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
@@ -57,6 +59,23 @@ pub struct DockerView {
     /// Why Docker is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// A condition of the node, as the API's `NodeCondition`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionView {
+    /// `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Whether it holds.
+    pub is_true: bool,
+    /// The kubelet's word.
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+    /// Since when, wall time.
+    pub since: Timestamp,
 }
 
 /// A drain of the node.
@@ -133,6 +152,9 @@ pub struct StatusFile {
     /// Set while the node is drained or being drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,
+    /// Conditions of the node; none when the daemon does not say (an earlier version).
+    #[serde(default)]
+    pub conditions: Vec<ConditionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.

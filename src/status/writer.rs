@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::base::clock::{Mono, Now, Timestamp};
     use crate::pod::PodKey;
-    use crate::recorder::{PodEvent, Ring, words};
+    use crate::recorder::{ObjectEvent, Ring, words};
 
     fn until(what: &str, done: impl Fn() -> bool) {
         let begun = Instant::now();
@@ -267,7 +267,7 @@ mod tests {
 
     fn kept() -> Vec<Arc<Kept>> {
         let pod = PodKey { namespace: "default".into(), name: "a".into() };
-        let event = PodEvent::new(pod, "u".into(), None, words::rejected("Reason", "why"));
+        let event = ObjectEvent::new(pod, "u".into(), None, words::rejected("Reason", "why"));
         let mut ring = Ring::default();
         ring.add(event, &Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH });
         ring.all()

@@ -25,7 +25,7 @@ use crate::plan::Owned;
 use crate::pod::PodKey;
 use crate::pod_logs::{ContainerLogs, PodLogs};
 use crate::probe::{Prober, Watch};
-use crate::recorder::{PodEvent, Words, words};
+use crate::recorder::{ObjectEvent, Words, words};
 use crate::runtime::client::Pending;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{BindOptions, Call, DockerError, Refusal, labels};
@@ -281,7 +281,7 @@ impl Body {
                 if let Some(why) = trouble {
                     let uid = logs.iter().chain(&self.logs).next().map(|log| log.uid.clone());
                     let words = words::log_link_failed(&why);
-                    let event = PodEvent::new(self.key.clone(), uid.unwrap_or_default(), None, words);
+                    let event = ObjectEvent::new(self.key.clone(), uid.unwrap_or_default(), None, words);
                     // The main loop is gone: this thread ends with its next step.
                     _ = (self.tools.tell.0)(FromPod::Happened(event));
                 }
@@ -369,7 +369,7 @@ impl Body {
             Err(error) => return self.told.push(Input::Reply(token, Err(error))),
         };
         for words in told {
-            let event = PodEvent::new(self.key.clone(), uid.clone(), None, words);
+            let event = ObjectEvent::new(self.key.clone(), uid.clone(), None, words);
             // The main loop is gone: this thread ends with its next step.
             _ = (self.tools.tell.0)(FromPod::Happened(event));
         }

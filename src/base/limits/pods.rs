@@ -33,6 +33,15 @@ pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.
 pub const SECCOMP_PROFILE: u64 = 1024 * 1024;
 
+// --- Evicted pods ------------------------------------------------------------------------------------
+
+/// An evicted pod does not start again before this has passed; doubles with each eviction to [`EVICTED_MAX`].
+pub const EVICTED_MIN: Duration = Duration::from_secs(300);
+/// See [`EVICTED_MIN`]; a pod that has run for so long starts over with the shortest wait.
+pub const EVICTED_MAX: Duration = Duration::from_secs(3600);
+/// How long after one evicted pod the next one starts again.
+pub const EVICTED_APART: Duration = Duration::from_secs(30);
+
 // --- Workers and machines ----------------------------------------------------------------------------
 
 /// How long a pod waits for other pods when its annotations do not say.

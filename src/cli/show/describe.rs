@@ -110,7 +110,7 @@ fn describe(file: &StatusFile, pod: &Pod, happened: &Events, now: Timestamp) -> 
     page.list("Tolerations", spec.tolerations.iter().flatten().map(toleration));
     problems(&mut page, file, pod);
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    page.0.push_str(&events::describe(happened, uid, now));
+    page.0.push_str(&events::describe(happened, object::POD, uid, now));
     table::align(&page.0)
 }
 

@@ -14,7 +14,7 @@ use crate::base::logging::one_line;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print, say, write};
-use crate::recorder::object::{self, EventObject, Events};
+use crate::recorder::object::{self, EventObject, Events, Involved};
 
 /// Lists, and with `--watch` goes on.
 pub fn run(options: &Options) -> Outcome {
@@ -71,9 +71,12 @@ fn nothing(options: &Options) -> String {
 fn select(events: &Events, options: &Options, node: &str) -> Vec<usize> {
     let wanted = |event: &EventObject| {
         let of = &event.involved_object;
-        let named =
-            options.command.for_pod.as_deref().is_none_or(|name| pods::is_called(name, &of.name, node));
-        named && (options.command.all_namespaces || of.namespace == options.command.namespace)
+        let named = options
+            .command
+            .for_pod
+            .as_deref()
+            .is_none_or(|name| of.kind == object::POD && pods::is_called(name, &of.name, node));
+        named && (options.command.all_namespaces || event.metadata.namespace == options.command.namespace)
     };
     (0..).zip(&events.items).filter(|(_, event)| wanted(event)).map(|(at, _)| at).collect()
 }
@@ -119,7 +122,7 @@ fn cells(event: &EventObject, wide: bool, namespaces: bool, now: Timestamp) -> V
     let of = &event.involved_object;
     let mut cells = Vec::with_capacity(11);
     if namespaces {
-        cells.push(one_line(&of.namespace));
+        cells.push(one_line(&event.metadata.namespace));
     }
     let kind = of.kind.to_lowercase();
     cells.push(human::age(Some(&event.last_timestamp), now));
@@ -141,9 +144,10 @@ fn cells(event: &EventObject, wide: bool, namespaces: bool, now: Timestamp) -> V
 }
 
 /// The table at the end of `describe`, with tabs between its cells (`DescribeEvents` of
-/// `kubectl/pkg/describe/describe.go`): all events of the pod's UID.
-pub fn describe(events: &Events, uid: &str, now: Timestamp) -> String {
-    let mut own = events.items.iter().filter(|e| e.involved_object.uid == uid).peekable();
+/// `kubectl/pkg/describe/describe.go`): all events of the object of this kind and UID.
+pub fn describe(events: &Events, kind: &str, uid: &str, now: Timestamp) -> String {
+    let is_own = |of: &Involved| of.kind == kind && of.uid == uid;
+    let mut own = events.items.iter().filter(|event| is_own(&event.involved_object)).peekable();
     if own.peek().is_none() {
         return "Events:\t<none>\n".to_owned();
     }
@@ -215,7 +219,7 @@ pub(crate) mod tests {
     #[test]
     fn the_end_of_describe() {
         let now = "2026-01-02T04:00:00Z".parse().unwrap();
-        let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), uid, now));
+        let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), object::POD, uid, now));
         crate::base::testing::golden(
             "cli/events-describe.txt",
             &text("4ba6c1d2-0000-4000-8000-000000000000"),

@@ -2,6 +2,7 @@
 //! `pkg/kubelet/lifecycle/predicate.go`). Pure. The first failed check is the reason.
 
 pub mod fits;
+pub mod pressure;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::ContainerPort;
 
 use crate::daemon::config::Config;
 use crate::mapping::security;
+use crate::node::pressure::Pressures;
 use crate::pod::{ContainerKind, DesiredPod};
 
 /// Why a pod is refused, in the kubelet's words.
@@ -22,7 +24,7 @@ pub struct Rejection {
     pub field: String,
 }
 
-/// Decides about `pod`; `others` are the active pods without it.
+/// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
 ///
 /// # Errors
 /// The first check that fails.
@@ -30,7 +32,9 @@ pub fn admit<'a>(
     pod: &DesiredPod,
     others: impl Iterator<Item = &'a DesiredPod>,
     config: &Config,
+    pressures: &Pressures,
 ) -> Result<(), Rejection> {
+    pressure::check(pod, pressures)?;
     let others: Vec<&DesiredPod> = others.collect();
     let node = &config.node;
     if let Err(message) = node.sysctls.check(pod) {

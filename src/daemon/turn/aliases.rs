@@ -18,7 +18,7 @@ use crate::mapping::network;
 use crate::plan::Owned;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey, Source};
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 
 /// Names in lower case that a pod asks for and does not get, and the pod that each belongs to.
 pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
@@ -84,7 +84,7 @@ impl Turn {
             entry.desired = Some(Arc::clone(&pod));
             if is_new {
                 let words = words::names_withheld(&told(&taken));
-                self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+                self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
             }
             if has_worker && !Arc::ptr_eq(&old, &pod) {
                 self.wish(&pod.key.clone(), Wish::Run(pod));

@@ -13,12 +13,8 @@ use crate::base::limits;
 use crate::base::order;
 use crate::daemon::drain::Drain;
 use crate::machine::{StopOrder, Wish};
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, priority};
 use crate::status::snapshot::DrainView;
-
-/// Priorities of the two classes that every cluster has (`pkg/apis/scheduling/types.go`).
-const SYSTEM_CLASSES: &[(&str, i32)] =
-    &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// A drain, under way or done.
 #[derive(Debug)]
@@ -35,13 +31,6 @@ impl Draining {
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.told.remove(key);
     }
-}
-
-/// The pod's priority; 0 when the manifest has none.
-fn priority(pod: &DesiredPod) -> i32 {
-    let class = pod.spec.priority_class_name.as_deref();
-    let of_class = SYSTEM_CLASSES.iter().find(|(name, _)| Some(*name) == class).map(|(_, value)| *value);
-    pod.spec.priority.or(of_class).unwrap_or_default()
 }
 
 impl Turn {
@@ -134,7 +123,7 @@ impl Turn {
     }
 
     fn priority_of(&self, key: &PodKey) -> i32 {
-        self.version(key).map(priority).unwrap_or_default()
+        self.version(key).map(priority::of).unwrap_or_default()
     }
 
     fn own_grace(&self, key: &PodKey) -> u32 {

@@ -15,6 +15,10 @@ pub(super) enum Due {
     After(PodKey),
     /// Sources have waited long enough for the first report of the sources before them.
     Sources,
+    /// A pod was evicted long enough ago.
+    Evicted(PodKey),
+    /// Another evicted pod may start.
+    Returns,
 }
 
 /// Earliest first. At most one entry of each kind for each pod.

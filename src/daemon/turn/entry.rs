@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use super::admission::Rejection;
 use super::aliases::Taken;
+use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
 use super::sizes::Postponed;
@@ -31,6 +32,7 @@ pub(super) struct Entry {
     pub(super) worker: Option<WorkerInfo>,
     /// How often in a row the worker's thread could not be started.
     pub(super) spawn_failures: u32,
+    pub(super) evictions: Evictions,
 }
 
 /// A version that a source wants and that does not run. There is at most one for each identity, so that no other
@@ -43,6 +45,8 @@ pub(super) enum Blocked {
     Held(Held),
     /// There is no room for its sizes; the pod runs with other ones.
     Postponed(Postponed),
+    /// It had to go, and returns.
+    Evicted(Evicted),
 }
 
 #[derive(Debug)]
@@ -59,6 +63,7 @@ impl Blocked {
             Blocked::Rejected(rejected) => &rejected.pod,
             Blocked::Held(held) => &held.pod,
             Blocked::Postponed(postponed) => &postponed.pod,
+            Blocked::Evicted(evicted) => &evicted.pod,
         }
     }
 
@@ -67,6 +72,7 @@ impl Blocked {
         match self {
             Blocked::Rejected(rejected) => Some(&rejected.status),
             Blocked::Held(held) => Some(&held.status),
+            Blocked::Evicted(evicted) => Some(&evicted.status),
             Blocked::Postponed(_) => None,
         }
     }
@@ -90,6 +96,13 @@ impl Entry {
     pub(super) fn postponed(&self) -> Option<&Postponed> {
         match &self.blocked {
             Some(Blocked::Postponed(postponed)) => Some(postponed),
+            _ => None,
+        }
+    }
+
+    pub(super) fn evicted(&self) -> Option<&Evicted> {
+        match &self.blocked {
+            Some(Blocked::Evicted(evicted)) => Some(evicted),
             _ => None,
         }
     }

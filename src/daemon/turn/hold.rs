@@ -13,7 +13,7 @@ use crate::base::order;
 use crate::pod::after::{self, After, Dependency, Standing, Verdict};
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
 /// Reason in the status of a pod that waits for others.
@@ -50,6 +50,9 @@ impl Turn {
             let (reason, message) = DRAINED;
             return self.hold(pod, Why::Drained, reason, message, now);
         }
+        if self.stays_evicted(&pod) {
+            return;
+        }
         let entry = self.entries.get(&pod.key);
         let adopted = entry.is_none_or(|e| e.worker.is_none()) && self.runs(&pod.key, &pod.uid);
         let wanted = entry.and_then(|e| e.desired.as_ref()).is_some_and(|old| old.uid == pod.uid);
@@ -78,7 +81,7 @@ impl Turn {
             Verdict::Start => self.run(pod),
             Verdict::StartAnyway(missing) => {
                 let words = words::after_timeout(after.timeout, &missing);
-                self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+                self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
                 self.run(pod);
             }
             Verdict::Wait { message, until } => self.wait(pod, after, &message, until, now),

@@ -10,6 +10,7 @@ mod docker;
 mod drain;
 mod due;
 mod entry;
+mod evicted;
 mod hold;
 mod networks;
 mod node;
@@ -41,7 +42,7 @@ use crate::pod::object::Objects;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
 use crate::recorder::ring::{Change, Kept};
-use crate::recorder::{PodEvent, Ring};
+use crate::recorder::{ObjectEvent, Ring};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
 use crate::status::snapshot::DockerView;
@@ -51,6 +52,7 @@ use drain::Draining;
 use due::{Due, DueHeap};
 use entry::Entry;
 use networks::Elsewhere;
+use node::NodeState;
 use orphans::Sweep;
 use sources::{Early, SourceState};
 use waiting::Waiting;
@@ -70,7 +72,7 @@ pub enum Event {
         report: Report,
     },
     /// An event of a pod, for the recorder.
-    Happened(PodEvent),
+    Happened(ObjectEvent),
     /// A pod worker's thread could not be started.
     SpawnFailed {
         /// The worker's pod.
@@ -189,6 +191,7 @@ pub struct Turn {
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     listed: bool,
     docker: DockerView,
+    node: NodeState,
     due: DueHeap,
     /// Held pods, by what they wait for.
     waiting: Waiting,
@@ -237,6 +240,7 @@ impl Turn {
                 version: None,
                 problem: Some("not asked yet".to_owned()),
             },
+            node: NodeState::default(),
             due: DueHeap::default(),
             waiting: Waiting::default(),
             cycles_due: false,
@@ -267,7 +271,7 @@ impl Turn {
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
             Event::OutOfMemory(kill) => self.out_of_memory(kill),
-            Event::Node(news) => self.node_told(news),
+            Event::Node(news) => self.node_told(news, now),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Claims(trouble) => self.claims_told(trouble),
@@ -284,6 +288,7 @@ impl Turn {
             self.settle_networks(now);
         }
         self.drain_on();
+        self.note_node(now);
         self.note_stops(now);
         std::mem::take(&mut self.out)
     }
@@ -336,7 +341,7 @@ impl Turn {
     }
 
     /// Keeps an event, and writes its only log line.
-    fn record(&mut self, event: PodEvent, now: &Now) {
+    fn record(&mut self, event: ObjectEvent, now: &Now) {
         let level = event.weight.level();
         if let Some(line) = self.ring.add(event, now) {
             self.log(level, line);
@@ -354,6 +359,7 @@ impl Turn {
                     }
                 }
                 Due::Sources => self.unpark(now),
+                Due::Evicted(_) | Due::Returns => self.return_evicted(now),
             }
         }
     }
@@ -380,7 +386,7 @@ impl Turn {
         let Some(entry) = self.entries.get(key).filter(|e| e.worker.is_none()) else { return };
         if let Some(pod) = entry.desired.clone() {
             self.wish(key, Wish::Run(pod));
-        } else if entry.rejected().is_some() {
+        } else if entry.rejected().is_some() || entry.evicted().is_some() {
             if self.found.contains_key(key) {
                 self.wish(key, Wish::Stop(pods::REJECTED));
             }

@@ -5,7 +5,7 @@ use super::{Entry, Turn};
 use crate::base::clock::Now;
 use crate::base::table::Table;
 use crate::pod::problem::{Problem, Severity};
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 use crate::runtime::{ContainerSummary, DockerState};
 
 /// What Docker and Podman call the network of containers that name none.
@@ -60,7 +60,7 @@ impl Turn {
         for (key, uid, elsewhere) in news {
             let Some(elsewhere) = elsewhere else { continue };
             let words = words::network_kept(&elsewhere.network, self.network_name());
-            self.record(PodEvent::new(key, uid, None, words), now);
+            self.record(ObjectEvent::new(key, uid, None, words), now);
         }
     }
 

@@ -1,10 +1,179 @@
-//! What the keeper tells of the node: pressure, evictions, events.
+//! The node: what it is short of, its conditions as the kubelet words them (`pkg/kubelet/nodestatus/setters.go`), and
+//! its events.
 
 use super::Turn;
+use crate::base::clock::{Mono, Now};
 use crate::eviction::News;
+use crate::node::pressure::{Pressure, Pressures};
+use crate::recorder::{ObjectEvent, Words, words};
+use crate::status::snapshot::ConditionView;
+
+/// Whether the node can run pods.
+const READY: &str = "Ready";
+
+/// What the loop knows of the node.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    pressures: Pressures,
+    /// Ready, and one for each kind of pressure, as they were told last.
+    conditions: Vec<ConditionView>,
+    /// Whether pods were started until now.
+    schedulable: Option<bool>,
+    /// No evicted pod returns before.
+    pub(super) returns: Mono,
+}
+
+impl NodeState {
+    pub(super) fn pressures(&self) -> &Pressures {
+        &self.pressures
+    }
+
+    pub(super) fn conditions(&self) -> &[ConditionView] {
+        &self.conditions
+    }
+}
 
 impl Turn {
-    pub(super) fn node_told(&mut self, news: News) {
-        self.log(log::Level::Debug, format!("{news:?}"));
+    pub(super) fn node_told(&mut self, news: News, now: &Now) {
+        match news {
+            News::Pressures(pressures) => {
+                if self.node.pressures != pressures {
+                    self.node.pressures = pressures;
+                    // Before pods are judged again.
+                    self.note_node(now);
+                    self.readmit(&[], now);
+                    self.return_evicted(now);
+                }
+            }
+            News::Evict(eviction) => self.evict(eviction, now),
+            News::Node(words) => self.node_event(words, now),
+        }
     }
+
+    /// Keeps an event of the node.
+    pub(super) fn node_event(&mut self, words: Words, now: &Now) {
+        self.record(ObjectEvent::of_node(&self.config.node_name, words), now);
+    }
+
+    /// Compares the conditions with what was told last.
+    pub(super) fn note_node(&mut self, now: &Now) {
+        let ready = match (&self.docker.problem, self.docker.reachable) {
+            (_, true) => None,
+            (Some(why), false) => Some(format!("container runtime is down: {why}")),
+            (None, false) => Some("container runtime is down".to_owned()),
+        };
+        let conditions = [condition_of_ready(ready)].into_iter().chain(Pressure::ALL.map(|pressure| {
+            let is_short = self.node.pressures.contains(&pressure);
+            condition_of_pressure(pressure, is_short)
+        }));
+        let conditions: Vec<Told> = conditions.collect();
+        for told in conditions {
+            let old = self.node.conditions.iter_mut().find(|old| old.type_ == told.type_);
+            let view = told.view(now);
+            let is_news = match old {
+                Some(old) if old.is_true == view.is_true => {
+                    if old.message != view.message {
+                        self.changed = true;
+                        old.message = view.message;
+                    }
+                    false
+                }
+                Some(old) => {
+                    *old = view;
+                    true
+                }
+                None => {
+                    self.node.conditions.push(view);
+                    // At the start a node is expected not to be ready yet, and to be short of nothing.
+                    false
+                }
+            };
+            if is_news {
+                self.changed = true;
+                let words = words::node_is(&self.config.node_name, told.event, told.is_good());
+                if told.type_ == READY {
+                    // The line about Docker says it already.
+                    let event = ObjectEvent::of_node(&self.config.node_name, words);
+                    let _line = self.ring.add(event, now);
+                } else {
+                    self.node_event(words, now);
+                }
+            }
+        }
+        let schedulable = self.draining.is_none();
+        if self.node.schedulable.replace(schedulable).is_some_and(|before| before != schedulable) {
+            let event = if schedulable { "NodeSchedulable" } else { "NodeNotSchedulable" };
+            self.node_event(words::node_is(&self.config.node_name, event, true), now);
+        }
+    }
+}
+
+/// A condition as it is now.
+struct Told {
+    type_: &'static str,
+    is_true: bool,
+    reason: &'static str,
+    message: String,
+    /// Reason of the event when it became so.
+    event: &'static str,
+}
+
+impl Told {
+    /// Ready is good when it is true, pressure when it is not.
+    fn is_good(&self) -> bool {
+        (self.type_ == READY) == self.is_true
+    }
+
+    fn view(&self, now: &Now) -> ConditionView {
+        ConditionView {
+            type_: self.type_.to_owned(),
+            is_true: self.is_true,
+            reason: self.reason.to_owned(),
+            message: self.message.clone(),
+            since: now.wall,
+        }
+    }
+}
+
+fn condition_of_ready(why_not: Option<String>) -> Told {
+    match why_not {
+        None => Told {
+            type_: READY,
+            is_true: true,
+            reason: "KubeletReady",
+            message: "kubelet is posting ready status".to_owned(),
+            event: "NodeReady",
+        },
+        Some(message) => {
+            Told { type_: READY, is_true: false, reason: "KubeletNotReady", message, event: "NodeNotReady" }
+        }
+    }
+}
+
+fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Told {
+    let (reason, message, event) = match (pressure, is_short) {
+        (Pressure::Memory, false) => (
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+            "NodeHasSufficientMemory",
+        ),
+        (Pressure::Memory, true) => (
+            "KubeletHasInsufficientMemory",
+            "kubelet has insufficient memory available",
+            "NodeHasInsufficientMemory",
+        ),
+        (Pressure::Disk, false) => {
+            ("KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure")
+        }
+        (Pressure::Disk, true) => {
+            ("KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure")
+        }
+        (Pressure::Pid, false) => {
+            ("KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID")
+        }
+        (Pressure::Pid, true) => {
+            ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID")
+        }
+    };
+    Told { type_: pressure.condition(), is_true: is_short, reason, message: message.to_owned(), event }
 }

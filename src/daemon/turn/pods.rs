@@ -11,8 +11,10 @@ use crate::base::clock::Now;
 use crate::base::order;
 use crate::machine::{Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
+use crate::node::pressure::Pressures;
+use crate::plan::Owned;
 use crate::pod::{DesiredPod, PodKey};
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
 /// Order for the containers of a refused pod.
@@ -137,7 +139,7 @@ impl Turn {
             return;
         }
         let words = words::rejected(reason, message);
-        self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+        self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.found.contains_key(&pod.key) {
             self.wish(&pod.key, Wish::Stop(REJECTED));
         }
@@ -154,7 +156,7 @@ impl Turn {
         }
         let blocked = self.entries.values().filter_map(|entry| match &entry.blocked {
             Some(blocked @ (Blocked::Rejected(_) | Blocked::Postponed(_))) => Some(Arc::clone(blocked.pod())),
-            Some(Blocked::Held(_)) | None => None,
+            Some(Blocked::Held(_) | Blocked::Evicted(_)) | None => None,
         });
         let blocked: Vec<Arc<DesiredPod>> = blocked.collect();
         if !blocked.is_empty() {
@@ -168,7 +170,13 @@ impl Turn {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
         self.check_uid(pod)?;
-        admission::admit(pod, others.map(Arc::as_ref), &self.config)
+        // What runs, and what takes its place, is no further load.
+        let runs = |all: &Vec<Owned>| all.iter().any(|c| c.state.is_running());
+        let is_there = self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some())
+            || self.found.get(&pod.key).is_some_and(runs);
+        let none = Pressures::new();
+        let pressures = if is_there { &none } else { self.node.pressures() };
+        admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures)
     }
 
     /// A container of this UID ran at Docker's last list.

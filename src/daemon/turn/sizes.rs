@@ -16,7 +16,7 @@ use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
 use crate::node::devices::ASSIGNED;
 use crate::pod::DesiredPod;
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
 /// New sizes without room: the pod keeps its old ones.
@@ -81,7 +81,7 @@ impl Turn {
         self.block(&pod.key, Some(Blocked::Postponed(postponed)));
         if !told {
             self.changed = true;
-            self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
+            self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
         }
         true
     }

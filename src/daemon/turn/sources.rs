@@ -13,7 +13,7 @@ use crate::merge::Change;
 use crate::pod::object::Scopes;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
-use crate::recorder::{PodEvent, words};
+use crate::recorder::{ObjectEvent, words};
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
 /// State of one declared source, beside what the merge holds.
@@ -303,7 +303,7 @@ impl Turn {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
             let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
-            self.record(PodEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+            self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         }
         new
     }

@@ -4,6 +4,7 @@ mod admission;
 mod aliases;
 mod docker;
 mod drain;
+mod evicted;
 mod hold;
 mod names;
 mod networks;

@@ -60,6 +60,7 @@ impl Turn {
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
             docker: self.docker.clone(),
             drain: self.drain_view(),
+            conditions: self.node.conditions().to_vec(),
             sources: self.source_views(&problems),
             policies: self.policies(),
             pods,

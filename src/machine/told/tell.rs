@@ -6,7 +6,7 @@ use crate::machine::output::Output;
 use crate::machine::start::CREATING;
 use crate::plan::{Owned, Role};
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::recorder::{self, List, PodEvent, Subject, Words};
+use crate::recorder::{self, List, ObjectEvent, Subject, Words};
 use crate::status::WaitingReason;
 
 impl Machine {
@@ -51,7 +51,7 @@ impl Machine {
 
     fn put_event(&mut self, uid: String, subject: Option<Subject>, mut words: Words) {
         words.message = recorder::mask(words.message, &self.objects);
-        self.out.push(Output::Event(PodEvent::new(self.key.clone(), uid, subject, words)));
+        self.out.push(Output::Event(ObjectEvent::new(self.key.clone(), uid, subject, words)));
     }
 
     /// A container waits, and why; told once, however often it is looked at.

@@ -400,7 +400,7 @@ impl World {
         let now = self.now();
         if let Event::Happened(event) = &event {
             self.note(|| {
-                format!("event {} {:?} {}: {}", event.pod.name, event.subject, event.reason, event.message)
+                format!("event {} {:?} {}: {}", event.of, event.subject, event.reason, event.message)
             });
             let container = event.subject.as_ref().map(|s| s.name.clone()).unwrap_or_default();
             let key = (event.uid.clone(), container, event.reason.clone().into_owned());

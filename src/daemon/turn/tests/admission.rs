@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::rig::{Rig, acts, config, pod, pod_of, with_port};
 use crate::daemon::turn::admission::admit;
+use crate::node::pressure::Pressures;
 use crate::pod::{DesiredPod, Source};
 
 fn verdict(pod: &DesiredPod, others: &[&DesiredPod]) -> String {
-    match admit(pod, others.iter().copied(), &config()) {
+    match admit(pod, others.iter().copied(), &config(), &Pressures::new()) {
         Ok(()) => "fine".into(),
         Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
     }

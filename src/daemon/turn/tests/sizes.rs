@@ -44,7 +44,7 @@ fn annotated(pod: &Arc<DesiredPod>, key: &str, value: &str) -> Arc<DesiredPod> {
 #[test]
 fn what_does_not_fit() {
     let check = |pod: &DesiredPod, others: &[&DesiredPod], expected: &str| {
-        let got = match admit(pod, others.iter().copied(), &small()) {
+        let got = match admit(pod, others.iter().copied(), &small(), &Default::default()) {
             Ok(()) => "fine".to_owned(),
             Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
         };

@@ -1,0 +1,47 @@
+//! Admission while the node is short of something (upstream `pkg/kubelet/eviction/eviction_manager.go`, `Admit`). Pure.
+
+use super::{Rejection, refuse};
+use crate::node::pressure::{Pressure, Pressures};
+use crate::pod::qos::{self, Qos};
+use crate::pod::{DesiredPod, priority};
+
+/// Reason of pods that are refused here, and of pods that were evicted.
+pub const EVICTED: &str = "Evicted";
+/// The taint of a node that is short of memory (`pkg/apis/core/well_known_taints.go`).
+const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
+
+impl Rejection {
+    /// The node is short of something now.
+    #[must_use]
+    pub fn is_of_pressure(&self) -> bool {
+        self.reason == EVICTED
+    }
+}
+
+/// Critical pods are always admitted; with memory short and nothing else also those that request something, and those
+/// that tolerate it.
+pub(super) fn check(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
+    if pressures.is_empty() || priority::is_critical(pod) {
+        return Ok(());
+    }
+    let only_memory = pressures.iter().all(|pressure| *pressure == Pressure::Memory);
+    if only_memory && (qos::class(&pod.spec) != Qos::BestEffort || tolerates_memory(pod)) {
+        return Ok(());
+    }
+    let names: Vec<&str> = pressures.iter().map(|pressure| pressure.condition()).collect();
+    refuse(EVICTED, "spec", format!("The node had condition: [{}].", names.join(" ")))
+}
+
+fn tolerates_memory(pod: &DesiredPod) -> bool {
+    pod.spec.tolerations.iter().flatten().any(|toleration| {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let key = text(&toleration.key);
+        let is_of_key = match text(&toleration.operator).as_str() {
+            "Exists" => key.is_empty() || key == MEMORY_TAINT,
+            // The taint has no value.
+            "" | "Equal" => key == MEMORY_TAINT && text(&toleration.value).is_empty(),
+            _ => false,
+        };
+        is_of_key && matches!(text(&toleration.effect).as_str(), "" | "NoSchedule")
+    })
+}

@@ -1,0 +1,247 @@
+//! Pods that had to go, when they return, and what may start while the node is short of something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rig::{Rig, acts, key, pod, pod_of};
+use crate::base::limits;
+use crate::daemon::turn::Event;
+use crate::daemon::turn::admission::admit;
+use crate::eviction::{Eviction, News};
+use crate::node::pressure::{Pressure, Pressures};
+use crate::pod::DesiredPod;
+
+fn eviction(name: &str, uid: &str, of_the_node: bool) -> Event {
+    let message = "The node was low on resource: memory. ".to_owned();
+    Event::Node(News::Evict(Eviction { key: key(name), uid: uid.to_owned(), grace: 1, message, of_the_node }))
+}
+
+fn short_of(what: &[Pressure]) -> Event {
+    Event::Node(News::Pressures(what.iter().copied().collect()))
+}
+
+/// One running pod of each name.
+fn running(names: &[&str]) -> (Rig, Vec<Arc<DesiredPod>>) {
+    let pods: Vec<Arc<DesiredPod>> = names.iter().map(|name| pod(name)).collect();
+    let mut rig = Rig::listed();
+    rig.want(&pods);
+    pods.iter().for_each(|pod| _ = rig.status(pod, "Running", false));
+    (rig, pods)
+}
+
+/// The loop after so long, with what is due.
+fn later(rig: &mut Rig, wait: Duration) -> Vec<String> {
+    rig.now = rig.now.after(wait);
+    acts(rig.handle(Event::Tick))
+}
+
+#[test]
+fn an_evicted_pod_ends_in_the_kubelets_words_and_says_when_it_returns() {
+    let (mut rig, _) = running(&["a", "b"]);
+    let told = rig.handle(eviction("a", "a-1", true));
+    assert_eq!(acts(told.clone()), ["stop a within 1 s: it is evicted"]);
+    assert_eq!(told[0], "WARN: pod default/a: Evicted: The node was low on resource: memory.");
+    // The worker reports the end of the pod.
+    rig.status(&pod("a"), "Running", true);
+    assert_eq!(rig.shown(), "a Running terminating, b Running");
+    rig.gone("a");
+    assert_eq!(rig.shown(), "a Failed Evicted, b Running");
+    let snapshot = rig.snapshot();
+    let status = &snapshot.pods[0].status;
+    assert_eq!(
+        status.message.as_deref().unwrap(),
+        "The node was low on resource: memory. It starts again at 2027-01-15T08:05:00Z at the earliest, once the node \
+         has been short of nothing for a while."
+    );
+    let condition = &status.conditions.as_ref().unwrap()[0];
+    assert_eq!(
+        (condition.type_.as_str(), condition.reason.as_deref(), condition.message.as_deref()),
+        ("DisruptionTarget", Some("TerminationByKubelet"), Some("The node was low on resource: memory."))
+    );
+}
+
+#[test]
+fn an_order_about_another_version_of_the_pod_does_nothing() {
+    let (mut rig, pods) = running(&["a"]);
+    assert_eq!(rig.handle(eviction("a", "a-0", true)), [""; 0]);
+    assert_eq!(rig.handle(eviction("b", "b-1", true)), [""; 0]);
+    rig.handle(eviction("a", "a-1", true));
+    assert_eq!(rig.handle(eviction("a", "a-1", true)), [""; 0], "twice");
+    // Its source does not want it any more.
+    assert_eq!(acts(rig.want(&[])).len(), 1);
+    rig.gone("a");
+    assert_eq!(rig.shown(), "");
+    assert_eq!(later(&mut rig, limits::EVICTED_MAX), [""; 0]);
+    drop(pods);
+}
+
+#[test]
+fn it_returns_each_time_later_and_not_while_the_node_is_short_of_something() {
+    let (mut rig, pods) = running(&["a"]);
+    rig.handle(short_of(&[Pressure::Memory]));
+    let returns = ["spawn a, empty", "run a/a-1"];
+    for minutes in [5_u64, 10, 20, 40, 60, 60] {
+        rig.handle(eviction("a", "a-1", true));
+        rig.gone("a");
+        let wait = Duration::from_secs(60 * minutes);
+        assert_eq!(later(&mut rig, wait - Duration::from_secs(1)), [""; 0], "{minutes}");
+        // Long enough, but the node is still short.
+        assert_eq!(later(&mut rig, Duration::from_secs(1)), [""; 0], "{minutes}");
+        assert_eq!(acts(rig.handle(short_of(&[]))), returns, "{minutes}");
+        rig.status(&pods[0], "Running", false);
+        rig.handle(short_of(&[Pressure::Memory]));
+    }
+    // A long good time counts.
+    rig.handle(short_of(&[]));
+    later(&mut rig, limits::EVICTED_MAX);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    assert_eq!(later(&mut rig, limits::EVICTED_MIN), returns);
+}
+
+#[test]
+fn a_pod_over_a_limit_of_its_own_does_not_wait_for_the_node() {
+    let (mut rig, _) = running(&["a"]);
+    rig.handle(short_of(&[Pressure::Disk]));
+    rig.handle(eviction("a", "a-1", false));
+    rig.gone("a");
+    // It waits for its time; then it is admitted like any other pod.
+    assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
+    assert_eq!(rig.shown(), "a Failed Evicted");
+    assert_eq!(acts(rig.handle(short_of(&[])))[1], "run a/a-1");
+}
+
+#[test]
+fn evicted_pods_return_one_by_one_the_most_important_first() {
+    let pods = [
+        pod("a"),
+        pod_of("b", "{priority: 7, containers: [{name: app}]}"),
+        pod_of("c", "{priority: 7, containers: [{name: app}]}"),
+    ];
+    let mut rig = Rig::listed();
+    rig.want(&pods);
+    for pod in &pods {
+        rig.handle(eviction(&pod.key.name, &pod.uid, true));
+        rig.gone(&pod.key.name);
+    }
+    let runs =
+        |acts: Vec<String>| acts.into_iter().filter(|line| line.starts_with("run ")).collect::<Vec<_>>();
+    assert_eq!(runs(later(&mut rig, limits::EVICTED_MIN)), ["run b/b-1"]);
+    assert_eq!(runs(later(&mut rig, limits::EVICTED_APART - Duration::from_secs(1))), [""; 0]);
+    assert_eq!(runs(later(&mut rig, Duration::from_secs(1))), ["run c/c-1"]);
+    assert_eq!(runs(later(&mut rig, limits::EVICTED_APART)), ["run a/a-1"]);
+    assert_eq!(runs(later(&mut rig, limits::EVICTED_MAX)), [""; 0]);
+}
+
+#[test]
+fn an_edited_pod_is_another_one() {
+    let (mut rig, _) = running(&["a"]);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let runs = acts(rig.want(&[pod("a/a-2")]));
+    assert_eq!(runs.last().unwrap(), "run a/a-2");
+    // The first wait of the old one is over: that is nobody's any more.
+    assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
+}
+
+#[test]
+fn an_evicted_pod_holds_nothing_that_others_need() {
+    let with_port = |name: &str| super::rig::with_port(name, 80);
+    let mut rig = Rig::listed();
+    rig.want(&[with_port("a"), with_port("b")]);
+    assert_eq!(rig.shown(), "a Pending, b Failed NodePorts");
+    rig.handle(eviction("a", "a-1", true));
+    let acts = acts(rig.gone("a"));
+    assert!(acts.contains(&"run b/b-1".to_owned()), "{acts:?}");
+    // And the other way round when it returns.
+    assert_eq!(later(&mut rig, limits::EVICTED_MIN), [""; 0]);
+    assert_eq!(rig.shown(), "a Failed NodePorts, b Pending");
+}
+
+#[test]
+fn who_is_admitted_under_pressure() {
+    let check = |spec: &str, what: &[Pressure], expected: &str| {
+        let pressures: Pressures = what.iter().copied().collect();
+        let config = super::rig::config();
+        let got = match admit(&pod_of("a", spec), std::iter::empty(), &config, &pressures) {
+            Ok(()) => String::new(),
+            Err(rejection) => format!("{}: {}", rejection.reason, rejection.message),
+        };
+        assert_eq!(got, expected, "{spec} {what:?}");
+    };
+    let (memory, disk, pid) = (Pressure::Memory, Pressure::Disk, Pressure::Pid);
+    let best_effort = "{containers: [{name: app}]}";
+    let burstable = "{containers: [{name: app, resources: {requests: {memory: 1Mi}}}]}";
+    let critical = "{priorityClassName: system-node-critical, containers: [{name: app}]}";
+    let tolerant = |more: &str| {
+        let toleration = format!("{{key: node.kubernetes.io/memory-pressure, {more}}}");
+        format!("{{tolerations: [{toleration}], containers: [{{name: app}}]}}")
+    };
+    let refused = |names: &str| format!("Evicted: The node had condition: [{names}].");
+    check(best_effort, &[], "");
+    check(best_effort, &[memory], &refused("MemoryPressure"));
+    check(burstable, &[memory], "");
+    check(&tolerant("operator: Exists"), &[memory], "");
+    check(&tolerant("operator: Exists, effect: NoSchedule"), &[memory], "");
+    check(&tolerant("operator: Exists, effect: NoExecute"), &[memory], &refused("MemoryPressure"));
+    check(&tolerant("value: other"), &[memory], &refused("MemoryPressure"));
+    check(&tolerant("operator: Exists"), &[memory, disk], &refused("MemoryPressure DiskPressure"));
+    check(burstable, &[disk], &refused("DiskPressure"));
+    check(burstable, &[memory, pid], &refused("MemoryPressure PIDPressure"));
+    check(critical, &[memory, disk, pid], "");
+}
+
+#[test]
+fn what_runs_is_not_refused_and_what_was_refused_starts_after_the_pressure() {
+    let mut rig = Rig::new();
+    rig.handle(short_of(&[Pressure::Disk]));
+    rig.want(&[pod("a"), pod("b")]);
+    let acts_of = acts(rig.list(&["a/a-1/POD running", "a/a-1/app running"]));
+    assert!(
+        acts_of.contains(&"run a/a-1".to_owned()) && !acts_of.contains(&"run b/b-1".to_owned()),
+        "{acts_of:?}"
+    );
+    assert_eq!(rig.shown(), "a Pending, b Failed Evicted");
+    // An edit takes the place of what runs.
+    rig.seen("a", &["a/a-1/POD running"]);
+    assert_eq!(acts(rig.want(&[pod("a/a-2"), pod("b")])).last().unwrap(), "run a/a-2");
+    let acts_of = acts(rig.handle(short_of(&[])));
+    assert!(acts_of.contains(&"run b/b-1".to_owned()), "{acts_of:?}");
+}
+
+#[test]
+fn the_nodes_conditions_are_the_kubelets_and_change_with_an_event() {
+    let mut rig = Rig::new();
+    let conditions = |rig: &Rig| -> Vec<String> {
+        let word = |c: &crate::status::snapshot::ConditionView| {
+            format!("{}={} {}: {}", c.type_, c.is_true, c.reason, c.message)
+        };
+        rig.snapshot().conditions.iter().map(word).collect()
+    };
+    let events = |rig: &Rig| -> Vec<String> {
+        let of_node = |kept: &&Arc<crate::recorder::ring::Kept>| kept.event.uid == "n1";
+        rig.turn.events().iter().filter(of_node).map(|kept| kept.event.message.clone()).collect()
+    };
+    rig.handle(short_of(&[]));
+    assert_eq!(conditions(&rig)[0], "Ready=false KubeletNotReady: container runtime is down: not asked yet");
+    rig.list(&[]);
+    assert_eq!(
+        conditions(&rig),
+        [
+            "Ready=true KubeletReady: kubelet is posting ready status",
+            "MemoryPressure=false KubeletHasSufficientMemory: kubelet has sufficient memory available",
+            "DiskPressure=false KubeletHasNoDiskPressure: kubelet has no disk pressure",
+            "PIDPressure=false KubeletHasSufficientPID: kubelet has sufficient PID available",
+        ]
+    );
+    assert_eq!(events(&rig), ["Node n1 status is now: NodeReady"]);
+    let before = rig.snapshot().conditions[2].since;
+    rig.now = rig.now.after(Duration::from_secs(9));
+    rig.handle(short_of(&[Pressure::Disk]));
+    assert_eq!(conditions(&rig)[2], "DiskPressure=true KubeletHasDiskPressure: kubelet has disk pressure");
+    assert_eq!(rig.snapshot().conditions[2].since, rig.now().wall);
+    assert_ne!(rig.snapshot().conditions[2].since, before);
+    assert_eq!(events(&rig)[1], "Node n1 status is now: NodeHasDiskPressure");
+    rig.handle(short_of(&[Pressure::Disk]));
+    assert_eq!(events(&rig).len(), 2, "nothing changed");
+}
