@@ -10,14 +10,6 @@ pub const EVICTED: &str = "Evicted";
 /// The taint of a node that is short of memory (`pkg/apis/core/well_known_taints.go`).
 const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
-impl Rejection {
-    /// The node is short of something now.
-    #[must_use]
-    pub fn is_of_pressure(&self) -> bool {
-        self.reason == EVICTED
-    }
-}
-
 /// Critical pods are always admitted; with memory short and nothing else also those that request something, and those
 /// that tolerate it.
 pub(super) fn check(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
