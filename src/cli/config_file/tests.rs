@@ -30,20 +30,25 @@ fn run(flags: &str, file: &str) -> Options {
 #[test]
 fn thresholds_are_maps_as_the_kubelet_has_them() {
     use crate::eviction::signal::Signal;
+    const FILES: &str = "--pod-manifest-path m";
     let o = run(
-        "",
+        FILES,
         "evictionHard: {memory.available: 50Mi, nodefs.available: 5%}\nevictionPressureTransitionPeriod: 1m\n",
     );
     let hard: Vec<Signal> = o.eviction.hard.unwrap().into_keys().collect();
     assert_eq!(hard, [Signal::Memory, Signal::NodeFs]);
     assert_eq!(o.eviction.pressure_transition_period, Duration::from_secs(60));
     let o = run(
-        "",
+        FILES,
         "evictionHard: {}\nevictionSoft: {pid.available: 9}\nevictionSoftGracePeriod: {pid.available: 1m}\n",
     );
     assert_eq!(o.eviction.hard.map(|hard| hard.len()), Some(0));
-    let given =
-        run("--eviction-hard pid.available<1", "evictionHard: {memory.available: 50Mi}\n").eviction.hard;
+    let given = run(
+        "--pod-manifest-path m --eviction-hard pid.available<1",
+        "evictionHard: {memory.available: 50Mi}\n",
+    )
+    .eviction
+    .hard;
     assert_eq!(given.unwrap().into_keys().collect::<Vec<_>>(), [Signal::Pid]);
     let why = command(
         "run --config /etc/podkeeper/config.yaml --pod-manifest-path m",
