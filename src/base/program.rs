@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::base::limits;
 
+/// The variables by which systemd tells a service how it is to be notified (`sd_notify(3)`, `sd_watchdog_enabled(3)`).
+pub const NOTIFY: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
 /// Runs the program without input; its standard output is discarded.
 ///
 /// # Errors
@@ -17,6 +20,10 @@ use crate::base::limits;
 pub fn run(mut command: Command, within: Duration) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
+    // What systemd is told of podkeeper comes from podkeeper itself.
+    for name in NOTIFY {
+        command.env_remove(name);
+    }
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
     let begun = Instant::now();
     let mut wait = limits::HELPER_LOOK;

@@ -17,7 +17,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::base::limits;
+use crate::base::{limits, pulse};
 
 thread_local! {
     /// This thread's timer, made at its first longer wait.
@@ -52,7 +52,7 @@ fn with_timer<'a>(mut set: Vec<PollFd<'a>>, timer: BorrowedFd<'a>) -> Result<Vec
 
 fn relative(mut set: Vec<PollFd<'_>>, time: Option<Duration>) -> Result<Vec<PollFlags>, Errno> {
     let time = time.map(to_timespec);
-    match poll(&mut set, time.as_ref()) {
+    match pulse::waits(|| poll(&mut set, time.as_ref())) {
         Ok(_) => Ok(set.iter().map(PollFd::revents).collect()),
         Err(Errno::INTR) => Ok(vec![PollFlags::empty(); set.len()]),
         Err(error) => Err(error),

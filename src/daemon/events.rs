@@ -6,7 +6,7 @@ use std::{io, thread};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use crate::base::limits;
+use crate::base::{limits, pulse};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
 use crate::pod::PodKey;
@@ -23,8 +23,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread `pk-events`. `connected` is called after each successful list, before the list is
-    /// sent.
+    /// Starts the thread `pk-events`. `joins` is called in it first, `connected` after each successful list, before the
+    /// list is sent.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -33,14 +33,17 @@ impl Events {
         root_dir: String,
         relist: Duration,
         out: Sender<Event>,
+        joins: impl FnOnce() + Send + 'static,
         connected: impl Fn() + Send + 'static,
     ) -> io::Result<Events> {
         let (stop, stopped) = bounded(0);
         let body = Body { docker, filter: format!("{}={root_dir}", labels::ROOT_DIR), relist, out, stopped };
-        thread::Builder::new()
-            .name("pk-events".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || body.run(&connected))?;
+        thread::Builder::new().name("pk-events".to_owned()).stack_size(limits::WORKER_STACK).spawn(
+            move || {
+                joins();
+                body.run(&connected);
+            },
+        )?;
         Ok(Events { _stop: stop })
     }
 }
@@ -68,7 +71,7 @@ impl Body {
             if began.elapsed() > limits::RECONNECT_MAX {
                 wait = limits::RECONNECT_MIN;
             }
-            match self.stopped.recv_timeout(wait) {
+            match pulse::waits(|| self.stopped.recv_timeout(wait)) {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return,
             }

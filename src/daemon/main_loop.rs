@@ -13,11 +13,13 @@ use crossbeam_channel::{Receiver, after, bounded, never, select_biased};
 
 use crate::base::clock::Clock;
 use crate::base::limits;
+use crate::base::pulse::Pulses;
 use crate::base::table::Table;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::signals::{self, Signal};
 use crate::daemon::turn::{Effect, Event, Turn};
+use crate::daemon::watch;
 use crate::daemon::wiring::{self, Actors, RunError, cannot};
 use crate::machine::Slot;
 use crate::node::sys;
@@ -48,7 +50,9 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
         log::debug!("this process's oom_score_adj stays as it is: {error}");
     }
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
-    let actors = wiring::start(&config, events_in, restore)?;
+    let pulses = Pulses::default();
+    watch::join_main(&pulses);
+    let actors = wiring::start(&config, events_in, restore, pulses)?;
     let mut turn = Turn::new(Arc::clone(&config));
     match object::restore(&config.run_dir) {
         Ok(earlier) => turn.restore_events(earlier),
@@ -79,15 +83,17 @@ enum Before {
 /// Waits for the marker, for signals, or for `patience`, whichever comes first.
 fn before(signals: &Receiver<Signal>, patience: Option<Duration>) -> Before {
     let late = patience.map_or(never(), after);
-    select_biased! {
-        recv(signals) -> signal => match signal {
-            Ok(Signal::Rescan(drain)) => Before::Read(drain),
-            Ok(Signal::Ask) => Before::Ask,
-            Ok(Signal::End(number)) => Before::End(number),
-            Err(_) => Before::Closed,
-        },
-        recv(late) -> _ => Before::Late(patience.unwrap_or_default()),
-    }
+    watch::waits(|| {
+        select_biased! {
+            recv(signals) -> signal => match signal {
+                Ok(Signal::Rescan(drain)) => Before::Read(drain),
+                Ok(Signal::Ask) => Before::Ask,
+                Ok(Signal::End(number)) => Before::End(number),
+                Err(_) => Before::Closed,
+            },
+            recv(late) -> _ => Before::Late(patience.unwrap_or_default()),
+        }
+    })
 }
 
 /// A message to the main thread.
@@ -104,11 +110,13 @@ enum Message {
 /// few. Events come in the order in which they were sent. Whoever floods waits behind the others: the queue is bounded,
 /// and a thread that cannot send has one event waiting, like any other.
 fn next(signals: &Receiver<Signal>, due: &Receiver<Instant>, events: &Receiver<Event>) -> Message {
-    select_biased! {
-        recv(signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
-        recv(due) -> _ => Message::Due,
-        recv(events) -> event => event.map_or(Message::Closed, Message::Event),
-    }
+    watch::waits(|| {
+        select_biased! {
+            recv(signals) -> signal => signal.map_or(Message::Closed, Message::Signal),
+            recv(due) -> _ => Message::Due,
+            recv(events) -> event => event.map_or(Message::Closed, Message::Event),
+        }
+    })
 }
 
 struct MainLoop {
@@ -120,11 +128,6 @@ struct MainLoop {
     actors: Actors,
 }
 
-fn end(signal: i32) -> ControlFlow<()> {
-    log::info!("signal {signal}: podkeeper ends now; the pods go on running");
-    ControlFlow::Break(())
-}
-
 /// The threads that send live as long as this one.
 fn closed() -> ControlFlow<()> {
     log::error!("no thread tells the main loop anything: podkeeper ends; the pods go on running");
@@ -132,6 +135,12 @@ fn closed() -> ControlFlow<()> {
 }
 
 impl MainLoop {
+    fn end(&self, signal: i32) -> ControlFlow<()> {
+        log::info!("signal {signal}: podkeeper ends now; the pods go on running");
+        self.actors.watch.stopping();
+        ControlFlow::Break(())
+    }
+
     /// Waits for the marker of a drained node: until it is known, no pod is started or stopped. A disk that is dead
     /// keeps neither SIGTERM nor the command line from being answered.
     fn begin(&mut self) -> ControlFlow<()> {
@@ -152,7 +161,7 @@ impl MainLoop {
                     );
                     self.publish();
                 }
-                Before::End(number) => return end(number),
+                Before::End(number) => return self.end(number),
                 Before::Closed => return closed(),
             }
         }
@@ -190,11 +199,13 @@ impl MainLoop {
             Message::Event(event) => self.tell(event),
             Message::Due => self.tell(Event::Tick),
             Message::Signal(Signal::Rescan(drain)) => {
+                let began = watch::monotonic();
                 self.tell(Event::Drain(drain));
                 self.tell(Event::Rescan);
+                self.actors.watch.reloaded(began);
             }
             Message::Signal(Signal::Ask) => self.actors.writer.answer(),
-            Message::Signal(Signal::End(number)) => return end(number),
+            Message::Signal(Signal::End(number)) => return self.end(number),
             Message::Closed => return closed(),
         }
         ControlFlow::Continue(())
@@ -245,6 +256,9 @@ impl MainLoop {
         if self.turn.take_changed() {
             let now = self.actors.tools.clock.now();
             let snapshot = Arc::new(self.turn.snapshot(&now));
+            if self.actors.watch.tells() {
+                self.actors.watch.tell(self.turn.is_ready(), snapshot.summary());
+            }
             self.actors.keeper.tell(Arc::clone(&snapshot));
             self.actors.writer.publish(snapshot);
         }
@@ -280,7 +294,7 @@ mod tests {
         });
         let (signal, signals) = bounded(2);
         let (events_in, events) = bounded(limits::EVENT_QUEUE);
-        let actors = wiring::start(&config, events_in, Box::new(|| Ok(()))).unwrap();
+        let actors = wiring::start(&config, events_in, Box::new(|| Ok(())), Pulses::default()).unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
         // Much later than any machine needs; the loop would wait for ever.

@@ -10,6 +10,8 @@ pub mod events;
 mod keeper;
 mod kmsg;
 pub mod main_loop;
+mod notify;
 pub mod signals;
 pub mod turn;
+mod watch;
 mod wiring;

@@ -12,13 +12,16 @@ use crossbeam_channel::Sender;
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
+use crate::base::pulse::Pulses;
 use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
 use crate::daemon::keeper::Keeper;
 use crate::daemon::kmsg::KernelLog;
+use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
+use crate::daemon::watch::Watch;
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
@@ -76,6 +79,7 @@ pub(super) struct Actors {
     preload: Option<Preload>,
     pub(super) writer: Writer,
     pub(super) keeper: Keeper,
+    pub(super) watch: Watch,
     /// The parts that each worker gets.
     pub(super) tools: Tools,
 }
@@ -93,6 +97,8 @@ struct Parts<'a> {
     docker: Docker,
     /// Sends to the main loop.
     events: Sender<Event>,
+    /// The threads that are watched.
+    pulses: Pulses,
 }
 
 /// Starts all actors.
@@ -103,11 +109,12 @@ pub(super) fn start(
     config: &Arc<Config>,
     events: Sender<Event>,
     restore: Restore,
+    pulses: Pulses,
 ) -> Result<Actors, RunError> {
     let clock = System::start();
     let docker = Docker::connect(&config.docker, clock);
     let root_dir = config.root_dir.to_string_lossy().into_owned();
-    let parts = Parts { config, root_dir, clock, docker, events };
+    let parts = Parts { config, root_dir, clock, docker, events, pulses };
 
     let preload = parts.preload()?;
     let grants = Arc::new(Grants::open(&config.root_dir));
@@ -129,8 +136,10 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let keeper =
-        Keeper::start(parts.events.clone()).map_err(cannot("the keeper of the node could not be started"))?;
+    let keeper = Keeper::start(parts.events.clone(), parts.pulses.clone())
+        .map_err(cannot("the keeper of the node could not be started"))?;
+    let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
+        .map_err(cannot("the watch over the threads could not be started"))?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {
         settings,
@@ -144,10 +153,20 @@ pub(super) fn start(
         gate: Gate::default(),
         logs: Arc::new(PodLogs::new(&config.pod_logs_dir, &config.root_dir)),
         cgroups,
+        pulses: parts.pulses.clone(),
         tell: parts.tell(),
         docker: parts.docker,
     };
-    Ok(Actors { _event_stream: stream, _kernel_log: kernel_log, sources, preload, writer, keeper, tools })
+    Ok(Actors {
+        _event_stream: stream,
+        _kernel_log: kernel_log,
+        sources,
+        preload,
+        writer,
+        keeper,
+        watch,
+        tools,
+    })
 }
 
 impl Actors {
@@ -267,8 +286,10 @@ impl Parts<'_> {
 
     fn event_stream(&self, connected: Connected) -> Result<Events, RunError> {
         let (docker, root_dir) = (self.docker.clone(), self.root_dir.clone());
+        let pulses = self.pulses.clone();
+        let joins = move || pulses.join("Docker's event stream".to_owned());
         let connected = move || connected.run();
-        Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), connected)
+        Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), joins, connected)
             .map_err(cannot("the event thread could not be started"))
     }
 
@@ -314,7 +335,7 @@ impl Parts<'_> {
 
     fn file_source(&self, path: PathBuf, store: LastGood) -> Result<FileSource, RunError> {
         let every = self.config.file_check_frequency;
-        FileSource::start(path, every, self.acceptor(Source::File), store, self.sink())
+        FileSource::start(path, every, self.acceptor(Source::File), store, self.sink(), self.pulses.clone())
             .map_err(cannot("the file source could not be started"))
     }
 

@@ -17,6 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::limits;
+use crate::base::pulse::Pulses;
 use crate::base::wait;
 use crate::pod::Source;
 use crate::source::FromSource;
@@ -55,9 +56,10 @@ impl FileSource {
         acceptor: Acceptor,
         store: LastGood,
         out: Sink,
+        pulses: Pulses,
     ) -> io::Result<FileSource> {
         let watch = Watch::new(path.clone(), Inotify::init);
-        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, store, out)
+        FileSource::spawn(Scanner::new(path, acceptor), watch, frequency, store, out, pulses)
     }
 
     fn spawn(
@@ -66,12 +68,16 @@ impl FileSource {
         frequency: Duration,
         store: LastGood,
         out: Sink,
+        pulses: Pulses,
     ) -> io::Result<FileSource> {
         let (wait, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let frequency = frequency.max(limits::SCAN_SETTLE);
         let actor = Actor { scanner, watch, frequency, store, out, wait, clock: System::start() };
         let named = thread::Builder::new().name("pk-file".into());
-        let thread = Running::spawn(named, move || actor.run())?;
+        let thread = Running::spawn(named, move || {
+            pulses.join("the file source".to_owned());
+            actor.run();
+        })?;
         Ok(FileSource { wake: Some(wake), thread })
     }
 

@@ -52,6 +52,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         docker: &snapshot.docker,
         drain: snapshot.drain.as_ref(),
         conditions: &snapshot.conditions,
+        stuck: &snapshot.stuck,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -78,6 +79,8 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<&'a DrainView>,
     conditions: &'a [ConditionView],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stuck: &'a [String],
     sources: &'a [SourceView],
     policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
@@ -295,6 +298,7 @@ pub(in crate::status) mod tests {
             docker: DockerView { endpoint: "fake://".into(), reachable: true, ..DockerView::default() },
             drain: None,
             conditions: Vec::new(),
+            stuck: vec!["the file source".to_owned()],
             sources: vec![],
             policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Timestamp;
+use crate::base::count::many;
 use crate::pod::DesiredPod;
 use crate::pod::problem::Problem;
 use crate::policy;
@@ -24,6 +25,8 @@ pub struct Snapshot {
     pub drain: Option<DrainView>,
     /// Conditions of the node.
     pub conditions: Vec<ConditionView>,
+    /// Threads of the daemon that do not come back from their work: what each does, as users call it.
+    pub stuck: Vec<String>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
@@ -32,6 +35,28 @@ pub struct Snapshot {
     pub pods: Vec<PodView>,
     /// All problems of what the sources hold.
     pub problems: Vec<Problem>,
+}
+
+impl Snapshot {
+    /// One line about the node.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let phase = |view: &&PodView| view.status.phase.as_deref() == Some("Running");
+        let mut text =
+            format!("{}, {} running", many(self.pods.len(), "pod"), self.pods.iter().filter(phase).count());
+        match (&self.docker.version, &self.docker.problem) {
+            (_, Some(_)) => text.push_str("; Docker does not answer"),
+            (Some(version), None) => text.push_str(&format!("; Docker {version}")),
+            (None, None) => text.push_str("; Docker answers"),
+        }
+        if self.drain.is_some() {
+            text.push_str("; drained");
+        }
+        if !self.stuck.is_empty() {
+            text.push_str(&format!("; hangs: {}", self.stuck.join(", ")));
+        }
+        text
+    }
 }
 
 /// A pod and its status.
@@ -155,6 +180,9 @@ pub struct StatusFile {
     /// Conditions of the node; none when the daemon does not say (an earlier version).
     #[serde(default)]
     pub conditions: Vec<ConditionView>,
+    /// Threads of the daemon that hang, as in [`Snapshot::stuck`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stuck: Vec<String>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.

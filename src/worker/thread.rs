@@ -15,6 +15,7 @@ use super::needs;
 use super::pulls::Pulls;
 use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
+use crate::base::pulse::Pulses;
 use crate::base::table::Table;
 use crate::cgroup::{self, Cgroups};
 use crate::machine::{FromPod, Input, Machine, Output, Settings, Slot, Token};
@@ -69,6 +70,8 @@ pub struct Tools {
     pub logs: Arc<PodLogs>,
     /// Cgroups of pods.
     pub cgroups: Cgroups,
+    /// The threads that are watched.
+    pub pulses: Pulses,
     /// Into the main loop; false: it is gone.
     pub tell: Tell,
 }
@@ -109,10 +112,10 @@ impl Worker {
             logs: ContainerLogs::new(),
             unsent: Table::new(),
         };
-        thread::Builder::new()
-            .name(thread_name(key))
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || body.run())?;
+        thread::Builder::new().name(thread_name(key)).stack_size(limits::WORKER_STACK).spawn(move || {
+            body.tools.pulses.join(format!("pod {}", body.key));
+            body.run();
+        })?;
         Ok(Worker { mailbox })
     }
 

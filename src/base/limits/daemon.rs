@@ -20,6 +20,19 @@ pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// Most signals that the main loop has not handled yet.
 pub const SIGNAL_QUEUE: usize = 64;
 
+// --- The watch over the threads, and the service manager -----------------------------------------------
+
+/// How often the threads are looked at where no watchdog of systemd asks for more.
+pub const WATCH_LOOK: Duration = Duration::from_secs(60);
+/// A thread that two looks find at the same piece of work, begun so long ago, hangs.
+pub const STUCK: Duration = Duration::from_secs(60);
+/// The service manager hears after this time that podkeeper is ready, whatever Docker and the disks do.
+pub const READY_PATIENCE: Duration = Duration::from_secs(20);
+/// Least time between two states that the service manager is told.
+pub const NOTIFY_STATUS: Duration = Duration::from_secs(10);
+/// How long a datagram to the service manager may take.
+pub const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
+
 // --- Start, drain and end ----------------------------------------------------------------------------
 
 /// Most bytes of the marker of a drained node.

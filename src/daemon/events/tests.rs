@@ -30,7 +30,8 @@ fn start(fake: Fake, relist: Duration) -> Rig {
     let connects = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&connects);
     let connected = move || _ = count.fetch_add(1, Ordering::SeqCst);
-    let events = Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, connected).unwrap();
+    let events =
+        Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, || (), connected).unwrap();
     Rig { fake, heard, connects, _events: events }
 }
 

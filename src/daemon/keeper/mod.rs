@@ -12,6 +12,7 @@ use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
 use crate::daemon::turn::Event;
 use crate::eviction::News;
@@ -30,14 +31,16 @@ impl Keeper {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub(super) fn start(out: Sender<Event>) -> io::Result<Keeper> {
+    pub(super) fn start(out: Sender<Event>, pulses: Pulses) -> io::Result<Keeper> {
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let pods = Arc::<Mutex<Arc<Snapshot>>>::default();
         let mut rounds = Rounds { pods: Arc::clone(&pods), out };
-        thread::Builder::new()
-            .name("pk-keeper".to_owned())
-            .stack_size(limits::WORKER_STACK)
-            .spawn(move || keep(&mut rounds, &stopped))?;
+        thread::Builder::new().name("pk-keeper".to_owned()).stack_size(limits::WORKER_STACK).spawn(
+            move || {
+                pulses.join("the keeper of the node".to_owned());
+                keep(&mut rounds, &stopped);
+            },
+        )?;
         Ok(Keeper { pods, _stop: stop })
     }
 

@@ -57,6 +57,9 @@ use orphans::Sweep;
 use sources::{Early, SourceState};
 use waiting::Waiting;
 
+/// The problem with a Docker that was not asked yet.
+const NOT_ASKED: &str = "not asked yet";
+
 /// Every event of the main loop. Closed: a new kind of event is a new variant.
 #[derive(Debug)]
 pub enum Event {
@@ -88,6 +91,8 @@ pub enum Event {
     OutOfMemory(OutOfMemory),
     /// The keeper looked at the node.
     Node(News),
+    /// Threads that hang now, as users call them; none when all are well again.
+    Stuck(Vec<String>),
     /// A deadline of [`Turn::next_due`] has come.
     Tick,
     /// SIGHUP: look at the sources again.
@@ -210,6 +215,8 @@ pub struct Turn {
     draining: Option<Draining>,
     /// The problem with the claims of an earlier version of podkeeper.
     claims: Option<String>,
+    /// Threads that hang.
+    stuck: Vec<String>,
     /// Manifests and objects that are not taken beside the others; already logged.
     told_refused: Vec<Problem>,
     /// Pods left alone because their manifest cannot be read, and its path; already logged.
@@ -238,7 +245,7 @@ impl Turn {
                 endpoint: config.docker.to_string(),
                 reachable: false,
                 version: None,
-                problem: Some("not asked yet".to_owned()),
+                problem: Some(NOT_ASKED.to_owned()),
             },
             node: NodeState::default(),
             due: DueHeap::default(),
@@ -252,6 +259,7 @@ impl Turn {
             named: std::cell::Cell::default(),
             draining: None,
             claims: None,
+            stuck: Vec::new(),
             told_refused: Vec::new(),
             told_kept: Table::new(),
             sweep: Sweep::default(),
@@ -275,6 +283,10 @@ impl Turn {
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Claims(trouble) => self.claims_told(trouble),
+            Event::Stuck(stuck) => {
+                self.changed |= self.stuck != stuck;
+                self.stuck = stuck;
+            }
             Event::Tick => self.tick(now),
             Event::Rescan => {
                 self.out.push(Effect::Rescan);

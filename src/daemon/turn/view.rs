@@ -61,11 +61,19 @@ impl Turn {
             docker: self.docker.clone(),
             drain: self.drain_view(),
             conditions: self.node.conditions().to_vec(),
+            stuck: self.stuck.clone(),
             sources: self.source_views(&problems),
             policies: self.policies(),
             pods,
             problems,
         }
+    }
+
+    /// Whether the daemon has begun its work: Docker was listed, or does not answer, and a source was read, or cannot be.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let asked = self.docker.reachable || self.docker.problem.as_deref() != Some(super::NOT_ASKED);
+        asked && (self.sources.is_empty() || self.sources.values().any(|source| source.heard))
     }
 
     /// Pods that admission refuses, and why.

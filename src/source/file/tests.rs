@@ -41,7 +41,7 @@ impl Live {
         scanner.settle = settle;
         let watch = Watch::new(path.to_owned(), open);
         let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
-        let source = FileSource::spawn(scanner, watch, frequency, store, sink).unwrap();
+        let source = FileSource::spawn(scanner, watch, frequency, store, sink, Pulses::default()).unwrap();
         Live { source, updates, said: Vec::new() }
     }
     fn start(path: &Path) -> Live {
@@ -306,7 +306,7 @@ fn the_thread_ends_with_its_handle_or_its_listener() {
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_err());
     let acceptor = Acceptor::new(Source::File, "node1".into());
-    let source = FileSource::start(dir, NEVER, acceptor, no_store(), sink).unwrap();
+    let source = FileSource::start(dir, NEVER, acceptor, no_store(), sink, Pulses::default()).unwrap();
     assert!(updates.recv().is_ok());
     assert!(updates.recv().is_err());
     drop(source);
@@ -340,7 +340,7 @@ fn a_thread_that_hangs_in_a_dead_file_system_is_not_waited_for() {
     let (sender, updates) = unbounded();
     let sink: Sink = Box::new(move |update| sender.send(update).is_ok());
     let watch = Watch::new(path, Inotify::init);
-    let source = FileSource::spawn(scanner, watch, NEVER, no_store(), sink).unwrap();
+    let source = FileSource::spawn(scanner, watch, NEVER, no_store(), sink, Pulses::default()).unwrap();
     drop(source);
     // It is there still, and ends when the disk comes back.
     drop(answer);
