@@ -3,6 +3,9 @@
 //!
 //! Never here: reading a figure, calling Docker, stopping a pod, the wall clock.
 
+pub mod cadence;
+pub mod manager;
+pub mod rank;
 pub mod signal;
 pub mod threshold;
 

@@ -4,6 +4,7 @@
 
 mod daemon;
 mod docker;
+mod eviction;
 mod images;
 mod pods;
 mod sources;
@@ -11,6 +12,7 @@ mod status;
 
 pub use daemon::*;
 pub use docker::*;
+pub use eviction::*;
 pub use images::*;
 pub use pods::*;
 pub use sources::*;

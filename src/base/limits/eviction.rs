@@ -1,0 +1,18 @@
+//! How the node is looked at, and how pods are evicted.
+
+use std::time::Duration;
+
+/// Seconds that a pod gets to end at a hard threshold, as with the kubelet.
+pub const EVICTION_GRACE: u32 = 1;
+/// How long the end of an evicted pod is awaited before another one goes (`podCleanupTimeout`).
+pub const EVICTION_PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether an evicted pod has ended.
+pub const EVICTION_POLL: Duration = Duration::from_secs(1);
+/// Time between two looks at a node that is short of something or soon may be, as with the kubelet.
+pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
+/// Longest time between two looks at a node with thresholds.
+pub const EVICTION_FAR: Duration = Duration::from_secs(60);
+/// So soon all there is of something may be gone, for all that is known.
+pub const EVICTION_WORST: Duration = Duration::from_secs(300);
+/// Garbage that was collected in vain is collected again after this time, unless a pod was evicted meanwhile.
+pub const COLLECT_AGAIN: Duration = Duration::from_secs(60);

@@ -1,0 +1,247 @@
+//! The manager: figures and the time go in, what to do comes out (`pkg/kubelet/eviction/eviction_manager.go`,
+//! `synchronize`).
+//!
+//! One thing is done at a time: garbage is collected, or one pod goes and its end is awaited. A shortage of disk has
+//! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Eviction;
+use super::rank::{Candidate, message, rank};
+use super::signal::{Resource, Signal};
+use super::threshold::{Settings, Threshold};
+use crate::base::clock::Mono;
+use crate::base::{limits, order};
+use crate::node::pressure::{Pressure, Pressures};
+use crate::pod::PodKey;
+
+/// How much is left of what a signal watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    /// What is left.
+    pub available: u64,
+    /// What there is in all.
+    pub capacity: u64,
+}
+
+/// What one look at the node has found. A signal that cannot be told is missing: nothing is decided by it.
+pub type Observations = BTreeMap<Signal, Observation>;
+
+/// What has to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing.
+    Nothing,
+    /// Have all garbage collected, and tell when it was.
+    Collect(Threshold),
+    /// Rank the pods, for one has to go.
+    Evict(Threshold),
+}
+
+/// A look's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// What the node is short of.
+    pub pressures: Pressures,
+    /// What has to be done.
+    pub act: Act,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Manager {
+    settings: Settings,
+    /// Docker's root directory is on another file system than podkeeper's.
+    dedicated: bool,
+    /// Since when each threshold is met, by its place in the settings.
+    met: BTreeMap<usize, Mono>,
+    /// Those whose grace is over: they stay met until the minimum was reclaimed, too.
+    acting: Vec<usize>,
+    /// When the node was last seen short of something.
+    short: BTreeMap<Pressure, Mono>,
+    /// Garbage is being collected.
+    collecting: bool,
+    /// When that was last done in vain; forgotten when there is new garbage.
+    collected: Option<Mono>,
+    /// The pod that was told to go, and until when its end is awaited.
+    ending: Option<(PodKey, String, Mono)>,
+}
+
+impl Manager {
+    /// A manager that has seen nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Manager {
+        Manager {
+            settings,
+            dedicated: false,
+            met: BTreeMap::new(),
+            acting: Vec::new(),
+            short: BTreeMap::new(),
+            collecting: false,
+            collected: None,
+            ending: None,
+        }
+    }
+
+    /// The thresholds.
+    #[must_use]
+    pub fn thresholds(&self) -> &[Threshold] {
+        &self.settings.thresholds
+    }
+
+    /// Whether Docker's root directory is on another file system than podkeeper's.
+    pub fn set_dedicated(&mut self, dedicated: bool) {
+        self.dedicated = dedicated;
+    }
+
+    /// The pod whose end is awaited.
+    #[must_use]
+    pub fn ending(&self) -> Option<(&PodKey, &str)> {
+        self.ending.as_ref().map(|(key, uid, _)| (key, uid.as_str()))
+    }
+
+    /// The node was looked at. `is_gone` tells whether nothing of a pod runs any more.
+    pub fn look(
+        &mut self,
+        found: &Observations,
+        is_gone: impl Fn(&PodKey, &str) -> bool,
+        now: Mono,
+    ) -> Looked {
+        self.see(found, now);
+        let act = self.act(is_gone, now);
+        Looked { pressures: self.pressures(now), act }
+    }
+
+    fn see(&mut self, found: &Observations, now: Mono) {
+        let mut met = BTreeMap::new();
+        for (at, threshold) in self.settings.thresholds.iter().enumerate() {
+            if is_met(threshold, found, self.acting.contains(&at)) {
+                met.insert(at, self.met.get(&at).copied().unwrap_or(now));
+                self.short.insert(threshold.signal.pressure(), now);
+            }
+        }
+        self.met = met;
+        let is_over = |at: &usize, since: &Mono| {
+            let grace = self.settings.thresholds.get(*at).map(|threshold| threshold.grace);
+            grace.is_some_and(|grace| now.since(*since) >= grace)
+        };
+        self.acting = self.met.iter().filter(|(at, since)| is_over(at, since)).map(|(at, _)| *at).collect();
+        if !self.acting().any(|threshold| is_of_disk(threshold.signal)) {
+            self.collected = None;
+        }
+    }
+
+    /// Thresholds that something has to be done about.
+    fn acting(&self) -> impl Iterator<Item = &Threshold> {
+        self.acting.iter().filter_map(|at| self.settings.thresholds.get(*at))
+    }
+
+    fn act(&mut self, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Act {
+        if let Some((key, uid, until)) = &self.ending {
+            if !is_gone(key, uid) && now < *until {
+                return Act::Nothing;
+            }
+            self.ending = None;
+        }
+        // Memory before all else, for there the kernel kills next; hard ones before soft ones.
+        let urgency = |threshold: &&Threshold| {
+            (threshold.signal.resource() != Resource::Memory, !threshold.is_hard(), threshold.signal)
+        };
+        let mut acting: Vec<&Threshold> = self.acting().collect();
+        order::sort_by_key(&mut acting, urgency);
+        for threshold in acting {
+            let threshold = *threshold;
+            if !self.garbage_helps(threshold.signal) {
+                return Act::Evict(threshold);
+            }
+            if self.collecting {
+                // Something else may be short, too.
+                continue;
+            }
+            if self.collected.is_none_or(|at| now.since(at) >= limits::COLLECT_AGAIN) {
+                self.collecting = true;
+                return Act::Collect(threshold);
+            }
+            return Act::Evict(threshold);
+        }
+        Act::Nothing
+    }
+
+    /// Images and dead containers lie on this file system.
+    fn garbage_helps(&self, signal: Signal) -> bool {
+        match signal {
+            Signal::ImageFs | Signal::ImageFsInodes => true,
+            Signal::NodeFs | Signal::NodeFsInodes => !self.dedicated,
+            Signal::Memory | Signal::AllocatableMemory | Signal::Pid => false,
+        }
+    }
+
+    /// All garbage was collected. The next look tells whether it was enough.
+    pub fn collected(&mut self, now: Mono) {
+        self.collecting = false;
+        self.collected = Some(now);
+    }
+
+    /// The pod that goes, of all of which something runs; `None` when there is none that may go.
+    pub fn choose(
+        &mut self,
+        threshold: &Threshold,
+        found: &Observations,
+        mut pods: Vec<Candidate>,
+        now: Mono,
+    ) -> Option<Eviction> {
+        let resource = threshold.signal.resource();
+        let seen = found.get(&threshold.signal)?;
+        rank(resource, &mut pods);
+        let pod = pods.into_iter().find(|pod| !pod.is_critical())?;
+        let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
+        // Its containers are garbage soon.
+        self.collected = None;
+        self.ending = Some((pod.key.clone(), pod.uid.clone(), now.after(limits::EVICTION_PATIENCE)));
+        let message = message(resource, &pod, threshold.value.of(seen.capacity), seen.available);
+        Some(Eviction { key: pod.key, uid: pod.uid, grace, message, of_the_node: true })
+    }
+
+    /// What the node counts as short of.
+    fn pressures(&self, now: Mono) -> Pressures {
+        let period = self.settings.pressure_transition_period;
+        let is_short = |pressure: &Pressure| {
+            self.met
+                .keys()
+                .any(|at| self.settings.thresholds.get(*at).is_some_and(|t| t.signal.pressure() == *pressure))
+                || self.short.get(pressure).is_some_and(|at| now.since(*at) < period)
+        };
+        Pressure::ALL.into_iter().filter(is_short).collect()
+    }
+
+    /// How long until the node has to be looked at again: see [`super::cadence`].
+    #[must_use]
+    pub fn rest(&self, found: &Observations, falls: &super::cadence::Falls, now: Mono) -> Option<Duration> {
+        if self.settings.thresholds.is_empty() {
+            return None;
+        }
+        if self.ending.is_some() {
+            return Some(limits::EVICTION_POLL);
+        }
+        if !self.met.is_empty() || !self.pressures(now).is_empty() {
+            return Some(limits::EVICTION_NEAR);
+        }
+        Some(falls.rest(&self.settings.thresholds, found))
+    }
+}
+
+fn is_of_disk(signal: Signal) -> bool {
+    signal.pressure() == Pressure::Disk
+}
+
+/// `with_reclaim`: the minimum that is to be reclaimed counts, too.
+fn is_met(threshold: &Threshold, found: &Observations, with_reclaim: bool) -> bool {
+    found.get(&threshold.signal).is_some_and(|seen| {
+        let reclaim = threshold.reclaim.filter(|_| with_reclaim).map_or(0, |amount| amount.of(seen.capacity));
+        seen.available < threshold.value.of(seen.capacity).saturating_add(reclaim)
+    })
+}
+
+#[cfg(test)]
+mod tests;

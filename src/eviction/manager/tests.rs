@@ -1,0 +1,292 @@
+//! The kubelet's scenes (`pkg/kubelet/eviction/eviction_manager_test.go`), and rules that always hold.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::eviction::threshold::Amount;
+
+const MI: u64 = 1 << 20;
+const GI: u64 = 1 << 30;
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn threshold(signal: Signal, value: u64, grace: Duration, reclaim: Option<u64>) -> Threshold {
+    Threshold { signal, value: Amount::Units(value), grace, reclaim: reclaim.map(Amount::Units) }
+}
+
+fn pod(name: &str, priority: i32, request: u64, used: u64) -> Candidate {
+    let key = PodKey { namespace: "default".to_owned(), name: name.to_owned() };
+    let uid = name.to_owned();
+    Candidate { key, uid, priority, used: Some(used), request, own_request: None, containers: Vec::new() }
+}
+
+/// Those of `TestMemoryPressure` and its like.
+fn pods() -> Vec<Candidate> {
+    vec![
+        pod("guaranteed-low-priority-high-usage", -1, GI, 900 * MI),
+        pod("burstable-below-requests", 0, 100 * MI, 50 * MI),
+        pod("burstable-above-requests", 0, 100 * MI, 400 * MI),
+        pod("best-effort-high-priority-high-usage", 1, 0, 400 * MI),
+        pod("best-effort-low-priority-low-usage", -1, 0, 100 * MI),
+    ]
+}
+
+/// A node whose signal is set, as its keeper sees it.
+struct Scene {
+    manager: Manager,
+    now: Mono,
+    signal: Signal,
+    /// Garbage, of as much as this.
+    garbage: u64,
+    available: u64,
+    collections: u32,
+}
+
+impl Scene {
+    fn new(thresholds: &[Threshold]) -> Scene {
+        let settings = Settings {
+            thresholds: thresholds.to_vec(),
+            pressure_transition_period: 5 * MINUTE,
+            max_pod_grace: 5,
+        };
+        let signal = thresholds[0].signal;
+        let now = Mono(Duration::from_secs(1000));
+        Scene { manager: Manager::new(settings), now, signal, garbage: 0, available: 0, collections: 0 }
+    }
+
+    fn found(&self) -> Observations {
+        [(self.signal, Observation { available: self.available, capacity: 2 * self.available.max(1) })].into()
+    }
+
+    /// One look after so much time, at so much that is left; pods that were told to go are gone. Returns whether the
+    /// node is short, and who goes, with what grace.
+    fn look(&mut self, after: Duration, available: u64) -> (bool, Option<(String, u32)>) {
+        self.now = self.now.after(after);
+        self.available = available;
+        loop {
+            let looked = self.manager.look(&self.found(), |_, _| true, self.now);
+            let short = !looked.pressures.is_empty();
+            match looked.act {
+                Act::Nothing => return (short, None),
+                Act::Collect(_) => {
+                    self.collections += 1;
+                    self.available += std::mem::take(&mut self.garbage);
+                    self.manager.collected(self.now);
+                }
+                Act::Evict(threshold) => {
+                    let found = self.found();
+                    let evicted = self.manager.choose(&threshold, &found, pods(), self.now);
+                    return (short, evicted.map(|evicted| (evicted.key.name, evicted.grace)));
+                }
+            }
+        }
+    }
+}
+
+fn told(name: &str, grace: u32) -> Option<(String, u32)> {
+    Some((name.to_owned(), grace))
+}
+
+const VICTIM: &str = "best-effort-low-priority-low-usage";
+
+/// `TestMemoryPressure`.
+#[test]
+fn memory_pressure() {
+    let soft = threshold(Signal::Memory, 2 * GI, 2 * MINUTE, None);
+    let mut scene = Scene::new(&[threshold(Signal::Memory, GI, Duration::ZERO, None), soft]);
+    assert_eq!(scene.look(Duration::ZERO, 2 * GI), (false, None));
+    assert_eq!(
+        scene.look(MINUTE, 1500 * MI),
+        (true, None),
+        "the soft threshold is met, and its grace is not over"
+    );
+    assert_eq!(scene.look(3 * MINUTE, 1500 * MI), (true, told(VICTIM, 5)));
+    assert_eq!(scene.look(20 * MINUTE, 3 * GI), (false, None));
+    assert_eq!(scene.look(MINUTE, 500 * MI), (true, told(VICTIM, 1)), "the hard threshold");
+    assert_eq!(scene.look(MINUTE, 2 * GI), (true, None), "the transition period is not over");
+    assert_eq!(scene.look(5 * MINUTE, 2 * GI), (false, None));
+    assert_eq!(scene.collections, 0, "garbage takes no memory");
+}
+
+/// `TestDiskPressureNodeFs`, `TestInodePressure…`.
+#[test]
+fn disk_pressure() {
+    for signal in [Signal::NodeFs, Signal::NodeFsInodes, Signal::ImageFs, Signal::ImageFsInodes] {
+        let soft = threshold(signal, 2 * GI, 2 * MINUTE, None);
+        let mut scene = Scene::new(&[threshold(signal, GI, Duration::ZERO, None), soft]);
+        assert_eq!(scene.look(Duration::ZERO, 16 * GI), (false, None));
+        assert_eq!(scene.look(MINUTE, 1536 * MI), (true, None));
+        assert_eq!(scene.look(3 * MINUTE, 1536 * MI), (true, told(VICTIM, 5)));
+        assert_eq!(scene.look(20 * MINUTE, 16 * GI), (false, None));
+        assert_eq!(scene.look(MINUTE, 500 * MI), (true, told(VICTIM, 1)));
+        assert_eq!(scene.look(MINUTE, 16 * GI), (true, None));
+        assert_eq!(scene.look(5 * MINUTE, 16 * GI), (false, None));
+    }
+}
+
+/// `TestPIDPressure`.
+#[test]
+fn pid_pressure() {
+    let mut scene = Scene::new(&[threshold(Signal::Pid, 1200, Duration::ZERO, None)]);
+    assert_eq!(scene.look(Duration::ZERO, 3000), (false, None));
+    let lowest = "guaranteed-low-priority-high-usage";
+    assert_eq!(scene.look(MINUTE, 500), (true, told(lowest, 1)), "of the lowest priority who has most");
+}
+
+/// `TestMinReclaim`.
+#[test]
+fn the_minimum_is_reclaimed() {
+    let mut scene = Scene::new(&[threshold(Signal::Memory, GI, Duration::ZERO, Some(500 * MI))]);
+    assert_eq!(scene.look(Duration::ZERO, 2 * GI), (false, None));
+    assert_eq!(scene.look(MINUTE, 500 * MI), (true, told(VICTIM, 1)));
+    assert_eq!(
+        scene.look(MINUTE, 1229 * MI),
+        (true, told(VICTIM, 1)),
+        "above the threshold, and not by the minimum"
+    );
+    assert_eq!(scene.look(MINUTE, 2 * GI), (true, None));
+    assert_eq!(scene.look(5 * MINUTE, 1229 * MI), (false, None), "it counts only once the threshold was met");
+}
+
+/// `TestNodeReclaimFuncs`.
+#[test]
+fn garbage_goes_before_a_pod() {
+    let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, Some(500 * MI))]);
+    scene.garbage = 15 * GI;
+    assert_eq!(scene.look(Duration::ZERO, 16 * GI), (false, None));
+    assert_eq!(scene.look(MINUTE, 900 * MI), (true, None), "collecting was enough");
+    assert_eq!(scene.collections, 1);
+    assert_eq!(scene.look(20 * MINUTE, 16 * GI), (false, None));
+    // Not enough: what was freed does not reach the minimum.
+    scene.garbage = 200 * MI;
+    assert_eq!(scene.look(MINUTE, 900 * MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.collections, 2);
+    // What the pod left is collected before the next one goes.
+    scene.garbage = 15 * GI;
+    assert_eq!(scene.look(MINUTE, 900 * MI), (true, None));
+    assert_eq!(scene.collections, 3);
+}
+
+#[test]
+fn garbage_elsewhere_is_left_alone() {
+    let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]);
+    scene.manager.set_dedicated(true);
+    scene.garbage = 15 * GI;
+    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.collections, 0);
+}
+
+/// `TestCriticalPodsAreNotEvicted`, as far as it is of priorities.
+#[test]
+fn critical_pods_stay() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let mut scene = Scene::new(&[hard]);
+    scene.available = MI;
+    let critical = || pod("critical", 2_000_000_000, 0, GI);
+    let evicted = scene.manager.choose(&hard, &scene.found(), vec![critical()], scene.now);
+    assert_eq!(evicted, None);
+    let both = vec![critical(), pod("plain", 1_999_999_999, GI, 1)];
+    let evicted = scene.manager.choose(&hard, &scene.found(), both, scene.now).unwrap();
+    assert_eq!(evicted.key.name, "plain");
+    assert!(evicted.of_the_node && evicted.message.starts_with("The node was low on resource: memory. "));
+}
+
+#[test]
+fn one_pod_goes_and_its_end_is_awaited() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let mut scene = Scene::new(&[hard]);
+    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    let mut look = |after: u64, gone: bool| {
+        let at = scene.now.after(Duration::from_secs(after));
+        let found = scene.found();
+        scene.manager.look(&found, |key, uid| gone && key.name == VICTIM && uid == VICTIM, at).act
+    };
+    assert_eq!(look(10, false), Act::Nothing);
+    assert_eq!(look(29, false), Act::Nothing);
+    assert_eq!(look(30, false), Act::Evict(hard), "it was waited for long enough");
+    assert_eq!(scene.look(Duration::ZERO, MI), (true, told(VICTIM, 1)));
+    let at = scene.now.after(Duration::from_secs(2));
+    assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
+}
+
+#[test]
+fn memory_comes_first_and_does_not_wait_for_garbage() {
+    let disk = threshold(Signal::NodeFs, GI, Duration::ZERO, None);
+    let soft = threshold(Signal::Memory, 2 * GI, Duration::from_secs(1), None);
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let settings = Settings { thresholds: vec![disk, soft, hard], ..Settings::none() };
+    let mut manager = Manager::new(settings);
+    let seen = |available| Observation { available, capacity: 4 * GI };
+    let mut found: Observations = [(Signal::NodeFs, seen(1)), (Signal::Memory, seen(3 * GI))].into();
+    let at = |seconds| Mono(Duration::from_secs(seconds));
+    assert_eq!(manager.look(&found, |_, _| true, at(0)).act, Act::Collect(disk));
+    assert_eq!(manager.look(&found, |_, _| true, at(10)).act, Act::Nothing, "it is being collected");
+    found.insert(Signal::Memory, seen(1));
+    let looked = manager.look(&found, |_, _| true, at(20));
+    assert_eq!(looked.act, Act::Evict(hard));
+    assert_eq!(looked.pressures, [Pressure::Memory, Pressure::Disk].into());
+    // A figure that is missing decides nothing.
+    found.clear();
+    manager.collected(at(21));
+    assert_eq!(manager.look(&found, |_, _| true, at(22)).act, Act::Nothing);
+}
+
+#[test]
+fn garbage_that_does_not_help_is_not_collected_at_every_look() {
+    let disk = threshold(Signal::ImageFs, GI, Duration::ZERO, None);
+    let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
+    let found: Observations = [(Signal::ImageFs, Observation { available: 1, capacity: GI })].into();
+    let mut acts = Vec::new();
+    for seconds in (0..130).step_by(10) {
+        let now = Mono(Duration::from_secs(seconds));
+        let act = manager.look(&found, |_, _| true, now).act;
+        if let Act::Collect(_) = act {
+            acts.push(seconds);
+            manager.collected(now);
+        }
+        if let Act::Evict(threshold) = act {
+            assert_eq!(manager.choose(&threshold, &found, Vec::new(), now), None);
+        }
+    }
+    assert_eq!(acts, [0, 60, 120]);
+}
+
+#[test]
+fn how_soon_it_looks_again() {
+    let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let falls = crate::eviction::cadence::Falls::default();
+    let mut scene = Scene::new(&[hard]);
+    let rest = |scene: &Scene| scene.manager.rest(&scene.found(), &falls, scene.now).unwrap().as_secs();
+    scene.look(MINUTE, 8 * GI);
+    assert_eq!(rest(&scene), 60);
+    scene.look(MINUTE, MI);
+    assert_eq!(rest(&scene), 1, "a pod ends");
+    scene.look(MINUTE, 8 * GI);
+    assert_eq!(rest(&scene), 10, "the node still counts as short");
+    scene.look(5 * MINUTE, 8 * GI);
+    assert_eq!(rest(&scene), 60);
+    let idle = Manager::new(Settings::none());
+    assert_eq!(idle.rest(&Observations::new(), &falls, Mono::default()), None);
+}
+
+proptest! {
+    /// Whatever the figures do: the node is short when a threshold is met, for the transition period after, and at no
+    /// other time; who goes has a reason; and nobody goes while garbage would have been enough.
+    #[test]
+    fn rules_that_always_hold(steps in proptest::collection::vec((0_u64..100, 0_u64..4, 0_u64..3), 1..60)) {
+        let hard = threshold(Signal::NodeFs, 2, Duration::ZERO, None);
+        let mut scene = Scene::new(&[hard]);
+        let mut last_short = None;
+        for (seconds, available, garbage) in steps {
+            scene.garbage = garbage;
+            let (short, gone) = scene.look(Duration::from_secs(seconds), available);
+            if available < 2 {
+                last_short = Some(scene.now);
+            }
+            let expected = last_short.is_some_and(|at| scene.now.since(at) < 5 * MINUTE);
+            prop_assert_eq!(short, expected);
+            if gone.is_some() {
+                prop_assert!(available + garbage < 2 && scene.garbage == 0, "collecting would have been enough");
+            }
+        }
+    }
+}
