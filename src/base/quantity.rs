@@ -36,6 +36,23 @@ pub fn value(text: &str) -> Result<i64, QuantityError> {
     parse(text).map(|quantity| quantity.scaled(0))
 }
 
+/// Thousandths of a CPU as a quantity: `2`, `1500m`.
+#[must_use]
+pub fn cores(milli: i64) -> String {
+    if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+}
+
+/// Bytes as a quantity, with the largest binary suffix that leaves a whole number: `1Gi`, `1500Ki`, `7`.
+#[must_use]
+pub fn bytes(number: i64) -> String {
+    let suffixes = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let fits = |shift: &i64| number != 0 && number % (1_i64 << shift) == 0;
+    match suffixes.iter().find(|(_, shift)| fits(shift)) {
+        Some((suffix, shift)) => format!("{}{suffix}", number >> shift),
+        None => number.to_string(),
+    }
+}
+
 /// True when both are the same quantity of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {

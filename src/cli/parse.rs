@@ -34,6 +34,10 @@ pub enum Command {
     GetEvents(Box<Options>),
     /// `get sources`.
     GetSources(Box<Options>),
+    /// `get node`, with the name when one was given.
+    GetNode(Box<Options>, Vec<String>),
+    /// `describe node`, with the name when one was given.
+    DescribeNode(Box<Options>, Vec<String>),
     /// `describe pod`, all or these.
     Describe(Box<Options>, Vec<String>),
     /// `top node`, with the name when one was given.
@@ -265,7 +269,7 @@ fn finish(
         Verb::Drain => none_left(verb, &words).map(|()| Command::Drain(options)),
         Verb::Resume => none_left(verb, &words).map(|()| Command::Resume(options)),
         Verb::Get => get(options, words),
-        Verb::Describe => pod_names(verb, &options, words).map(|names| Command::Describe(options, names)),
+        Verb::Describe => describe(options, words),
         Verb::Top => top(options, words),
         Verb::Logs => one_pod(verb, words).map(|pod| Command::Logs(options, pod)),
         Verb::Exec => exec(options, words, rest.unwrap_or_default()),
@@ -337,8 +341,42 @@ fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageErro
         }
         return Ok(Command::GetSources(options));
     }
+    if let Some(names) = node_names(&words) {
+        if options.command.watch || options.command.all_namespaces {
+            return usage(
+                Verb::Get,
+                "-A and --watch are of pods and events: get node shows one node at one moment",
+            );
+        }
+        return Ok(Command::GetNode(options, names));
+    }
     watch_prints_rows(&options)?;
     pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
+}
+
+/// `describe node [NAME]`, `describe pod [NAME...]`.
+fn describe(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    if let Some(names) = node_names(&words) {
+        if options.command.all_namespaces {
+            return usage(Verb::Describe, "-A is of pods: a node has no namespace");
+        }
+        return Ok(Command::DescribeNode(options, names));
+    }
+    pod_names(Verb::Describe, &options, words).map(|names| Command::Describe(options, names))
+}
+
+/// `node a`, `node/a`: the names, none for this node. `None`: the words are about something else.
+fn node_names(words: &[OsString]) -> Option<Vec<String>> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (first, more) = words.split_first()?;
+    if NODES.contains(&first.as_str()) {
+        return Some(more.to_vec());
+    }
+    let of_node = |word: &String| {
+        let (kind, name) = word.split_once('/')?;
+        NODES.contains(&kind).then(|| name.to_owned())
+    };
+    words.iter().map(of_node).collect()
 }
 
 /// `top node [NAME]`, `top pods [NAME...]`.
@@ -417,8 +455,8 @@ const TOP_KINDS: &str = "say of what: top node, or top pods";
 fn pod_names(verb: Verb, options: &Options, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
     let words = texts(verb, words)?;
     let kind_wanted = match verb {
-        Verb::Get => "you must specify the type of resource: a node has pods, events and sources",
-        _ => "you must specify the type of resource: pods is the only one",
+        Verb::Get => "you must specify the type of resource: node, pods, events or sources",
+        _ => "you must specify the type of resource: node or pods",
     };
     let names: Vec<String> = match words.as_slice() {
         [] => return usage(verb, kind_wanted),

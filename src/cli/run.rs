@@ -68,7 +68,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
     let mut node_labels: BTreeMap<String, String> = [
         ("kubernetes.io/hostname", node_name.as_str()),
         ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", architecture(std::env::consts::ARCH)),
+        ("kubernetes.io/arch", sys::architecture(std::env::consts::ARCH)),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
@@ -157,16 +157,6 @@ fn manifest_url(
         max_bytes: o.sources.url_max_size,
         ..http::Settings::new(url)
     }))
-}
-
-/// Kubernetes' word for a processor (Go's `GOARCH`).
-fn architecture(rust: &'static str) -> &'static str {
-    match rust {
-        "x86_64" => "amd64",
-        "x86" => "386",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -125,14 +125,14 @@ impl Verb {
             },
             Verb::Get => About {
                 word: "get",
-                synopsis: "get pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
-                summary: "List the pods of this node, what happened to them, or where they come from",
+                synopsis: "get node|pods|events|sources [NAME...] [-n NAMESPACE | -A] [-o wide|json|yaml|name] [-w]",
+                summary: "List the pods of this node, what happened to them, or where they come from; or the node",
                 note: NAMES,
             },
             Verb::Describe => About {
                 word: "describe",
-                synopsis: "describe pod [NAME...] [-n NAMESPACE | -A]",
-                summary: "Show one pod in full, with what is wrong with it",
+                synopsis: "describe node|pod [NAME...] [-n NAMESPACE | -A]",
+                summary: "Show the node or one pod in full, with what is wrong with it",
                 note: NAMES,
             },
             Verb::Top => About {

@@ -39,6 +39,17 @@ pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Kubernetes' word for a processor (Go's `GOARCH`).
+#[must_use]
+pub fn architecture(rust: &'static str) -> &'static str {
+    match rust {
+        "x86_64" => "amd64",
+        "x86" => "386",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 /// Raises this process's soft limit of open files to the hard one: each pod has a mailbox and connections.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -41,6 +41,13 @@ pub fn limit(spec: &PodSpec, resource: &str) -> Option<i64> {
     all.then(|| aggregate(spec, of))
 }
 
+/// The sum of the limits that are written, whether or not every container has one: what `kubectl describe node` shows.
+#[must_use]
+pub fn limits_told(spec: &PodSpec, resource: &str) -> i64 {
+    limit(spec, resource)
+        .unwrap_or_else(|| aggregate(spec, |container| qos::limit(container.resources.as_ref(), resource)))
+}
+
 /// Every resource name that is requested or limited somewhere in the pod.
 pub fn names(spec: &PodSpec) -> impl Iterator<Item = &str> {
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);

@@ -14,7 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::snapshot::{ConditionView, DockerView, DrainView, PodView, Snapshot, SourceView, StatusFile};
+use super::snapshot::{
+    ConditionView, DockerView, DrainView, NodeView, PodView, Snapshot, SourceView, StatusFile,
+};
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
 use crate::base::json::through_value;
@@ -53,6 +55,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         drain: snapshot.drain.as_ref(),
         conditions: &snapshot.conditions,
         stuck: &snapshot.stuck,
+        info: &snapshot.info,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -81,6 +84,7 @@ struct FileOut<'a> {
     conditions: &'a [ConditionView],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stuck: &'a [String],
+    info: &'a NodeView,
     sources: &'a [SourceView],
     policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
@@ -299,6 +303,7 @@ pub(in crate::status) mod tests {
             drain: None,
             conditions: Vec::new(),
             stuck: vec!["the file source".to_owned()],
+            info: NodeView::default(),
             sources: vec![],
             policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],

@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub conditions: Vec<ConditionView>,
     /// Threads of the daemon that do not come back from their work: what each does, as users call it.
     pub stuck: Vec<String>,
+    /// What the node has and gives.
+    pub info: NodeView,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
@@ -84,6 +86,20 @@ pub struct DockerView {
     /// Why Docker is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// What the node has, and what it gives to pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Quantities of the whole machine, by the resource's name.
+    pub capacity: BTreeMap<String, String>,
+    /// The same of what pods may request.
+    pub allocatable: BTreeMap<String, String>,
+    /// When the daemon started, wall time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
 }
 
 /// A condition of the node, as the API's `NodeCondition`.
@@ -183,6 +199,9 @@ pub struct StatusFile {
     /// Threads of the daemon that hang, as in [`Snapshot::stuck`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stuck: Vec<String>,
+    /// What the node has and gives.
+    #[serde(default)]
+    pub info: NodeView,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.

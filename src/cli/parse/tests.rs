@@ -241,7 +241,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("run --pod-manifest-path /m -v 11", "must be between 0 and 10, inclusive");
     check("check", "no manifest given");
     check("get", "you must specify the type of resource");
-    check("get nodes", "no resource type \"nodes\"");
+    check("get nodes -w", "get node shows one node at one moment");
+    check("describe node -A", "a node has no namespace");
+    check("get secrets", "no resource type \"secrets\"");
     check("get pods -A web", "cannot be retrieved by name across all namespaces");
     check("get pods -o xml", "allowed formats are: wide,json,yaml,name");
     check("get pods -w -o json", "--watch prints rows");

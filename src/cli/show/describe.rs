@@ -51,25 +51,25 @@ const ANNOTATION: usize = 140;
 
 /// A page whose lines are aligned at the end.
 #[derive(Debug, Default)]
-struct Page(String);
+pub(super) struct Page(pub(super) String);
 
 impl Page {
     /// A line by itself; two spaces per level.
-    fn line(&mut self, level: usize, text: &str) {
+    pub(super) fn line(&mut self, level: usize, text: &str) {
         let _ = writeln!(self.0, "{:1$}{2}", "", level * 2, one_line(text));
     }
     /// `Name:  value`.
-    fn field(&mut self, level: usize, name: &str, value: &str) {
+    pub(super) fn field(&mut self, level: usize, name: &str, value: &str) {
         let _ = writeln!(self.0, "{:1$}{2}:\t{3}", "", level * 2, one_line(name), one_line(value));
     }
     /// A field if there is something in it.
-    fn optional(&mut self, level: usize, name: &str, value: Option<&String>) {
+    pub(super) fn optional(&mut self, level: usize, name: &str, value: Option<&String>) {
         if let Some(value) = value.filter(|v| !v.is_empty()) {
             self.field(level, name, value);
         }
     }
     /// A field of many lines; `<none>` when there are none.
-    fn list(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+    pub(super) fn list(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
         let mut title = format!("{name}:");
         for value in values {
             let _ = writeln!(self.0, "{title}\t{}", one_line(&value));

@@ -9,7 +9,7 @@ pub mod events;
 pub mod explain;
 pub mod get;
 mod human;
-
+pub mod node;
 pub mod sources;
 mod table;
 pub mod top;

@@ -1,12 +1,16 @@
 //! The node: what it is short of, its conditions as the kubelet words them (`pkg/kubelet/nodestatus/setters.go`), and
 //! its events.
 
+use std::collections::BTreeMap;
+
 use super::Turn;
-use crate::base::clock::{Mono, Now};
+use crate::base::clock::{Mono, Now, Timestamp};
+use crate::base::quantity;
 use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
+use crate::pod::allocatable::Allocatable;
 use crate::recorder::{ObjectEvent, Words, words};
-use crate::status::snapshot::ConditionView;
+use crate::status::snapshot::{ConditionView, NodeView};
 
 /// Whether the node can run pods.
 const READY: &str = "Ready";
@@ -19,6 +23,8 @@ pub(super) struct NodeState {
     conditions: Vec<ConditionView>,
     /// Whether pods were started until now.
     schedulable: Option<bool>,
+    /// When the daemon began, wall time.
+    started: Option<Timestamp>,
     /// No evicted pod returns before.
     pub(super) returns: Mono,
 }
@@ -55,8 +61,30 @@ impl Turn {
         self.record(ObjectEvent::of_node(&self.config.node_name, words), now);
     }
 
+    /// What the node has and gives; it changes with the flags alone.
+    pub(super) fn node_view(&self) -> NodeView {
+        let node = &self.config.node;
+        let list = |of: &Allocatable| {
+            let mut list: BTreeMap<String, String> =
+                node.huge_pages.iter().map(|(name, bytes)| (name.clone(), quantity::bytes(*bytes))).collect();
+            let storage = Some(of.ephemeral_storage).filter(|bytes| *bytes > 0).map(quantity::bytes);
+            list.extend(storage.map(|bytes| ("ephemeral-storage".to_owned(), bytes)));
+            list.insert("cpu".to_owned(), quantity::cores(of.milli_cpu));
+            list.insert("memory".to_owned(), quantity::bytes(of.memory));
+            list.insert("pods".to_owned(), node.max_pods.to_string());
+            list
+        };
+        NodeView {
+            labels: self.config.node_labels.clone(),
+            capacity: list(&node.capacity),
+            allocatable: list(&node.allocatable),
+            started: self.node.started,
+        }
+    }
+
     /// Compares the conditions with what was told last.
     pub(super) fn note_node(&mut self, now: &Now) {
+        self.node.started.get_or_insert(now.wall);
         let ready = match (&self.docker.problem, self.docker.reachable) {
             (_, true) => None,
             (Some(why), false) => Some(format!("container runtime is down: {why}")),

@@ -62,6 +62,7 @@ impl Turn {
             drain: self.drain_view(),
             conditions: self.node.conditions().to_vec(),
             stuck: self.stuck.clone(),
+            info: self.node_view(),
             sources: self.source_views(&problems),
             policies: self.policies(),
             pods,
