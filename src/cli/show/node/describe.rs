@@ -41,6 +41,9 @@ pub(super) fn page(file: &StatusFile, facts: &Facts, happened: &Events, now: Tim
     page.list("Taints", []);
     page.field(0, "Unschedulable", if file.drain.is_some() { "true" } else { "false" });
     conditions(&mut page, file);
+    if !file.stuck.is_empty() {
+        page.list("Stuck", file.stuck.iter().cloned());
+    }
     page.line(0, "Addresses:");
     for ip in &file.addresses {
         page.field(1, "InternalIP", ip);
