@@ -14,6 +14,7 @@ pub mod limits;
 pub mod locks;
 pub mod logging;
 pub mod order;
+pub mod pace;
 pub mod program;
 pub mod pulse;
 pub mod quantity;

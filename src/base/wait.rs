@@ -78,8 +78,11 @@ fn set_timer(timer: &mut Option<OwnedFd>, at: Instant) -> Option<BorrowedFd<'_>>
     Some((*fd).as_fd())
 }
 
-/// Rounded up, so that a wait never ends just before its time.
+/// Rounded up, so that a wait never ends just before its time; what is due now is not waited for.
 fn to_timespec(wait: Duration) -> Timespec {
+    if wait.is_zero() {
+        return Timespec { tv_sec: 0, tv_nsec: 0 };
+    }
     let wait = wait.saturating_add(Duration::from_micros(500)).min(Duration::from_secs(86_400));
     Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(86_400), tv_nsec: wait.subsec_nanos().into() }
 }

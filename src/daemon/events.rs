@@ -1,11 +1,14 @@
 //! Docker's event stream (docker-archive/classicswarm#2309): subscribe, then list; list again after each
-//! reconnect, and every `--sync-frequency` as a safety net. An event is only a hint to look at one container.
+//! reconnect, and every `--sync-frequency` as a safety net, less often while neither an event nor a list tells anything
+//! new. An event is only a hint to look at one container.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use crate::base::pace::Pace;
 use crate::base::{limits, pulse};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
@@ -13,7 +16,7 @@ use crate::pod::PodKey;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
-use crate::runtime::{Call, DockerError, Reply, labels};
+use crate::runtime::{Call, ContainerSummary, DockerError, Reply, labels};
 
 /// Handle of the event thread.
 #[derive(Debug)]
@@ -90,16 +93,20 @@ impl Body {
             Ok(stream) => stream,
             Err(error) => return Ok(error.to_string()),
         };
+        let (mut pace, mut before, mut told) = (Pace::new(self.relist), None, false);
         loop {
-            let list = match self.list(&filter) {
-                Ok(list) => list,
+            let containers = match self.list(&filter) {
+                Ok(containers) => containers,
                 Err(error) => return Ok(error.to_string()),
             };
+            let digest = digest(&containers);
+            let quiet = !std::mem::take(&mut told) && before.replace(digest) == Some(digest);
+            let list = RuntimeEvent::Listed { containers, version: self.docker.version() };
             // First: the receiver of the list relies on what `connected` does.
             connected();
             self.tell(list)?;
             let listed = Instant::now();
-            let mut relist = self.relist;
+            let mut relist = pace.next(quiet);
             loop {
                 let left = relist.saturating_sub(listed.elapsed());
                 if left.is_zero() {
@@ -107,13 +114,17 @@ impl Body {
                 }
                 match stream.next(&Wait::at_most(left)) {
                     EventNext::Event(event) => {
+                        told = true;
                         if let Some((key, hint)) = translate(&event) {
                             self.tell(RuntimeEvent::Changed { key, hint })?;
                         }
                     }
                     // An event that could not be read: some container changed, and only a list tells which
                     // one.
-                    EventNext::Unread => relist = relist.min(limits::UNREAD_LIST),
+                    EventNext::Unread => {
+                        told = true;
+                        relist = relist.min(limits::UNREAD_LIST);
+                    }
                     EventNext::Idle => {}
                     EventNext::End(why) => return Ok(format!("Docker's event stream ended: {why}")),
                 }
@@ -121,14 +132,21 @@ impl Body {
         }
     }
 
-    fn list(&self, filter: &[String]) -> Result<RuntimeEvent, DockerError> {
+    fn list(&self, filter: &[String]) -> Result<Vec<ContainerSummary>, DockerError> {
         match self.docker.call(&Call::List { labels: filter.to_vec() })? {
-            Reply::Containers(containers) => {
-                Ok(RuntimeEvent::Listed { containers, version: self.docker.version() })
-            }
+            Reply::Containers(containers) => Ok(containers),
             _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
         }
     }
+}
+
+/// What tells one list from another: which containers there are, and how they are.
+fn digest(containers: &[ContainerSummary]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for container in containers {
+        (&container.id, container.state, &container.ips).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The pod that an event is about, and what to look at. `None`: the event does not matter.

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use super::remembered::{self, Loaded, Memory, Stamp};
 use crate::base::clock::{Clock, Mono, Now, System};
 use crate::base::limits;
 use crate::base::order;
+use crate::base::pace::Pace;
 use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
@@ -39,6 +41,8 @@ enum Command {
     Look,
     /// Docker answers (again).
     Connected,
+    /// A pod wants an image that no archive has brought: a new archive may.
+    Wanted,
     /// A pod wants this image (full name), and Docker may have lost it.
     Missing(String),
 }
@@ -76,6 +80,7 @@ impl Preload {
             memory: Memory::new(),
             checked: BTreeSet::new(),
             bad: BTreeMap::new(),
+            listed: 0,
             trouble: None,
             retry: None,
         };
@@ -98,12 +103,11 @@ impl Preload {
         self.tell(Command::Connected);
     }
 
-    /// A pod wants this image and Docker may not have it. Never blocks.
+    /// A pod wants this image and Docker may not have it: the directory is looked at. Never blocks.
     pub fn missing(&self, image: &str) {
         let image = normal(image);
-        if self.brought.lock().unwrap_or_else(PoisonError::into_inner).contains(&image) {
-            self.tell(Command::Missing(image));
-        }
+        let known = self.brought.lock().unwrap_or_else(PoisonError::into_inner).contains(&image);
+        self.tell(if known { Command::Missing(image) } else { Command::Wanted });
     }
 
     fn tell(&self, command: Command) {
@@ -127,6 +131,8 @@ struct Body {
     checked: BTreeSet<String>,
     /// Archives that cannot be loaded, until they change.
     bad: BTreeMap<String, Option<Stamp>>,
+    /// Hash of the names and stamps at the last look.
+    listed: u64,
     /// Error of the directory, logged once.
     trouble: Option<String>,
     /// Time of the next try with Docker, and the wait before it.
@@ -156,8 +162,11 @@ impl Body {
             ),
         }
         self.publish_brought();
+        let (mut pace, mut before) = (Pace::new(self.frequency), None);
         loop {
             let Ok(again) = self.look() else { return };
+            let quiet = before.replace(self.listed) == Some(self.listed);
+            let again = if again < self.frequency { again } else { pace.next(quiet) };
             let command = match asked.recv_timeout(again) {
                 Ok(command) => command,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -166,7 +175,7 @@ impl Body {
             for command in std::iter::once(command).chain(asked.try_iter()) {
                 match command {
                     Command::Look => self.bad.clear(),
-                    Command::Connected => {}
+                    Command::Connected | Command::Wanted => {}
                     Command::Missing(image) => {
                         let brings = |loaded: &Loaded| loaded.images.iter().any(|i| normal(i) == image);
                         let memory = &self.memory;
@@ -198,6 +207,9 @@ impl Body {
             }
         };
         self.trouble = None;
+        let mut hasher = DefaultHasher::new();
+        files.iter().for_each(|(name, stamp)| (name, stamp.map(|s| (s.size, s.mtime))).hash(&mut hasher));
+        self.listed = hasher.finish();
         let mut again = self.frequency;
         let mut failed = false;
         for (name, stamp) in &files {

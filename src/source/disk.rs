@@ -78,11 +78,36 @@ pub trait Disk: Send {
     fn find(&self, path: &Path) -> io::Result<Found>;
     /// The path itself is a symbolic link, wherever that leads.
     fn is_link(&self, path: &Path) -> bool;
+    /// The kernel tells of every change below this path: its file system is not changed by another machine or by a
+    /// program behind the kernel's back.
+    fn is_own(&self, _path: &Path) -> bool {
+        false
+    }
     /// The names in a directory, in any order. An error half-way is an error.
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()>;
     /// Reads a regular file, at most `limit + 1` bytes.
     fn read(&self, path: &Path, limit: usize) -> io::Result<Reading>;
 }
+
+/// Types of file systems that only this machine's kernel changes (`statfs(2)`): ext, xfs, btrfs, f2fs, tmpfs, ramfs, FAT,
+/// exFAT, squashfs, erofs, ubifs, jffs2, zfs, bcachefs, overlay.
+const OWN: [u64; 15] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x0102_1994,
+    0x8584_58f6,
+    0x4d44,
+    0x2011_bab0,
+    0x7371_7368,
+    0xe0f5_e1e2,
+    0x2405_1905,
+    0x72b6,
+    0x2fc1_2fc1,
+    0xca45_1a4e,
+    0x794c_7630,
+];
 
 /// The machine's own.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +120,11 @@ impl Disk for RealDisk {
 
     fn is_link(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink())
+    }
+
+    fn is_own(&self, path: &Path) -> bool {
+        rustix::fs::statfs(path)
+            .is_ok_and(|found| OWN.contains(&(found.f_type.cast_unsigned() & 0xffff_ffff)))
     }
 
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {

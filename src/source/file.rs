@@ -17,6 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::limits;
+use crate::base::pace::Pace;
 use crate::base::pulse::Pulses;
 use crate::base::wait;
 use crate::pod::Source;
@@ -136,6 +137,7 @@ impl Actor {
         // When to look without a hint, and before when not to look even with one.
         let (mut next, mut calm) = (Mono::default(), Mono::default());
         let mut retry = limits::SCAN_RETRY_MIN.min(self.frequency);
+        let mut pace = Pace::new(self.frequency);
         loop {
             let now = self.clock.now();
             let at = if hints.any() { calm.min(next) } else { next };
@@ -190,7 +192,8 @@ impl Actor {
             let end = self.clock.now().mono;
             // A burst of hints becomes few looks, and looking takes at most half of the time.
             calm = end.after(limits::SCAN_COALESCE.max(end.since(now.mono)));
-            let period = if outcome.failed { retry } else { self.frequency };
+            let unhurried = pace.next(outcome.quiet && self.watch.is_placed());
+            let period = if outcome.failed { retry } else { unhurried };
             retry = match outcome.failed {
                 true => retry.saturating_mul(2).min(self.frequency),
                 false => limits::SCAN_RETRY_MIN.min(self.frequency),

@@ -41,6 +41,8 @@ pub struct ScanOutcome {
     pub settle: Option<Mono>,
     /// The source as a whole could not be read.
     pub failed: bool,
+    /// It changed nothing, and a watch tells of all that could change: files of this machine, no links.
+    pub quiet: bool,
     /// What was accepted in this look, to be remembered, each with the versions of its path that are
     /// needed.
     pub accepted: Vec<(Remembered, Vec<Version>)>,
@@ -86,6 +88,8 @@ pub struct Scanner {
     /// The directory is a mount point, and it was one when what is remembered was read from it.
     mounted: bool,
     was_mounted: bool,
+    /// The last look found nothing that could change unseen by a watch.
+    own: bool,
     sent: Option<SourceUpdate>,
     forgotten: Forgotten,
     accepted: Vec<(Remembered, Vec<Version>)>,
@@ -120,6 +124,7 @@ impl Scanner {
             home: None,
             mounted: false,
             was_mounted: false,
+            own: false,
             sent: None,
             forgotten: Forgotten::No,
             accepted: Vec::new(),
@@ -181,6 +186,12 @@ impl Scanner {
             Ok(notes) => self.conclude(now, hints, notes),
             Err(why) => self.fail(&why),
         };
+        outcome.quiet = self.own
+            && !hints.any()
+            && !outcome.failed
+            && outcome.update.is_none()
+            && outcome.settle.is_none()
+            && self.accepted.is_empty();
         outcome.accepted = std::mem::take(&mut self.accepted);
         outcome.signed = std::mem::take(&mut self.signed);
         outcome
@@ -208,6 +219,7 @@ impl Scanner {
     fn look(&mut self, now: Now, hints: &Hints) -> Result<Vec<Problem>, String> {
         let mut notes = Vec::new();
         let found = self.disk.find(&self.path).map_err(|e| wording(&e))?;
+        self.own = self.disk.is_own(&self.path);
         self.round = self.round.wrapping_add(1);
         match found {
             Found::Directory(device) => {
@@ -215,6 +227,7 @@ impl Scanner {
                 let above = self.disk.find(&self.path.join(".."));
                 self.mounted = matches!(above, Ok(Found::Directory(above)) if above != device);
                 for candidate in self.list(&mut notes).map_err(|e| wording(&e))? {
+                    self.own &= !self.disk.is_link(&candidate.path);
                     let presence = self.examine(&candidate, now, hints, &mut notes);
                     if let Presence::Unknown(why) = presence {
                         let entry = self.entries.entry(candidate.text.clone()).or_default();

@@ -156,6 +156,9 @@ impl Disk for FakeDisk {
     fn is_link(&self, path: &Path) -> bool {
         matches!(self.get(path), Ok(Node::Dangling))
     }
+    fn is_own(&self, _: &Path) -> bool {
+        true
+    }
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {
         for path in self.nodes.lock().unwrap().keys() {
             if let (Some(name), true) = (path.file_name(), path.parent() == Some(directory)) {

@@ -70,6 +70,12 @@ impl Watch {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether changes are told: there is a watch, and nothing is wrong with it.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        !self.grumbled && !self.targets.is_empty()
+    }
+
     /// Puts the watch where the path leads now: places it, or moves it when the directory was replaced.
     /// To be called before each scan, so that nothing between watch and scan is missed.
     pub fn follow(&mut self) {

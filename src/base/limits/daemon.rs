@@ -15,6 +15,8 @@ pub const KERNEL_RECORD: usize = 8192;
 pub const OOM_KILLS: usize = 32;
 /// See [`OOM_KILLS`].
 pub const OOM_WINDOW: Duration = Duration::from_secs(10);
+/// A safety net that finds nothing for long looks this many times less often than its flag says.
+pub const QUIET_FACTOR: u32 = 5;
 /// Shortest period that a flag may give to something that is done again and again.
 pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// Most signals that the main loop has not handled yet.

@@ -50,7 +50,7 @@ pub static SECTION: Section = Section {
             name: "file-check-frequency",
             takes: Duration(|o, time| o.sources.file_check_frequency = time),
             default: "20s",
-            help: "Longest time between two looks at the manifests; changes are seen at once anyway",
+            help: "Time between two looks at the manifests, longer at rest; changes are seen at once anyway",
             rule: |o| value::too_short(o.sources.file_check_frequency),
             ..RUN
         },
@@ -176,7 +176,7 @@ pub static SECTION: Section = Section {
             name: "sync-frequency",
             takes: Duration(|o, time| o.sources.sync_frequency = time),
             default: "1m",
-            help: "Longest time between two comparisons of all pods with Docker",
+            help: "Time between two comparisons of all pods with Docker, longer at rest",
             rule: |o| value::too_short(o.sources.sync_frequency),
             ..RUN
         },

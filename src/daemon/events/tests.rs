@@ -172,3 +172,18 @@ fn the_thread_ends_with_the_main_loop() {
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
+
+#[test]
+fn lists_that_tell_something_else_are_told_apart() {
+    let fake = fake();
+    let list = |fake: &Fake| match Docker::Fake(fake.clone()).call(&Call::List { labels: Vec::new() }) {
+        Ok(Reply::Containers(containers)) => digest(&containers),
+        other => panic!("{other:?}"),
+    };
+    let empty = list(&fake);
+    plant(&fake, ROOT, "a", true);
+    let one = list(&fake);
+    assert_eq!(list(&fake), one);
+    plant(&fake, ROOT, "b", false);
+    assert!(empty != one && one != list(&fake));
+}

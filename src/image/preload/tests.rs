@@ -185,3 +185,15 @@ fn without_docker_it_is_tried_again() {
     rig.handle().connected();
     assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
 }
+
+#[test]
+fn an_image_that_a_pod_wants_has_the_directory_looked_at_at_once() {
+    let mut rig = Rig::new("preload-wanted");
+    let (dir, root, out) = (rig.base.join("images"), rig.base.join("root"), rig.out.clone());
+    let sink = Box::new(move |names| out.send(names).is_ok());
+    let docker = Docker::Fake(rig.fake.clone());
+    rig.preload = Some(Preload::start(dir, &root, Duration::from_secs(3600), docker, sink).unwrap());
+    rig.write("a.tar", &image_tar("web:1"));
+    rig.handle().missing("web:1");
+    assert_eq!(rig.comes(), ["docker.io/library/web:1"]);
+}

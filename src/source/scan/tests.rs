@@ -466,3 +466,30 @@ fn the_real_disk_never_opens_what_is_no_file() {
     assert!(RealDisk.read(&fifo, 10).is_err());
     assert_eq!(RealDisk.read(&directory.join(&long), 3).unwrap().content.as_slice(), b"pod ");
 }
+
+#[test]
+fn a_look_is_quiet_when_it_finds_nothing_and_nothing_can_change_unseen() {
+    let mut bench = Bench::with(&[("a.yaml", "pod a")]);
+    let none = Hints::default();
+    assert!(bench.scan(&none).quiet);
+    assert!(!bench.scan(&gone(&["b.yaml"])).quiet, "something happens");
+    bench.millis += 10_000;
+    bench.disk.file("/m/a.yaml", "pod b", 5);
+    assert!(!bench.scan(&none).quiet, "it has changed");
+    bench.millis += 10_000;
+    bench.scan(&none);
+    assert!(bench.scan(&none).quiet);
+    bench.disk.put("/m/b.yaml", Node::Dangling);
+    bench.scan(&none);
+    assert!(!bench.scan(&none).quiet, "what a link leads to changes unseen");
+    bench.disk.put("/m", Node::Fault(io::ErrorKind::PermissionDenied));
+    assert!(!bench.scan(&none).quiet, "it cannot be read");
+}
+
+#[test]
+fn file_systems_of_other_machines_are_not_this_machines_own() {
+    assert!(!RealDisk.is_own(std::path::Path::new("/proc")));
+    assert!(!RealDisk.is_own(std::path::Path::new("/nonexistent")));
+    let temp = TempDir::new();
+    assert!(RealDisk.is_own(&temp.path(".")), "where tests run");
+}

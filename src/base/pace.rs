@@ -1,0 +1,42 @@
+//! How often a safety net looks at what events tell anyway. One that finds nothing looks half as often each time, so a
+//! node at rest sleeps; one that finds something looks at its own period again.
+
+use std::time::Duration;
+
+use crate::base::limits;
+
+/// The period of one safety net.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    every: Duration,
+    now: Duration,
+}
+
+impl Pace {
+    /// `every`: the time between two looks while something happens.
+    #[must_use]
+    pub fn new(every: Duration) -> Pace {
+        Pace { every, now: every }
+    }
+
+    /// The time to the next look. `quiet`: the last one found nothing that was not known.
+    pub fn next(&mut self, quiet: bool) -> Duration {
+        let most = self.every.saturating_mul(limits::QUIET_FACTOR);
+        self.now = if quiet { self.now.saturating_mul(2).min(most) } else { self.every };
+        self.now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_net_that_catches_nothing_is_looked_at_less_often() {
+        let second = Duration::from_secs(1);
+        let mut pace = Pace::new(second);
+        let told: Vec<u64> =
+            [false, true, true, true, true, false, true].map(|quiet| pace.next(quiet).as_secs()).to_vec();
+        assert_eq!(told, [1, 2, 4, 5, 5, 1, 2]);
+    }
+}
