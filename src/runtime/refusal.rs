@@ -96,6 +96,9 @@ fn conflict(text: &str) -> Option<RefusalKind> {
     {
         return Some(RefusalKind::StillRunning);
     }
+    if has("referenced in multiple repositories") || has("by id with more than one tag") {
+        return Some(RefusalKind::SeveralNames);
+    }
     if has("is not running")
         || has("can only kill running containers")
         || has("can only create exec sessions on running containers")
@@ -239,6 +242,28 @@ mod tests {
              referenced image 2",
             RefusalKind::Conflict,
         );
+    }
+
+    #[test]
+    fn images_with_several_names() {
+        check(
+            409,
+            "conflict: unable to delete 4273cf3ad7a1 (must be forced) - image is referenced in multiple repositories",
+            RefusalKind::SeveralNames,
+        );
+        check(
+            409,
+            "unable to delete image \"4273\" by ID with more than one tag ([a:1 b:1]): please force removal",
+            RefusalKind::SeveralNames,
+        );
+        for used in [
+            "(cannot be forced) - image is being used by running container 1",
+            "(must be forced) - image is \
+                     being used by stopped container 1",
+            "(cannot be forced) - image has dependent child images",
+        ] {
+            check(409, &format!("conflict: unable to delete 4273cf3ad7a1 {used}"), RefusalKind::Conflict);
+        }
     }
 
     #[test]

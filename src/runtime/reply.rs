@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use super::list::ListReader;
 use super::refusal::refusal;
 use super::types::{
-    Call, ContainerDetail, ContainerSummary, DockerError, DockerState, ExecDetail, ImageDetail, Info,
-    NetworkDetail, Reply,
+    Call, ContainerDetail, ContainerSummary, DiskUsage, DockerError, DockerState, ExecDetail, ImageDetail,
+    ImageSummary, Info, NetworkDetail, Reply,
 };
 use crate::base::clock::Timestamp;
 use crate::base::order;
@@ -37,6 +37,12 @@ pub enum Form {
     Exec,
     /// [`Reply::Image`].
     Image,
+    /// [`Reply::Images`].
+    Images,
+    /// [`Reply::DiskUsage`].
+    DiskUsage,
+    /// [`Reply::Reclaimed`].
+    Reclaimed,
     /// [`Reply::Info`].
     Info,
     /// [`Reply::Networks`].
@@ -59,6 +65,7 @@ impl Form {
             | Call::Update { .. }
             | Call::Resize { .. }
             | Call::ExecResize { .. }
+            | Call::ImageRemove { .. }
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => Form::Done,
             Call::List { .. } => Form::Containers,
@@ -67,6 +74,9 @@ impl Form {
             Call::ExecCreate { .. } => Form::ExecCreated,
             Call::ExecInspect { .. } => Form::Exec,
             Call::ImageInspect { .. } => Form::Image,
+            Call::ImageList => Form::Images,
+            Call::DiskUsage => Form::DiskUsage,
+            Call::BuildPrune => Form::Reclaimed,
             Call::Info => Form::Info,
             Call::LogTail { .. } => Form::Output,
             Call::NetworkList { .. } => Form::Networks,
@@ -113,6 +123,9 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
             Reply::Exec(ExecDetail { running, not_started, exit_code })
         }
         Form::Image => Reply::Image(image(value()?).ok_or_else(|| missing("Id"))?),
+        Form::Images => Reply::Images(each(body, image_summary).map_err(|e| bad(&e))?),
+        Form::DiskUsage => Reply::DiskUsage(disk_usage(&value()?)),
+        Form::Reclaimed => Reply::Reclaimed(bytes(&value()?, "SpaceReclaimed")),
         Form::Info => Reply::Info(info(&value()?)),
         Form::Networks => Reply::Networks(each(body, |value| Some(network(&value))).map_err(|e| bad(&e))?),
         Form::Network => Reply::Network(network(&value()?)),
@@ -268,18 +281,47 @@ fn networks(value: &Value) -> Option<&Map<String, Value>> {
     value.pointer("/NetworkSettings/Networks")?.as_object()
 }
 
+/// What Docker says in place of a name that an image does not have.
+const NO_NAME: &str = "<none>";
+
+/// The names of an image.
+fn named(value: &Value, at: &str) -> Vec<String> {
+    strings(value, at).into_iter().filter(|name| !name.starts_with(NO_NAME)).collect()
+}
+
 fn image(value: Value) -> Option<ImageDetail> {
-    let named = |at: &str| -> Vec<String> {
-        strings(&value, at).into_iter().filter(|n| !n.starts_with("<none>")).collect()
-    };
     Some(ImageDetail {
         id: id(&value, "/Id")?,
-        tags: named("/RepoTags"),
-        digests: named("/RepoDigests"),
+        tags: named(&value, "/RepoTags"),
+        digests: named(&value, "/RepoDigests"),
         size: value.get("Size").and_then(Value::as_i64).unwrap_or(0),
         user: text(&value, "/Config/User"),
         stop_signal: some_text(&value, "/Config/StopSignal"),
     })
+}
+
+/// `None` without an id: such an image could not be removed.
+fn image_summary(value: Value) -> Option<ImageSummary> {
+    Some(ImageSummary {
+        id: id(&value, "/Id")?,
+        tags: named(&value, "/RepoTags"),
+        digests: named(&value, "/RepoDigests"),
+        size: bytes(&value, "Size"),
+        created: value.get("Created").and_then(Value::as_i64).unwrap_or(0),
+    })
+}
+
+/// As `docker system df`: a cache that others share is counted with them.
+fn disk_usage(value: &Value) -> DiskUsage {
+    let caches = value.get("BuildCache").and_then(Value::as_array).into_iter().flatten();
+    let is = |cache: &Value, field: &str| cache.get(field).and_then(Value::as_bool) == Some(true);
+    let free = caches.filter(|cache| !is(cache, "InUse") && !is(cache, "Shared"));
+    DiskUsage { build_cache: free.fold(0, |sum, cache| sum.saturating_add(bytes(cache, "Size"))) }
+}
+
+/// A number of bytes; Docker says -1 for one that it has not counted.
+fn bytes(value: &Value, field: &str) -> u64 {
+    value.get(field).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
 }
 
 fn info(value: &Value) -> Info {

@@ -129,6 +129,10 @@ impl Request {
             Call::ImageInspect { image } => {
                 Request::new("GET", format!("/images/{}/json", encode_name(image)))
             }
+            Call::ImageList => Request::new("GET", "/images/json"),
+            Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
+            Call::DiskUsage => Request::new("GET", "/system/df?type=build-cache"),
+            Call::BuildPrune => Request::new("POST", "/build/prune?all=1"),
             Call::NetworkList { labels } => {
                 let filters = json!({ "label": labels }).to_string();
                 Request::new("GET", format!("/networks?filters={}", encode(&filters)))

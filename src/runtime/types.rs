@@ -9,6 +9,10 @@ use crate::base::clock::Timestamp;
 use crate::base::hex::short_ids;
 use crate::runtime::body::{CreateBody, ExecBody, NetworkBody, Resources};
 
+mod images;
+
+pub use images::{DiskUsage, ImageDetail, ImageSummary};
+
 /// Exit code of a process that SIGKILL or the OOM killer ended.
 pub const KILLED: i64 = 137;
 
@@ -110,6 +114,21 @@ pub enum Call {
         /// Reference or id.
         image: String,
     },
+    /// `GET /images/json`: all images but the intermediate ones of builds.
+    ImageList,
+    /// `DELETE /images/{name}`: takes a name away, or with the last one the image; never by force. Large layers on
+    /// slow flash need longer than a short call has ([`crate::base::limits::IMAGE_REMOVE`]).
+    ImageRemove {
+        /// Reference or id.
+        image: String,
+    },
+    /// `GET /system/df`, for the build cache: engines before API 1.42 count everything else too, which takes long
+    /// ([`crate::base::limits::DISK_USAGE`]).
+    #[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
+    DiskUsage,
+    /// `POST /build/prune?all=1`: all of the build cache that no build uses.
+    #[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
+    BuildPrune,
     /// `GET /networks/{name}`.
     NetworkInspect {
         /// Name or id.
@@ -159,6 +178,12 @@ pub enum Reply {
     Exec(ExecDetail),
     /// Answer to [`Call::ImageInspect`].
     Image(ImageDetail),
+    /// Answer to [`Call::ImageList`].
+    Images(Vec<ImageSummary>),
+    /// Answer to [`Call::DiskUsage`].
+    DiskUsage(DiskUsage),
+    /// Answer to [`Call::BuildPrune`]: so many bytes.
+    Reclaimed(u64),
     /// Answer to [`Call::Info`].
     Info(Info),
     /// Answer to [`Call::NetworkList`].
@@ -229,6 +254,8 @@ pub enum RefusalKind {
     StillRunning,
     /// Podman: other containers, even dead ones, still use its namespaces and must be removed first.
     HasDependents,
+    /// 409: the image has several names, and is not removed by its id.
+    SeveralNames,
     /// 409 of another kind.
     Conflict,
     /// 400: the request makes no sense to Docker; repeating it will not help.
@@ -372,23 +399,6 @@ pub struct ContainerDetail {
     pub cgroup_parent: String,
     /// `HostConfig.PidsLimit`; `None` for no limit.
     pub pids_limit: Option<i64>,
-}
-
-/// An inspect of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ImageDetail {
-    /// `sha256:…`.
-    pub id: String,
-    /// `RepoTags`.
-    pub tags: Vec<String>,
-    /// `RepoDigests`.
-    pub digests: Vec<String>,
-    /// Size in bytes.
-    pub size: i64,
-    /// `Config.User`.
-    pub user: String,
-    /// `Config.StopSignal`.
-    pub stop_signal: Option<String>,
 }
 
 /// An inspect of a network, reduced.

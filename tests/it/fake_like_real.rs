@@ -17,7 +17,7 @@ use podkeeper::testing::base::clock::{Clock, Mono, Now, Timestamp};
 use podkeeper::testing::runtime::fake::{Cursor, EventNext, Fake};
 use podkeeper::testing::runtime::{
     Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Empty, ExecBody,
-    ExecDetail, PortBinding, Refusal, RefusalKind, Reply, Resources,
+    ExecDetail, ImageDetail, ImageSummary, PortBinding, Refusal, RefusalKind, Reply, Resources,
 };
 use serde_json::{Value, json};
 
@@ -58,6 +58,10 @@ enum Step {
     Exec(&'static str, &'static [&'static str]),
     ExecInspect(&'static str),
     Image(&'static str),
+    /// `$image` is the image's id, and `other` another name of it.
+    RemoveImage(&'static str),
+    /// Which of the script's images are listed.
+    Images,
 }
 
 fn body(cmd: &[&str]) -> Box<CreateBody> {
@@ -80,7 +84,10 @@ fn port(ip: &str) -> Box<CreateBody> {
 }
 
 fn script() -> Vec<Step> {
-    use Step::{Create, Exec, ExecInspect, Image, Inspect, Kill, KillPair, Log, Remove, Rename, Run, Start};
+    use Step::{
+        Create, Exec, ExecInspect, Image, Images, Inspect, Kill, KillPair, Log, Remove, RemoveImage, Rename,
+        Run, Start,
+    };
     let sleep: &[&str] = &["sleep", "1000"];
     let joins = |net: &str, ipc: &str, pid: &str| {
         with(sleep, |b| {
@@ -222,6 +229,16 @@ fn script() -> Vec<Step> {
         // Images.
         Image("nope"),
         Image(IMAGE),
+        Images,
+        RemoveImage("nope"),
+        RemoveImage("nope:1"),
+        RemoveImage("sha256:00ff00ff"),
+        RemoveImage("$image"),
+        RemoveImage("other"),
+        Images,
+        RemoveImage("other"),
+        Image("other"),
+        RemoveImage("$image"),
         Create(LAST, body(sleep)),
     ]
 }
@@ -231,9 +248,17 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
     let mut ids = BTreeMap::from([("none".to_string(), "none".to_string())]);
     let label = format!("podkeeper.test={prefix}");
     let mut told = Vec::new();
+    let image_id = match (side.perform)(&Call::ImageInspect { image: IMAGE.into() }) {
+        Ok(Reply::Image(image)) => image.id,
+        other => panic!("{IMAGE}: {other:?}"),
+    };
     for (n, step) in script().into_iter().enumerate() {
         let id = |name: &str| ids.get(name).cloned().unwrap_or_else(|| format!("{prefix}{name}"));
-        let image = |name: &str| if name == "other" { format!("{prefix}image:1") } else { name.to_string() };
+        let image = |name: &str| match name {
+            "other" => format!("{prefix}image:1"),
+            "$image" => image_id.clone(),
+            name => name.to_owned(),
+        };
         let (mut made, mut ends) = (None, None);
         let (what, call) = match step {
             Step::Create(name, mut body) => {
@@ -288,6 +313,10 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             }
             Step::ExecInspect(name) => (format!("exec inspect {name}"), Call::ExecInspect { id: id(name) }),
             Step::Image(name) => (format!("image {name}"), Call::ImageInspect { image: image(name) }),
+            Step::RemoveImage(name) => {
+                (format!("remove image {name}"), Call::ImageRemove { image: image(name) })
+            }
+            Step::Images => ("images".to_owned(), Call::ImageList),
             Step::KillPair(name, other) => {
                 ends = Some(id(other));
                 (format!("kill {name}"), Call::Kill { id: id(name), signal: "SIGKILL".into() })
@@ -301,7 +330,19 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             (side.settle)(&id);
         }
         let mut lines = stand(side, &label);
-        lines.insert(0, outcome(answer));
+        // Other tests have images of their own.
+        let answer = answer.map(|reply| match reply {
+            Reply::Images(list) => {
+                let ours = list.into_iter().filter(|image| image.id == image_id);
+                let tags =
+                    |tags: Vec<String>| tags.into_iter().filter(|tag| tag.starts_with(prefix)).collect();
+                Reply::Images(
+                    ours.map(|i| ImageSummary { tags: tags(i.tags), ..ImageSummary::default() }).collect(),
+                )
+            }
+            other => other,
+        });
+        lines.insert(0, outcome(answer).replace(image_id.get(7..19).unwrap_or("-"), "<image>"));
         let plain = |line: String| forget_ids(&line, &ids, prefix);
         told.push((format!("{n}: {what}"), lines.into_iter().map(plain).collect()));
     }
@@ -427,7 +468,11 @@ fn the_fake_is_like_the_real_engine() {
     let now = Now { mono: Mono::default(), wall: Timestamp::from_second(1_800_000_000).unwrap() };
     let clock = Arc::new(Stopped(now));
     let fake = Fake::new(clock, 1);
-    fake.with(|state| state.add_image(IMAGE, false));
+    fake.with(|state| {
+        state.add_image(IMAGE, false);
+        state.tag_image(IMAGE, &format!("{prefix}image:1"));
+    });
+    http("POST", &format!("/images/{IMAGE}/tag?repo={prefix}image&tag=1"), None);
     let mut cursor: Cursor = fake.with(|state| state.subscribe(None)).unwrap();
 
     compare(

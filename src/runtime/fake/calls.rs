@@ -55,7 +55,11 @@ impl State {
             | Call::NetworkInspect { .. }
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => self.network_call(call),
-            Call::ImageInspect { image } => self.image_inspect(image),
+            Call::ImageInspect { .. }
+            | Call::ImageList
+            | Call::ImageRemove { .. }
+            | Call::DiskUsage
+            | Call::BuildPrune => self.image_call(call),
         }
     }
 

@@ -91,7 +91,13 @@ impl Fault {
             Fault::HangLate => {
                 matches!(
                     call,
-                    Some(Call::Create { .. } | Call::Start { .. } | Call::Kill { .. } | Call::Remove { .. })
+                    Some(
+                        Call::Create { .. }
+                            | Call::Start { .. }
+                            | Call::Kill { .. }
+                            | Call::Remove { .. }
+                            | Call::ImageRemove { .. }
+                    )
                 )
             }
             Fault::NoSpace => {

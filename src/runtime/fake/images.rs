@@ -1,10 +1,13 @@
-//! Images of the in-memory engine: only names, present or not. Pure.
+//! Images of the in-memory engine: names and sizes. Pure.
 
 use std::time::Duration;
 
 use super::state::{State, refused};
 use crate::base::clock::Now;
-use crate::runtime::{DockerError, ImageDetail, RefusalKind as Kind, Reply};
+use crate::base::hex::short_ids;
+use crate::runtime::{
+    Call, DiskUsage, DockerError, DockerState, ImageDetail, ImageSummary, RefusalKind as Kind, Reply,
+};
 
 #[derive(Debug, Clone)]
 pub struct Image {
@@ -16,7 +19,11 @@ pub struct Image {
     pub(super) stop_signal: Option<String>,
     /// `Config.User`.
     pub(super) user: String,
+    pub(super) size: u64,
 }
+
+/// Bytes of an image, unless a test says otherwise.
+const SIZE: u64 = 1 << 20;
 
 /// The result of a pull of an image. Without a script it succeeds at once, unless the repository's name
 /// begins with `no-such`.
@@ -51,7 +58,8 @@ impl State {
         let full = full_reference(reference);
         let (tags, digests) = if full.contains('@') { (vec![], vec![full]) } else { (vec![full], vec![]) };
         let user = String::new();
-        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None, user });
+        let size = SIZE;
+        self.images.push(Image { id: id.clone(), tags, digests, command, stop_signal: None, user, size });
         id
     }
 
@@ -126,6 +134,102 @@ impl State {
         }
     }
 
+    /// The calls about images.
+    pub(super) fn image_call(&mut self, call: &Call) -> Result<Reply, DockerError> {
+        match call {
+            Call::ImageInspect { image } => self.image_inspect(image),
+            Call::ImageRemove { image } => self.image_remove(image),
+            Call::ImageList => Ok(Reply::Images(self.images.iter().rev().map(summary).collect())),
+            Call::DiskUsage => Ok(Reply::DiskUsage(DiskUsage { build_cache: self.build_cache })),
+            _ => Ok(Reply::Reclaimed(std::mem::take(&mut self.build_cache))),
+        }
+    }
+
+    /// As `moby/moby` `daemon/images/image_delete.go`: a name is taken away, and with the last one the image goes,
+    /// unless a container is made of it.
+    fn image_remove(&mut self, reference: &str) -> Result<Reply, DockerError> {
+        let conflict = |why: String| Err(refused(Kind::Conflict, 409, format!("conflict: unable to {why}")));
+        let full = full_reference(reference);
+        let Some(image) = self.image(reference).cloned() else {
+            let full = if reference.starts_with("sha256:") { reference } else { &full };
+            return Err(refused(Kind::NoSuchImage, 404, format!("No such image: {full}")));
+        };
+        let id = short_ids(image.id.strip_prefix("sha256:").unwrap_or(&image.id));
+        let user = |state: fn(DockerState) -> bool| {
+            let user = self.containers.iter().find(|c| c.image_id == image.id && state(c.state));
+            user.map(|c| short_ids(&c.id))
+        };
+        let is_name = image.tags.contains(&full) || image.digests.contains(&full);
+        let single = image.is_single();
+        let last = match is_name {
+            true if single => match user(|_| true) {
+                Some(user) => {
+                    return conflict(format!(
+                        "remove repository reference {reference:?} (must force) - container {user} is using its \
+                         referenced image {id}"
+                    ));
+                }
+                None => true,
+            },
+            true => false,
+            false => {
+                if let Some(user) = user(|state| state == DockerState::Running) {
+                    let why = "(cannot be forced) - image is being used by running container";
+                    return conflict(format!("delete {id} {why} {user}"));
+                }
+                if !single {
+                    let why = "(must be forced) - image is referenced in multiple repositories";
+                    let why = format!("conflict: unable to delete {id} {why}");
+                    return Err(refused(Kind::SeveralNames, 409, why));
+                }
+                if let Some(user) = user(|_| true) {
+                    let why = "(must be forced) - image is being used by stopped container";
+                    return conflict(format!("delete {id} {why} {user}"));
+                }
+                true
+            }
+        };
+        for there in self.images.iter_mut().filter(|there| there.id == image.id) {
+            there.tags.retain(|tag| *tag != full);
+            there.digests.retain(|digest| *digest != full);
+        }
+        if last {
+            self.images.retain(|there| there.id != image.id);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Gives an image another name, as `docker tag` does.
+    pub fn tag_image(&mut self, reference: &str, name: &str) {
+        let full = full_reference(name);
+        let id = self.image(reference).map(|image| image.id.clone());
+        for image in &mut self.images {
+            image.tags.retain(|tag| *tag != full);
+            if Some(&image.id) == id.as_ref() {
+                image.tags.push(full.clone());
+            }
+        }
+    }
+
+    /// Makes an image as large as this, bytes.
+    pub fn set_image_size(&mut self, reference: &str, size: u64) {
+        let id = self.image(reference).map(|image| image.id.clone());
+        for image in self.images.iter_mut().filter(|image| Some(&image.id) == id.as_ref()) {
+            image.size = size;
+        }
+    }
+
+    /// Bytes of the build cache.
+    pub fn set_build_cache(&mut self, bytes: u64) {
+        self.build_cache = bytes;
+    }
+
+    /// Ids of all images.
+    #[must_use]
+    pub fn image_ids(&self) -> Vec<String> {
+        self.images.iter().map(|image| image.id.clone()).collect()
+    }
+
     /// Removes an image as another client would; containers made of it stay.
     pub fn remove_image(&mut self, reference: &str) {
         let id = self.image(reference).map(|image| image.id.clone());
@@ -147,12 +251,40 @@ impl State {
     }
 }
 
+impl Image {
+    /// One tag and the digests of its repository count as one name.
+    fn is_single(&self) -> bool {
+        let repository = |name: &str| match name.split_once('@') {
+            Some((repository, _)) => repository.to_owned(),
+            None => name.rsplit_once(':').map_or(name, |(repository, _)| repository).to_owned(),
+        };
+        let digests: std::collections::BTreeSet<String> =
+            self.digests.iter().map(|digest| repository(digest)).collect();
+        match (self.tags.as_slice(), digests.len()) {
+            (tags, 0) => tags.len() <= 1,
+            ([], n) => n == 1,
+            ([tag], 1) => digests.contains(&repository(tag)),
+            _ => false,
+        }
+    }
+}
+
+fn summary(image: &Image) -> ImageSummary {
+    ImageSummary {
+        id: image.id.clone(),
+        tags: image.tags.clone(),
+        digests: image.digests.clone(),
+        size: image.size,
+        created: 0,
+    }
+}
+
 fn detail(image: &Image) -> ImageDetail {
     ImageDetail {
         id: image.id.clone(),
         tags: image.tags.clone(),
         digests: image.digests.clone(),
-        size: 1 << 20,
+        size: i64::try_from(image.size).unwrap_or(i64::MAX),
         user: image.user.clone(),
         stop_signal: image.stop_signal.clone(),
     }

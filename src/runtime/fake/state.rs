@@ -120,6 +120,8 @@ pub struct State {
     pub faults: FaultPlan,
     pub(super) containers: Vec<Container>,
     pub(super) images: Vec<Image>,
+    /// Bytes.
+    pub(super) build_cache: u64,
     pub(super) networks: Vec<NetworkDetail>,
     pub(super) pulls: BTreeMap<String, Pull>,
     pub(super) execs: VecDeque<Exec>,
@@ -146,6 +148,7 @@ impl State {
             faults: FaultPlan::none(),
             containers: Vec::new(),
             images: Vec::new(),
+            build_cache: 0,
             networks: Vec::new(),
             pulls: BTreeMap::new(),
             execs: VecDeque::new(),

@@ -247,6 +247,54 @@ fn images() {
 }
 
 #[test]
+fn lists_of_images() {
+    let list = json!([
+        { "Id": "sha256:1", "RepoTags": ["a:1", "b:2"], "RepoDigests": ["a@sha256:3"], "Size": 9, "Created": 7,
+          "Labels": { "a": "b" }, "SharedSize": -1 },
+        { "Id": "sha256:2", "RepoTags": ["<none>:<none>"], "RepoDigests": ["<none>@<none>"], "Size": -1 },
+        { "RepoTags": ["no:id"] },
+        { "Id": "sha256:4", "RepoTags": null, "Created": "long ago" }
+    ]);
+    let named = ImageSummary {
+        id: "sha256:1".into(),
+        tags: vec!["a:1".into(), "b:2".into()],
+        digests: vec!["a@sha256:3".into()],
+        size: 9,
+        created: 7,
+    };
+    let bare = |id: &str| ImageSummary { id: id.into(), ..ImageSummary::default() };
+    let expected = vec![named, bare("sha256:2"), bare("sha256:4")];
+    assert_eq!(read(Form::Images, &list), Ok(Reply::Images(expected)));
+    assert_eq!(reply(Form::Images, "x", 200, b"null"), Ok(Reply::Images(vec![])));
+    for bad in ["{}", "[{}", "7", ""] {
+        let got = reply(Form::Images, "x", 200, bad.as_bytes());
+        assert!(matches!(got, Err(DockerError::BadAnswer(_))), "{bad}: {got:?}");
+    }
+}
+
+/// As `docker system df`: what is in use cannot be had back, and what is shared is counted elsewhere.
+#[test]
+fn the_build_cache_is_what_can_be_had_back() {
+    let told = |caches: Value| read(Form::DiskUsage, &json!({ "LayersSize": 5, "BuildCache": caches }));
+    let bytes = |build_cache| Ok(Reply::DiskUsage(DiskUsage { build_cache }));
+    let cache =
+        |size: i64, used: bool, shared: bool| json!({ "Size": size, "InUse": used, "Shared": shared });
+    let caches =
+        [cache(1, false, false), cache(2, true, false), cache(4, false, true), cache(8, false, false)];
+    assert_eq!(told(json!(caches)), bytes(9));
+    assert_eq!(
+        told(json!([cache(-1, false, false), cache(i64::MAX, false, false), { "Size": "x" }])),
+        bytes(i64::MAX as u64)
+    );
+    assert_eq!(told(Value::Null), bytes(0));
+    assert_eq!(
+        read(Form::Reclaimed, &json!({ "CachesDeleted": null, "SpaceReclaimed": 7 })),
+        Ok(Reply::Reclaimed(7))
+    );
+    assert_eq!(read(Form::Reclaimed, &json!({})), Ok(Reply::Reclaimed(0)));
+}
+
+#[test]
 fn the_small_ones() {
     assert_eq!(reply(Form::Done, "x", 204, b""), Ok(Reply::Done));
     assert_eq!(reply(Form::Done, "x", 304, b""), Ok(Reply::Already));

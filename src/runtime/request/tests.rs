@@ -59,6 +59,10 @@ fn every_request() -> Vec<Request> {
         Call::ExecResize { id: id(), rows: 24, columns: 80 },
         Call::ImageInspect { image: "reg.example:5000/team/app@sha256:00ff".into() },
         Call::ImageInspect { image: "a b?c".into() },
+        Call::ImageList,
+        Call::ImageRemove { image: "reg.example:5000/team/app@sha256:00ff".into() },
+        Call::DiskUsage,
+        Call::BuildPrune,
     ];
     let logs = LogOptions { follow: false, tail: None, since: None, timestamps: false };
     let all_logs =
@@ -114,6 +118,7 @@ proptest::proptest! {
             Call::Inspect { id: text.clone() },
             Call::Kill { id: text.clone(), signal: text.clone() },
             Call::ImageInspect { image: text.clone() },
+            Call::ImageRemove { image: text.clone() },
             Call::List { labels: vec![text.clone()] },
         ];
         let mut requests: Vec<Request> = calls.iter().map(Request::call).collect();

@@ -68,6 +68,8 @@ pub(super) fn real(call: &Call) -> Result<Reply, DockerError> {
         }
         Call::ExecInspect { id } => ("GET", format!("/exec/{id}/json"), None),
         Call::ImageInspect { image } => ("GET", format!("/images/{image}/json"), None),
+        Call::ImageRemove { image } => ("DELETE", format!("/images/{image}"), None),
+        Call::ImageList => ("GET", "/images/json".to_owned(), None),
         other => panic!("not in the script: {other:?}"),
     };
     let (status, text) = http(method, &path, body);
@@ -90,7 +92,8 @@ pub(super) fn real(call: &Call) -> Result<Reply, DockerError> {
             not_started: value["Pid"].as_i64().unwrap() == 0,
             exit_code: value["ExitCode"].as_i64(),
         }),
-        Call::ImageInspect { .. } => Reply::Image(podkeeper::testing::runtime::ImageDetail::default()),
+        Call::ImageInspect { .. } => Reply::Image(ImageDetail { id: id(), ..ImageDetail::default() }),
+        Call::ImageList => Reply::Images(value.as_array().unwrap().iter().map(image).collect()),
         Call::LogTail { .. } => Reply::Output(text.into_bytes()),
         _ => Reply::Done,
     })
@@ -121,6 +124,16 @@ pub(super) fn summary(c: &Value) -> ContainerSummary {
         created: c["Created"].as_i64().unwrap(),
         ips: None,
         networks: Vec::new(),
+    }
+}
+
+pub(super) fn image(i: &Value) -> ImageSummary {
+    ImageSummary {
+        id: text(&i["Id"]),
+        tags: strings(&i["RepoTags"]),
+        digests: strings(&i["RepoDigests"]),
+        size: i["Size"].as_u64().unwrap(),
+        created: i["Created"].as_i64().unwrap(),
     }
 }
 

@@ -1,0 +1,40 @@
+//! What Docker tells of images, as plain data.
+
+/// An inspect of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageDetail {
+    /// `sha256:…`.
+    pub id: String,
+    /// `RepoTags`.
+    pub tags: Vec<String>,
+    /// `RepoDigests`.
+    pub digests: Vec<String>,
+    /// Size in bytes.
+    pub size: i64,
+    /// `Config.User`.
+    pub user: String,
+    /// `Config.StopSignal`.
+    pub stop_signal: Option<String>,
+}
+
+/// One entry of the list of images.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageSummary {
+    /// `sha256:…`.
+    pub id: String,
+    /// `RepoTags`.
+    pub tags: Vec<String>,
+    /// `RepoDigests`.
+    pub digests: Vec<String>,
+    /// Bytes of all its layers, those it shares with other images too.
+    pub size: u64,
+    /// When it was built, in seconds of wall time; for printing.
+    pub created: i64,
+}
+
+/// What Docker tells of its disk, reduced to what nothing else tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskUsage {
+    /// Bytes of the build cache that no build and no image uses.
+    pub build_cache: u64,
+}
