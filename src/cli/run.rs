@@ -98,6 +98,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
             burst: options.docker.registry_burst,
         },
         image_preload_dir: options.docker.image_preload_dir.as_deref().map(full).transpose()?,
+        image_garbage: options.garbage.images(),
         pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options),
         log_limits: LogLimits {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::eviction::threshold;
+use crate::garbage::images;
 use crate::mapping::LogLimits;
 use crate::network::NetworkConfig;
 use crate::node::Node;
@@ -51,6 +52,9 @@ pub struct Config {
     pub pull_pace: Pace,
     /// `--image-preload-dir`, absolute; `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    /// `--image-gc-high-threshold`, `--image-gc-low-threshold`, `--minimum-image-ttl-duration`,
+    /// `--image-maximum-gc-age`, `--pinned-images`.
+    pub image_garbage: images::Policy,
     /// `--pod-logs-dir`: absolute and normalized, and not `/`.
     pub pod_logs_dir: PathBuf,
     /// `--container-log-max-size`, `--container-log-max-files`.

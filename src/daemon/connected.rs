@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cgroup::Cgroups;
+use crate::daemon::events::Listener;
+use crate::garbage::collector::Collector;
 use crate::image::preload::Preload;
 use crate::network::docker::PodNetwork;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
-use crate::runtime::{Call, Reply};
+use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
 use crate::worker::pulls::Pulls;
 
@@ -25,11 +27,13 @@ pub(super) struct Connected {
     /// Pulls, if the sandbox image is podkeeper's own and must be loaded.
     pub(super) sandbox_image: Option<Pulls>,
     pub(super) preload: Option<Preload>,
+    /// Remembers which images are used.
+    pub(super) garbage: Arc<Collector>,
 }
 
-impl Connected {
+impl Listener for Connected {
     /// Calls Docker, and waits for the pods' network for `limits::NETWORK_PATIENCE` at most.
-    pub(super) fn run(&self) {
+    fn connected(&self) {
         self.run_dir.check();
         self.recursive_mounts.store(self.docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
         PodNetwork::connected(&self.network);
@@ -42,6 +46,16 @@ impl Connected {
         }
     }
 
+    fn listed(&self, containers: &[ContainerSummary]) {
+        self.garbage.saw(containers);
+    }
+
+    fn image(&self, image: &str) {
+        self.garbage.heard(image);
+    }
+}
+
+impl Connected {
     /// Docker's driver decides how the pods' cgroups are named. Without an answer the next list asks again.
     fn decide_cgroups(&self) {
         if self.cgroups.is_decided() {

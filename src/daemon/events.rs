@@ -18,6 +18,16 @@ use crate::runtime::docker::Docker;
 use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
 use crate::runtime::{Call, ContainerSummary, DockerError, Reply, labels};
 
+/// Who else hears what the thread is told.
+pub trait Listener: Send + 'static {
+    /// After each successful list, before it is sent.
+    fn connected(&self);
+    /// The list.
+    fn listed(&self, containers: &[ContainerSummary]);
+    /// An event of a container that is made of this image.
+    fn image(&self, image: &str);
+}
+
 /// Handle of the event thread.
 #[derive(Debug)]
 pub struct Events {
@@ -26,8 +36,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread `pk-events`. `joins` is called in it first, `connected` after each successful list, before the
-    /// list is sent.
+    /// Starts the thread `pk-events`. `joins` is called in it first.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -37,14 +46,14 @@ impl Events {
         relist: Duration,
         out: Sender<Event>,
         joins: impl FnOnce() + Send + 'static,
-        connected: impl Fn() + Send + 'static,
+        listener: impl Listener,
     ) -> io::Result<Events> {
         let (stop, stopped) = bounded(0);
         let body = Body { docker, filter: format!("{}={root_dir}", labels::ROOT_DIR), relist, out, stopped };
         thread::Builder::new().name("pk-events".to_owned()).stack_size(limits::WORKER_STACK).spawn(
             move || {
                 joins();
-                body.run(&connected);
+                body.run(&listener);
             },
         )?;
         Ok(Events { _stop: stop })
@@ -63,11 +72,11 @@ struct Body {
 struct Over;
 
 impl Body {
-    fn run(&self, connected: &dyn Fn()) {
+    fn run(&self, listener: &dyn Listener) {
         let mut wait = limits::RECONNECT_MIN;
         loop {
             let began = Instant::now();
-            let Ok(why) = self.follow(connected) else { return };
+            let Ok(why) = self.follow(listener) else { return };
             if self.tell(RuntimeEvent::Lost(why)).is_err() {
                 return;
             }
@@ -87,7 +96,7 @@ impl Body {
     }
 
     /// Subscribes, lists, and follows the stream. Returns why the stream ended.
-    fn follow(&self, connected: &dyn Fn()) -> Result<String, Over> {
+    fn follow(&self, listener: &dyn Listener) -> Result<String, Over> {
         let filter = vec![self.filter.clone()];
         let mut stream = match self.docker.events(&filter, Some(0)) {
             Ok(stream) => stream,
@@ -101,10 +110,10 @@ impl Body {
             };
             let digest = digest(&containers);
             let quiet = !std::mem::take(&mut told) && before.replace(digest) == Some(digest);
-            let list = RuntimeEvent::Listed { containers, version: self.docker.version() };
             // First: the receiver of the list relies on what `connected` does.
-            connected();
-            self.tell(list)?;
+            listener.connected();
+            listener.listed(&containers);
+            self.tell(RuntimeEvent::Listed { containers, version: self.docker.version() })?;
             let listed = Instant::now();
             let mut relist = pace.next(quiet);
             loop {
@@ -115,6 +124,11 @@ impl Body {
                 match stream.next(&Wait::at_most(left)) {
                     EventNext::Event(event) => {
                         told = true;
+                        if let Some(image) =
+                            event.labels.get(IMAGE).filter(|_| event.action == EventAction::Create)
+                        {
+                            listener.image(image);
+                        }
                         if let Some((key, hint)) = translate(&event) {
                             self.tell(RuntimeEvent::Changed { key, hint })?;
                         }
@@ -148,6 +162,9 @@ fn digest(containers: &[ContainerSummary]) -> u64 {
     }
     hasher.finish()
 }
+
+/// Docker's own word beside the labels in an event: what the container is made of.
+const IMAGE: &str = "image";
 
 /// The pod that an event is about, and what to look at. `None`: the event does not matter.
 fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {

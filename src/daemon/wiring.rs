@@ -2,6 +2,7 @@
 //!
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
 use crate::daemon::watch::Watch;
+use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
 use crate::image::preload::Preload;
@@ -39,6 +41,7 @@ use crate::source::accept::Acceptor;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
 use crate::source::last_good::{Board, LastGood};
+use crate::status::snapshot::Latest;
 use crate::status::writer::{Restore, Writer};
 use crate::termination::files::Files;
 use crate::volumes::claim_move::Claims;
@@ -123,6 +126,8 @@ pub(super) fn start(
     let settings = Arc::new(parts.settings(&cgroups, grants));
     let network = parts.network();
     let writer = parts.writer(restore)?;
+    let pods = Latest::default();
+    let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
         run_dir: writer.watch(&config.run_dir, LOCK),
@@ -131,12 +136,13 @@ pub(super) fn start(
         cgroups: cgroups.clone(),
         sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
         preload: preload.clone(),
+        garbage: Arc::clone(&garbage),
     })?;
     let volumes = parts.volumes()?;
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let keeper = Keeper::start(parts.events.clone(), parts.pulses.clone())
+    let keeper = Keeper::start(pods, garbage, parts.events.clone(), parts.pulses.clone())
         .map_err(cannot("the keeper of the node could not be started"))?;
     let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
         .map_err(cannot("the watch over the threads could not be started"))?;
@@ -234,6 +240,21 @@ impl Parts<'_> {
         Pulls::new(self.docker.clone(), self.clock, self.config.pull_pace, keys, grants, on_missing)
     }
 
+    fn garbage(&self, preload: Option<Preload>, pods: Latest) -> Collector {
+        let config = self.config;
+        let preloaded = move || preload.as_ref().map_or(Some(BTreeSet::new()), Preload::brought);
+        Collector::new(collector::Settings {
+            docker: self.docker.clone(),
+            clock: Arc::new(self.clock),
+            boot: self.clock.boot(),
+            root_dir: config.root_dir.clone(),
+            policy: config.image_garbage.clone(),
+            sandbox: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
+            preloaded: Box::new(preloaded),
+            pods,
+        })
+    }
+
     fn cgroups(&self) -> Cgroups {
         let node = &self.config.node;
         let settings = cgroup::node::Settings {
@@ -288,7 +309,6 @@ impl Parts<'_> {
         let (docker, root_dir) = (self.docker.clone(), self.root_dir.clone());
         let pulses = self.pulses.clone();
         let joins = move || pulses.join("Docker's event stream".to_owned());
-        let connected = move || connected.run();
         Events::start(docker, root_dir, self.config.sync_frequency, self.events.clone(), joins, connected)
             .map_err(cannot("the event thread could not be started"))
     }

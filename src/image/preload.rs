@@ -51,8 +51,8 @@ enum Command {
 #[derive(Clone, Debug)]
 pub struct Preload {
     commands: Sender<Command>,
-    /// Full names of all images of archives in the directory.
-    brought: Arc<Mutex<BTreeSet<String>>>,
+    /// Full names of all images of archives in the directory; `None` before the memory is read.
+    brought: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
 
 impl Preload {
@@ -106,8 +106,14 @@ impl Preload {
     /// A pod wants this image and Docker may not have it: the directory is looked at. Never blocks.
     pub fn missing(&self, image: &str) {
         let image = normal(image);
-        let known = self.brought.lock().unwrap_or_else(PoisonError::into_inner).contains(&image);
+        let known = self.brought().is_some_and(|brought| brought.contains(&image));
         self.tell(if known { Command::Missing(image) } else { Command::Wanted });
+    }
+
+    /// Full names, or ids, of all images of archives in the directory; `None` before they are known.
+    #[must_use]
+    pub fn brought(&self) -> Option<BTreeSet<String>> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn tell(&self, command: Command) {
@@ -124,7 +130,7 @@ struct Body {
     frequency: Duration,
     docker: Docker,
     out: Sink,
-    brought: Arc<Mutex<BTreeSet<String>>>,
+    brought: Arc<Mutex<Option<BTreeSet<String>>>>,
     clock: System,
     memory: Memory,
     /// Archives whose images were seen in Docker since this process started.
@@ -346,7 +352,7 @@ impl Body {
 
     fn publish_brought(&self) {
         let all = self.memory.values().flat_map(|loaded| &loaded.images).map(|image| normal(image));
-        *self.brought.lock().unwrap_or_else(PoisonError::into_inner) = order::set(all);
+        *self.brought.lock().unwrap_or_else(PoisonError::into_inner) = Some(order::set(all));
     }
 }
 

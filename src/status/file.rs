@@ -270,7 +270,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, String> {
 }
 
 #[cfg(test)]
-pub(in crate::status) mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
@@ -281,7 +281,7 @@ pub(in crate::status) mod tests {
 
     const SINCE: Timestamp = Timestamp::constant(1_795_000_000, 0);
 
-    pub(in crate::status) fn snapshot() -> Snapshot {
+    pub(crate) fn snapshot() -> Snapshot {
         let pod = DesiredPod {
             withheld: Default::default(),
             written: None,

@@ -1,7 +1,7 @@
 //! The node's whole state at one moment, immutable: the status file holds it, and the command line reads it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,23 @@ impl Snapshot {
             text.push_str(&format!("; hangs: {}", self.stuck.join(", ")));
         }
         text
+    }
+}
+
+/// The latest snapshot, for threads that look at it when they need it and are not woken for it. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Latest(Arc<Mutex<Arc<Snapshot>>>);
+
+impl Latest {
+    /// This is how it is now.
+    pub fn tell(&self, snapshot: Arc<Snapshot>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn get(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

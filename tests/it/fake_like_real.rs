@@ -448,6 +448,7 @@ fn the_fake_is_like_the_real_engine() {
     // Listened to all along: what the engine remembers may be pushed out by others' events.
     let filters = encode(&json!({"type": ["container"], "label": [format!("podkeeper.test={prefix}")]}));
     let heard = ask("GET", &format!("/events?since={}&filters={filters}", unix_now()), None);
+    let last_prefix = prefix.clone();
     let mut real_events = move || {
         let lines = BufReader::new(&heard).lines();
         let said = lines.filter_map(|line| {
@@ -456,7 +457,7 @@ fn the_fake_is_like_the_real_engine() {
         });
         let mut seen = Vec::new();
         for event in said {
-            let last = event.starts_with(&format!("{prefix}{LAST} "));
+            let last = event.starts_with(&format!("{last_prefix}{LAST} "));
             seen.push(event);
             if last {
                 break;

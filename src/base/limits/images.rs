@@ -83,3 +83,18 @@ pub const GRANTS_BYTES: usize = 32 * 1024 * 1024;
 pub const CREDENTIALS: usize = 1000;
 /// Largest credential file, bytes.
 pub const CREDENTIALS_BYTES: usize = 1024 * 1024;
+
+// --- Garbage -----------------------------------------------------------------------------------------
+
+/// Images are collected, and looked at for it, at most this often; `ImageGCPeriod` of the kubelet.
+pub const IMAGE_GC_PERIOD: Duration = Duration::from_secs(300);
+/// A run of the collector begins no further removal after this.
+pub const GARBAGE_RUN: Duration = Duration::from_secs(600);
+/// So many removals in a row without an answer end it, too.
+pub const GARBAGE_TIMEOUTS: u32 = 2;
+/// Most images of which it is noted when they were used; others are never too young, and go last.
+pub const IMAGE_RECORDS: usize = 4096;
+/// Largest file of these notes that is read, bytes.
+pub const IMAGE_RECORDS_BYTES: usize = 2 * 1024 * 1024;
+/// Longest entry of `--pinned-images`, characters.
+pub const PIN: usize = 512;

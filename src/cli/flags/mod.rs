@@ -9,6 +9,7 @@ mod commands;
 mod directories;
 mod docker;
 mod eviction;
+mod garbage;
 mod logging;
 mod node;
 mod policy;
@@ -35,6 +36,8 @@ pub struct Options {
     pub node: node::Values,
     /// What happens when the node runs short.
     pub eviction: eviction::Values,
+    /// What is removed when nothing needs it.
+    pub garbage: garbage::Values,
     /// Docker and images.
     pub docker: docker::Values,
     /// What pods may do.
@@ -232,6 +235,7 @@ pub static SECTIONS: &[&Section] = &[
     &sources::SECTION,
     &node::SECTION,
     &eviction::SECTION,
+    &garbage::SECTION,
     &docker::SECTION,
     &policy::SECTION,
     &directories::SECTION,

@@ -1,12 +1,13 @@
 //! The event thread on the in-memory engine: list after each connect, hints in between.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::unbounded;
 
 use super::*;
 use crate::base::clock::System;
+use crate::runtime::CreateBody;
 use crate::runtime::fake::{Fake, Fault, FaultPlan};
 
 const ROOT: &str = "/var/lib/podkeeper";
@@ -18,7 +19,27 @@ struct Rig {
     fake: Fake,
     heard: Receiver<Event>,
     connects: Arc<AtomicU32>,
+    /// What the listener was told of images: of a list each, and of each container that is made.
+    images: Arc<Mutex<Vec<String>>>,
     _events: Events,
+}
+
+struct Counts {
+    count: Arc<AtomicU32>,
+    images: Arc<Mutex<Vec<String>>>,
+}
+
+impl Listener for Counts {
+    fn connected(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+    fn listed(&self, containers: &[ContainerSummary]) {
+        let images = containers.iter().map(|c| format!("listed {}", c.image));
+        self.images.lock().unwrap().extend(images);
+    }
+    fn image(&self, image: &str) {
+        self.images.lock().unwrap().push(format!("made of {image}"));
+    }
 }
 
 fn now() -> crate::base::clock::Now {
@@ -29,10 +50,11 @@ fn start(fake: Fake, relist: Duration) -> Rig {
     let (out, heard) = unbounded();
     let connects = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&connects);
-    let connected = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let images = Arc::<Mutex<Vec<String>>>::default();
+    let listener = Counts { count, images: Arc::clone(&images) };
     let events =
-        Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, || (), connected).unwrap();
-    Rig { fake, heard, connects, _events: events }
+        Events::start(Docker::Fake(fake.clone()), ROOT.into(), relist, out, || (), listener).unwrap();
+    Rig { fake, heard, connects, images, _events: events }
 }
 
 fn fake() -> Fake {
@@ -186,4 +208,28 @@ fn lists_that_tell_something_else_are_told_apart() {
     assert_eq!(list(&fake), one);
     plant(&fake, ROOT, "b", false);
     assert!(empty != one && one != list(&fake));
+}
+
+/// So that it is known which images are used, for a container may be gone before the next list.
+#[test]
+fn the_listener_hears_of_images() {
+    let fake = fake();
+    fake.with(|state| drop(state.add_image("busybox:1", true)));
+    let make = |name: &str| {
+        let labels = [(labels::ROOT_DIR.to_owned(), ROOT.to_owned())].into();
+        let body = CreateBody { image: "busybox:1".into(), labels, ..CreateBody::default() };
+        fake.perform(&Call::Create { name: name.into(), body: Box::new(body) }).unwrap();
+    };
+    make("before");
+    let rig = start(fake.clone(), NEVER);
+    assert_eq!(rig.next(), "listed 1");
+    make("after");
+    let begun = Instant::now();
+    let heard = || rig.images.lock().unwrap().iter().filter(|line| *line == "made of busybox:1").count();
+    // The engine replays the first one.
+    while heard() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", rig.images);
+        std::thread::yield_now();
+    }
+    assert!(rig.images.lock().unwrap().contains(&"listed busybox:1".to_owned()));
 }

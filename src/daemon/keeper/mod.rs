@@ -4,7 +4,7 @@
 //! Far from every threshold it looks rarely; nobody has to ask it. Never here: a decision about which pod goes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use std::{io, thread};
 
@@ -16,13 +16,14 @@ use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
 use crate::daemon::turn::Event;
 use crate::eviction::News;
+use crate::garbage::collector::Collector;
 use crate::node::pressure::Pressures;
-use crate::status::snapshot::Snapshot;
+use crate::status::snapshot::{Latest, Snapshot};
 
 /// Handle of the thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pods: Arc<Mutex<Arc<Snapshot>>>,
+    pods: Latest,
     _stop: OwnedFd,
 }
 
@@ -31,10 +32,14 @@ impl Keeper {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub(super) fn start(out: Sender<Event>, pulses: Pulses) -> io::Result<Keeper> {
+    pub(super) fn start(
+        pods: Latest,
+        garbage: Arc<Collector>,
+        out: Sender<Event>,
+        pulses: Pulses,
+    ) -> io::Result<Keeper> {
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let pods = Arc::<Mutex<Arc<Snapshot>>>::default();
-        let mut rounds = Rounds { pods: Arc::clone(&pods), out };
+        let mut rounds = Rounds { pods: pods.clone(), _garbage: garbage, out };
         thread::Builder::new().name("pk-keeper".to_owned()).stack_size(limits::WORKER_STACK).spawn(
             move || {
                 pulses.join("the keeper of the node".to_owned());
@@ -46,7 +51,7 @@ impl Keeper {
 
     /// The pods as they are now. The thread is not woken for it.
     pub(super) fn tell(&self, snapshot: Arc<Snapshot>) {
-        *self.pods.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        self.pods.tell(snapshot);
     }
 }
 
@@ -66,14 +71,15 @@ fn keep(rounds: &mut Rounds, stopped: &OwnedFd) {
 struct Gone;
 
 struct Rounds {
-    pods: Arc<Mutex<Arc<Snapshot>>>,
+    pods: Latest,
+    _garbage: Arc<Collector>,
     out: Sender<Event>,
 }
 
 impl Rounds {
     /// Looks at the node; returns when to look again.
     fn look(&mut self, _now: Instant) -> Result<Option<Instant>, Gone> {
-        let _pods = Arc::clone(&self.pods.lock().unwrap_or_else(PoisonError::into_inner));
+        let _pods = self.pods.get();
         self.out.send(Event::Node(News::Pressures(Pressures::new()))).map_err(|_| Gone)?;
         Ok(None)
     }

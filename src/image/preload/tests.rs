@@ -105,7 +105,7 @@ fn archives_are_loaded_when_they_come_and_when_they_change() {
     rig.write("a.tar", &image_tar("web:longer-name"));
     assert_eq!(rig.comes(), ["docker.io/library/web:longer-name"]);
     assert_eq!(rig.memory(), ["a.tar", "b.tar"]);
-    let brought: Vec<String> = rig.handle().brought.lock().unwrap().iter().cloned().collect();
+    let brought: Vec<String> = rig.handle().brought().into_iter().flatten().collect();
     assert_eq!(brought, ["docker.io/library/web:longer-name", "r.io/b:1"]);
     fs::remove_file(rig.base.join("images/a.tar")).unwrap();
     until("it is forgotten", || rig.memory() == ["b.tar"]);

@@ -226,6 +226,7 @@ pub fn config() -> Config {
         policy: Default::default(),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        image_garbage: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         log_limits: podkeeper::testing::mapping::LogLimits { max_bytes: None, max_files: 5 },

@@ -50,6 +50,7 @@ pub(crate) fn config() -> Config {
         ),
         pull_pace: Default::default(),
         image_preload_dir: None,
+        image_garbage: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
         log_limits: crate::mapping::LogLimits { max_bytes: None, max_files: 5 },

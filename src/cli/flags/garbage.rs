@@ -1,0 +1,163 @@
+//! Flags: what is removed when nothing needs it.
+
+use std::time;
+
+use super::Takes::{Duration, Text};
+use super::{Flag, InFile, RUN, Section, put, value};
+use crate::base::duration;
+use crate::garbage::images::Policy;
+use crate::garbage::pins::Pin;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    /// Percent.
+    pub image_high: i64,
+    /// Percent.
+    pub image_low: i64,
+    pub image_min_age: time::Duration,
+    /// Zero for never.
+    pub image_max_age: time::Duration,
+    pub pinned_images: Vec<Pin>,
+}
+
+impl Values {
+    /// When images are collected.
+    #[must_use]
+    pub fn images(&self) -> Policy {
+        let percent = |value: i64| u8::try_from(value).unwrap_or(100);
+        Policy {
+            high: percent(self.image_high),
+            low: percent(self.image_low),
+            min_age: self.image_min_age,
+            max_age: self.image_max_age,
+            pinned: self.pinned_images.clone(),
+        }
+    }
+}
+
+fn percent(value: i64) -> Option<String> {
+    (!(0..=100).contains(&value)).then(|| format!("{value} must be between 0 and 100, inclusive"))
+}
+
+pub static SECTION: Section = Section {
+    title: "Garbage",
+    flags: &[
+        Flag {
+            name: "image-gc-high-threshold",
+            field: "imageGCHighThresholdPercent",
+            takes: Text("PERCENT", |o, text| put(&mut o.garbage.image_high, value::number(text))),
+            default: "85",
+            help: "Unused images are removed when their file system is this full; 100 for never",
+            rule: |o| percent(o.garbage.image_high),
+            ..RUN
+        },
+        Flag {
+            name: "image-gc-low-threshold",
+            field: "imageGCLowThresholdPercent",
+            takes: Text("PERCENT", |o, text| put(&mut o.garbage.image_low, value::number(text))),
+            default: "80",
+            help: "They are removed until it is this full",
+            rule: |o| {
+                let (low, high) = (o.garbage.image_low, o.garbage.image_high);
+                let not_below = (low >= high).then(|| {
+                    format!(
+                        "{low} must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) {high}"
+                    )
+                });
+                percent(low).or(not_below)
+            },
+            ..RUN
+        },
+        Flag {
+            name: "minimum-image-ttl-duration",
+            field: "imageMinimumGCAge",
+            takes: Duration(|o, age| o.garbage.image_min_age = age),
+            default: "2m",
+            help: "No image is removed that came later than so long ago",
+            ..RUN
+        },
+        Flag {
+            name: "image-maximum-gc-age",
+            field: "imageMaximumGCAge",
+            takes: Duration(|o, age| o.garbage.image_max_age = age),
+            default: "0s",
+            help: "Images are removed that were unused for longer, though there is room; 0 for never",
+            rule: |o| {
+                let (min, max) = (o.garbage.image_min_age, o.garbage.image_max_age);
+                let bad = !max.is_zero() && max <= min;
+                let text = duration::text;
+                bad.then(|| format!("{} must be greater than imageMinimumGCAge {}", text(max), text(min)))
+            },
+            ..RUN
+        },
+        Flag {
+            name: "pinned-images",
+            takes: Text("IMAGE,...", |o, text| {
+                for word in value::words(text) {
+                    o.garbage.pinned_images.push(Pin::parse(word)?);
+                }
+                Ok(())
+            }),
+            in_file: InFile::Once,
+            help: "Images that are never removed; * stands for any characters",
+            ..RUN
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+    use crate::cli::flags::Options;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("image-gc-high-threshold", "90", |o| o.garbage.image_high == 90),
+                ("image-gc-low-threshold", "70", |o| o.garbage.image_low == 70),
+                ("minimum-image-ttl-duration", "3m", |o| o.garbage.image_min_age.as_secs() == 180),
+                ("image-maximum-gc-age", "24h", |o| o.garbage.image_max_age.as_secs() == 86_400),
+                ("pinned-images", "busybox,r.io/*", |o| o.garbage.pinned_images.len() == 2),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_defaults_are_the_kubelet_s() {
+        assert_eq!(Options::defaults().unwrap().garbage.images(), Policy::default());
+    }
+
+    /// `TestValidateImageGCPolicy`, in the words of the configuration's validation.
+    #[test]
+    fn thresholds_are_percentages_and_the_low_one_is_below() {
+        let check = |high: i64, low: i64, expected: &[&str]| {
+            let mut o = Options::defaults().unwrap();
+            (o.garbage.image_high, o.garbage.image_low) = (high, low);
+            let told: Vec<String> = SECTION.flags.iter().filter_map(|flag| (flag.rule)(&o)).collect();
+            assert_eq!(told, expected);
+        };
+        let range = "must be between 0 and 100, inclusive";
+        let below = "must be less than imageGCHighThresholdPercent (--image-gc-high-threshold)";
+        check(2, 1, &[]);
+        check(100, 0, &[]);
+        check(-1, 0, &[&format!("-1 {range}"), &format!("0 {below} -1")]);
+        check(101, 80, &[&format!("101 {range}")]);
+        check(85, -1, &[&format!("-1 {range}")]);
+        check(85, 101, &[&format!("101 {range}")]);
+        check(1, 2, &[&format!("2 {below} 1")]);
+        check(2, 2, &[&format!("2 {below} 2")]);
+    }
+
+    #[test]
+    fn the_maximum_age_is_above_the_minimum() {
+        let mut o = Options::defaults().unwrap();
+        o.garbage.image_max_age = time::Duration::from_secs(120);
+        let told: Vec<String> = SECTION.flags.iter().filter_map(|flag| (flag.rule)(&o)).collect();
+        assert_eq!(told, ["2m0s must be greater than imageMinimumGCAge 2m0s"]);
+        o.garbage.image_max_age = time::Duration::from_secs(121);
+        assert!(SECTION.flags.iter().all(|flag| (flag.rule)(&o).is_none()));
+    }
+}

@@ -1,0 +1,233 @@
+use std::time::Duration;
+
+use super::*;
+use crate::base::clock::{Mono, Timestamp};
+use crate::runtime::CreateBody;
+use crate::runtime::fake::{Fake, Fault, FaultPlan};
+use crate::status::file::tests::snapshot;
+use crate::status::snapshot::{Snapshot, SourceView};
+
+/// Moves only by hand.
+struct Still(Mutex<Duration>);
+
+impl Clock for Still {
+    fn now(&self) -> Now {
+        Now { mono: Mono(*self.0.lock().unwrap()), wall: Timestamp::UNIX_EPOCH }
+    }
+}
+
+struct Rig {
+    fake: Fake,
+    clock: Arc<Still>,
+    pods: Latest,
+    collector: Arc<Collector>,
+    root: PathBuf,
+}
+
+impl Rig {
+    /// A node without pods whose images are old enough.
+    fn new(name: &str, images: &[&str]) -> Rig {
+        let root = crate::base::testing::scratch(name);
+        let clock = Arc::new(Still(Mutex::new(Duration::from_secs(1))));
+        let fake = Fake::new(Arc::clone(&clock) as Arc<dyn Clock>, 1);
+        fake.with(|state| images.iter().for_each(|image| drop(state.add_image(image, true))));
+        let pods = Latest::default();
+        pods.tell(Arc::new(Snapshot { sources: vec![source(true)], ..Snapshot::default() }));
+        let collector = Arc::new(Collector::new(Settings {
+            docker: Docker::Fake(fake.clone()),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            boot: Boot { id: "b".into(), began: Duration::ZERO },
+            root_dir: root.clone(),
+            policy: Policy::default(),
+            sandbox: "sandbox:1".into(),
+            preloaded: Box::new(|| Some([normal("preloaded:1")].into())),
+            pods: pods.clone(),
+        }));
+        let rig = Rig { fake, clock, pods, collector, root };
+        rig.collector.collect(Order::Old);
+        rig.pass(120);
+        rig
+    }
+
+    fn pass(&self, seconds: u64) {
+        *self.clock.0.lock().unwrap() += Duration::from_secs(seconds);
+    }
+
+    fn create(&self, name: &str, image: &str) {
+        let call = Call::Create {
+            name: name.into(),
+            body: Box::new(CreateBody { image: image.into(), ..CreateBody::default() }),
+        };
+        self.fake.perform(&call).unwrap();
+    }
+
+    fn left(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            images(&Docker::Fake(self.fake.clone())).unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    }
+
+    fn faults(&self, fault: Fault) {
+        let plan = FaultPlan::seeded(1, &[(fault, 10_000)], Mono(Duration::MAX));
+        self.fake.with(|state| state.faults = plan);
+    }
+}
+
+fn source(ready: bool) -> SourceView {
+    SourceView {
+        name: "file".into(),
+        location: String::new(),
+        ready,
+        restored: false,
+        last_success: None,
+        accepted: None,
+        pods: 0,
+        objects: 0,
+        problem: None,
+        degraded: None,
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+#[test]
+fn what_nothing_needs_goes_and_the_rest_stays() {
+    let rig = Rig::new("collect", &["a:1", "b:1", "used:1", "sandbox:1", "preloaded:1"]);
+    rig.create("by-hand", "used:1");
+    rig.pods.tell(Arc::default());
+    assert_eq!(rig.collector.collect(Order::All).freed, 0, "the daemon has not told anything yet");
+    rig.pods.tell(Arc::new(Snapshot { sources: vec![source(true)], ..Snapshot::default() }));
+    let mut report = rig.collector.collect(Order::All);
+    report.images.sort();
+    assert_eq!(rig.left(), ["preloaded:1", "sandbox:1", "used:1"]);
+    assert_eq!(
+        (report.freed, report.images, report.errors),
+        (2 << 20, vec!["a:1".to_owned(), "b:1".into()], vec![])
+    );
+}
+
+#[test]
+fn it_stops_when_enough_is_freed() {
+    let rig = Rig::new("enough", &["a:1", "b:1", "c:1"]);
+    assert_eq!(rig.collector.collect(Order::Free(1)).images.len(), 1);
+    assert_eq!(rig.left().len(), 2);
+    assert_eq!(rig.collector.collect(Order::Free(0)).freed, 0);
+    assert_eq!(rig.collector.collect(Order::Old).freed, 0);
+}
+
+#[test]
+fn what_a_pod_wants_stays_though_it_has_no_container() {
+    let node = snapshot();
+    let images: BTreeSet<String> = node
+        .pods
+        .iter()
+        .flat_map(|view| view.pod.spec.containers.iter().filter_map(|c| c.image.clone()))
+        .collect();
+    let names: Vec<&str> = images.iter().map(String::as_str).chain(["a:1"]).collect();
+    let rig = Rig::new("wanted", &names);
+    let heard = |ready| rig.pods.tell(Arc::new(Snapshot { sources: vec![source(ready)], ..node.clone() }));
+    heard(false);
+    assert_eq!(rig.collector.collect(Order::All).freed, 0, "a source has not spoken");
+    heard(true);
+    assert_eq!(rig.collector.collect(Order::All).images, ["a:1"]);
+    assert_eq!(rig.left().len(), images.len());
+}
+
+/// Docker does not look for containers before it takes an image's last name but one.
+#[test]
+fn an_image_with_several_names_goes_whole_or_not_at_all() {
+    let rig = Rig::new("names", &["a:1"]);
+    rig.fake.with(|state| state.tag_image("a:1", "b:2"));
+    let docker = Docker::Fake(rig.fake.clone());
+    let image = images(&docker).unwrap().remove(0);
+    rig.create("late", "a:1");
+    assert!(remove_image(&docker, &image).is_err());
+    assert_eq!(images(&docker).unwrap(), std::slice::from_ref(&image), "it has both names");
+    rig.fake.perform(&Call::Remove { id: "late".into(), force: true }).unwrap();
+    // One of its names was given to another image meanwhile.
+    rig.fake.with(|state| {
+        state.add_image("c:1", true);
+        state.tag_image("a:1", "d:1");
+        state.tag_image("c:1", "b:2");
+    });
+    assert_eq!(remove_image(&docker, &image), Ok(true));
+    assert_eq!(rig.left(), ["c:1"]);
+    let other = images(&docker).unwrap().remove(0);
+    assert_eq!(other.tags, ["c:1", "b:2"]);
+    assert_eq!(remove_image(&docker, &image), Ok(false), "gone already");
+}
+
+#[test]
+fn one_that_docker_refuses_does_not_keep_the_others() {
+    let rig = Rig::new("refused", &["a:1", "b:1"]);
+    // Made after the images were judged: the refusal is Docker's.
+    rig.create("late", "a:1");
+    let docker = Docker::Fake(rig.fake.clone());
+    let all = images(&docker).unwrap();
+    let a = all.iter().find(|image| image.tags == ["a:1"]).unwrap();
+    let error = remove_image(&docker, a).unwrap_err();
+    assert_eq!(error.refusal(), Some(&RefusalKind::Conflict));
+    rig.faults(Fault::Refused500);
+    let report = rig.collector.collect(Order::All);
+    assert!(report.blind && report.errors.len() == 1, "{report:?}");
+    rig.fake.with(|state| state.faults = FaultPlan::none());
+    assert_eq!(rig.collector.collect(Order::All).images, ["b:1"]);
+}
+
+#[test]
+fn a_docker_that_is_away_or_hangs_ends_the_run() {
+    for fault in [Fault::Hang, Fault::Lost] {
+        let rig = Rig::new("away", &["a:1"]);
+        rig.faults(fault);
+        let report = rig.collector.collect(Order::All);
+        assert!(report.blind && report.errors.len() == 1, "{fault:?}: {report:?}");
+        rig.fake.with(|state| state.faults = FaultPlan::none());
+        assert_eq!(rig.left(), ["a:1"]);
+    }
+}
+
+#[test]
+fn a_young_image_stays_until_it_is_old_enough() {
+    let rig = Rig::new("young", &["a:1"]);
+    rig.fake.with(|state| state.add_image("new:1", true));
+    assert_eq!(rig.collector.collect(Order::All).images, ["a:1"]);
+    rig.pass(119);
+    assert_eq!(rig.collector.collect(Order::All).freed, 0);
+    rig.pass(1);
+    assert_eq!(rig.collector.collect(Order::All).images, ["new:1"]);
+}
+
+#[test]
+fn what_is_old_goes_though_there_is_room() {
+    let mut rig = Rig::new("old", &["a:1"]);
+    let old = Arc::get_mut(&mut rig.collector).unwrap();
+    old.settings.policy.max_age = Duration::from_secs(200);
+    assert_eq!(rig.collector.collect(Order::Old).freed, 0);
+    rig.pass(81);
+    assert_eq!(rig.collector.collect(Order::Old).images, ["a:1"]);
+}
+
+#[test]
+fn the_order_outlives_the_daemon() {
+    let rig = Rig::new("order", &["a:1", "b:1"]);
+    rig.create("first", "a:1");
+    rig.collector.saw(&containers(&Docker::Fake(rig.fake.clone())).unwrap());
+    rig.fake.perform(&Call::Remove { id: "first".into(), force: true }).unwrap();
+    rig.collector.saw(&[]);
+    rig.collector.heard("b:1");
+    rig.collector.collect(Order::Old);
+    let again = records::read(&rig.root, "b");
+    assert_eq!(again.get("x"), None);
+    let used = |name: &str| {
+        let images = images(&Docker::Fake(rig.fake.clone())).unwrap();
+        let id = &images.iter().find(|image| image.tags == [name]).unwrap().id;
+        again.get(id).unwrap().used
+    };
+    assert!(0 < used("a:1") && used("a:1") < used("b:1"));
+    assert_eq!(rig.collector.collect(Order::Free(1)).images, ["a:1"]);
+}

@@ -1,0 +1,183 @@
+//! Which images go, and in which order (upstream `pkg/kubelet/images/image_gc_manager.go`). Pure.
+//!
+//! An image stays while a container of anybody is made of it, in whatever state; while a pod that is wanted names it,
+//! for a node without a network could not get it again; while it is pinned, was preloaded or is the sandbox's; and
+//! while it is younger than the minimum age. Of the others, the one that was unused for longest goes first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use super::pins::Pin;
+use super::records::{Moment, Record, Records};
+use super::wants::Wants;
+use crate::base::duration;
+use crate::base::hex::short_ids;
+use crate::base::order;
+use crate::image::reference::normal;
+use crate::runtime::{ContainerSummary, ImageSummary, labels};
+
+/// When images are collected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Percent of the file system of images; from here on images are removed. 100 for never.
+    pub high: u8,
+    /// Percent down to which images are removed.
+    pub low: u8,
+    /// No image goes that was first seen later than so long ago.
+    pub min_age: Duration,
+    /// An image goes that was unused for longer; zero for never.
+    pub max_age: Duration,
+    /// Images that stay.
+    pub pinned: Vec<Pin>,
+}
+
+impl Default for Policy {
+    /// The kubelet's.
+    fn default() -> Policy {
+        let (min_age, max_age) = (Duration::from_secs(120), Duration::ZERO);
+        Policy { high: 85, low: 80, min_age, max_age, pinned: Vec::new() }
+    }
+}
+
+/// Images that stay whatever uses them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fixed {
+    /// The sandbox's image.
+    pub sandbox: String,
+    /// Full names, or ids, of images that were preloaded.
+    pub preloaded: BTreeSet<String>,
+}
+
+/// Why an image stays.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// A container is made of it: a pod, or a container that is not podkeeper's.
+    Used(String),
+    /// A pod that is wanted names it.
+    Wanted(String),
+    /// Pods' sandboxes are made of it.
+    Sandbox,
+    /// An archive of the preload directory brought it.
+    Preloaded,
+    /// `--pinned-images` names it.
+    Pinned,
+    /// It was first seen later than so long ago.
+    Young(Duration),
+    /// Not every source has said yet which pods it wants.
+    Unheard,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kept::Used(by) => write!(f, "used by {by}"),
+            Kept::Wanted(pod) => write!(f, "wanted by pod {pod}"),
+            Kept::Sandbox => f.write_str("sandbox of the pods"),
+            Kept::Preloaded => f.write_str("preloaded"),
+            Kept::Pinned => f.write_str("pinned"),
+            Kept::Young(age) => write!(f, "here for less than {}", duration::text(*age)),
+            Kept::Unheard => f.write_str("not every source has said which pods it wants"),
+        }
+    }
+}
+
+/// An image and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The image.
+    pub image: ImageSummary,
+    /// Why it stays; `None`: it may go.
+    pub kept: Option<Kept>,
+    /// What is known of it.
+    pub record: Option<Record>,
+}
+
+/// Who an image is judged by.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// Images that stay.
+    pub fixed: &'a Fixed,
+    /// What pods want.
+    pub wants: &'a Wants,
+    /// What is known of images.
+    pub records: &'a Records,
+    /// Uptime of the machine; `None`: youth does not count.
+    pub now: Option<Moment>,
+}
+
+impl Judge<'_> {
+    /// Judges images by all containers of the engine. Those that may go stand in the order in which they go, then come
+    /// those that stay.
+    #[must_use]
+    pub fn all(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
+        let users = users(containers);
+        let mut all: Vec<Judged> = images.into_iter().map(|image| self.one(image, &users)).collect();
+        // What is not known was never used, and came last.
+        let known = |it: &Judged| it.record.map_or((0, u64::MAX), |r| (r.used, r.first));
+        let rank = |it: &Judged| (it.kept.is_some(), known(it), it.image.id.clone());
+        order::sort_by(&mut all, |a, b| rank(a).cmp(&rank(b)));
+        all
+    }
+
+    fn one(&self, image: ImageSummary, users: &BTreeMap<&str, String>) -> Judged {
+        let record = self.records.get(&image.id).copied();
+        let names: Vec<&String> = image.tags.iter().chain(&image.digests).collect();
+        let full: BTreeSet<String> =
+            order::set(names.iter().map(|name| normal(name)).chain([image.id.clone()]));
+        let pins = &self.policy.pinned;
+        let young = || {
+            let (now, record) = (self.now?, record?);
+            let age = now.up.saturating_sub(record.seen_up);
+            (age < self.policy.min_age).then_some(Kept::Young(self.policy.min_age))
+        };
+        let kept = if let Some(user) = users.get(image.id.as_str()) {
+            Some(Kept::Used(user.clone()))
+        } else if let Some(pod) = self.wants.of(&image.id, &full) {
+            Some(Kept::Wanted(pod.to_owned()))
+        } else if full.contains(&normal(&self.fixed.sandbox)) {
+            Some(Kept::Sandbox)
+        } else if full.iter().any(|name| self.fixed.preloaded.contains(name)) {
+            Some(Kept::Preloaded)
+        } else if pins.iter().any(|pin| pin.fits(&image.id, names.iter().copied())) {
+            Some(Kept::Pinned)
+        } else if !self.wants.heard {
+            Some(Kept::Unheard)
+        } else {
+            young()
+        };
+        Judged { image, kept, record }
+    }
+}
+
+impl Judged {
+    /// Whether nothing used it for longer than this, if it is not zero.
+    #[must_use]
+    pub fn is_older(&self, max_age: Duration, now: Moment) -> bool {
+        let unused = |record: Record| now.up.saturating_sub(record.unused_up);
+        !max_age.is_zero() && self.record.is_some_and(|record| unused(record) > max_age)
+    }
+}
+
+/// The container of each image that is named: a running one before a dead one, ours before others.
+fn users(containers: &[ContainerSummary]) -> BTreeMap<&str, String> {
+    let mut users: BTreeMap<&str, String> = BTreeMap::new();
+    for container in containers {
+        let label =
+            |name| container.labels.get(name).filter(|_| container.labels.contains_key(labels::ROOT_DIR));
+        let user = match (label(labels::POD_NAMESPACE), label(labels::POD_NAME)) {
+            (Some(namespace), Some(name)) => format!("pod {namespace}/{name}"),
+            _ => format!("container {}", short_ids(&container.name)),
+        };
+        let known = users.entry(container.image_id.as_str()).or_insert_with(|| user.clone());
+        if known.starts_with("container ") && user.starts_with("pod ") {
+            *known = user;
+        }
+    }
+    users
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,253 @@
+//! When each image was first seen and last used, as numbers of a counter that only grows: what is ordered by it is
+//! never ordered by a clock that jumps. Ages are uptimes of one boot of the machine; after another boot they begin
+//! anew. Wall time is printed only. Pure, but for [`read`] and [`Records::write`].
+//!
+//! The file lies in the root directory, not in the run directory: which image was unused for longest must outlive a
+//! boot, for a node is switched off often, and short of room seldom. It is written only when an image begins or
+//! ceases to be used, comes or goes; that costs less than what Docker itself writes for the container or the image.
+//! Uses are noted when Docker's list of containers is made anyway, and by the names in its events; a container of
+//! others counts when images are collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::base::checked::{self, Entries};
+use crate::base::clock::Timestamp;
+use crate::base::limits;
+use crate::image::reference::normal;
+use crate::runtime::{ContainerSummary, ImageSummary};
+
+/// Name of the file in the root directory.
+pub const FILE: &str = "images-seen";
+
+/// First word of the file; another version has another word.
+const FORMAT: &str = "podkeeper-images-seen-1";
+
+/// Name of the file when it is damaged.
+const DAMAGED: &str = "images-seen.damaged";
+
+/// In place of an id: what is not of one image. No image has it.
+const BOOT: &str = "boot";
+
+/// One reading of the clocks that records are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Uptime of the machine.
+    pub up: Duration,
+    /// For printing only.
+    pub wall: Timestamp,
+}
+
+/// What is known of one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Number of the moment in which it was first seen.
+    pub first: u64,
+    /// Number of the last moment in which it was used; 0 for never.
+    pub used: u64,
+    /// A container of it was there when it was looked last.
+    pub in_use: bool,
+    /// Uptime when it was first seen.
+    pub seen_up: Duration,
+    /// Uptime when it was seen to be unused; when it was first seen, if it was never used.
+    pub unused_up: Duration,
+    /// Wall time of that, in seconds.
+    pub unused_wall: i64,
+}
+
+/// The records of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The kernel's id of the boot to which uptimes belong.
+    boot: String,
+    /// The last number that was given out.
+    last: u64,
+    images: BTreeMap<String, Record>,
+    /// Names in events of containers, that no list of images has told the ids of.
+    named: BTreeMap<String, u64>,
+    changed: bool,
+}
+
+impl Records {
+    /// What is known of an image by its id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Record> {
+        self.images.get(id)
+    }
+
+    /// A list of all of the daemon's containers: what they are made of is in use, and nothing else is.
+    pub fn note_containers(&mut self, containers: &[ContainerSummary], now: Moment) {
+        let used: BTreeSet<&str> =
+            containers.iter().map(|c| c.image_id.as_str()).filter(|id| !id.is_empty()).collect();
+        let number = self.last.saturating_add(1);
+        let mut changed = false;
+        for (id, record) in &mut self.images {
+            let in_use = used.contains(id.as_str());
+            if record.in_use != in_use {
+                changed = true;
+                record.in_use = in_use;
+                record.used = number;
+                (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());
+            }
+        }
+        for id in used {
+            if !self.images.contains_key(id) && self.images.len() < limits::IMAGE_RECORDS {
+                changed = true;
+                self.images
+                    .insert(id.to_owned(), Record { used: number, in_use: true, ..fresh(number, now) });
+            }
+        }
+        self.ticked(changed, number);
+    }
+
+    /// An event of a container with this image: it may be gone before the next list.
+    pub fn note_name(&mut self, image: &str) {
+        let name = normal(image);
+        if self.named.len() < limits::IMAGE_RECORDS || self.named.contains_key(&name) {
+            self.last = self.last.saturating_add(1);
+            self.named.insert(name, self.last);
+        }
+    }
+
+    /// A list of all images, after one of all containers.
+    pub fn note_images(&mut self, images: &[ImageSummary], now: Moment) {
+        let number = self.last.saturating_add(1);
+        let mut changed = false;
+        let there: BTreeSet<&str> = images.iter().map(|image| image.id.as_str()).collect();
+        let before = self.images.len();
+        self.images.retain(|id, _| there.contains(id.as_str()));
+        changed |= self.images.len() != before;
+        for image in images {
+            if !self.images.contains_key(&image.id) && self.images.len() < limits::IMAGE_RECORDS {
+                changed = true;
+                self.images.insert(image.id.clone(), fresh(number, now));
+            }
+            let Some(record) = self.images.get_mut(&image.id) else { continue };
+            let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
+            let used = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name)).max();
+            if let Some(used) = used.filter(|used| **used > record.used && !record.in_use) {
+                changed = true;
+                record.used = *used;
+                (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());
+            }
+        }
+        self.named.clear();
+        self.ticked(changed, number);
+    }
+
+    /// Images that containers of others are made of, seen in passing.
+    pub fn note_others<'a>(&mut self, ids: impl Iterator<Item = &'a str>, now: Moment) {
+        let number = self.last.saturating_add(1);
+        let mut changed = false;
+        for id in ids {
+            if let Some(record) = self.images.get_mut(id).filter(|record| !record.in_use) {
+                changed = true;
+                record.used = number;
+                (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());
+            }
+        }
+        self.ticked(changed, number);
+    }
+
+    fn ticked(&mut self, changed: bool, number: u64) {
+        if changed {
+            self.last = self.last.max(number);
+            self.changed = true;
+        }
+    }
+
+    /// Whether there is anything to write since this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn write(&self, root_dir: &Path) -> io::Result<()> {
+        checked::write(&root_dir.join(FILE), FORMAT, self.entries())
+    }
+
+    fn entries(&self) -> Entries {
+        let mut entries = Entries::new();
+        entries.insert(BOOT.to_owned(), json!({ "id": self.boot, "last": self.last }));
+        for (id, record) in &self.images {
+            let Record { first, used, in_use, seen_up, unused_up, unused_wall } = *record;
+            let (seen, unused) = (seen_up.as_secs(), unused_up.as_secs());
+            let value = json!([first, used, in_use, seen, unused, unused_wall]);
+            entries.insert(id.clone(), value);
+        }
+        entries
+    }
+
+    /// The uptimes of another boot mean nothing: ages begin anew.
+    fn parse(mut entries: Entries, boot: &str) -> Result<Records, &'static str> {
+        const FORM: &str = "an entry of it has another form";
+        let Some(head) = entries.remove(BOOT) else {
+            return Ok(Records { boot: boot.to_owned(), ..Records::default() });
+        };
+        let same = head.get("id").and_then(Value::as_str) == Some(boot) && !boot.is_empty();
+        let mut records = Records {
+            boot: boot.to_owned(),
+            last: head.get("last").and_then(Value::as_u64).ok_or(FORM)?,
+            ..Records::default()
+        };
+        let record = |value: &Value| {
+            let number = |at: usize| value.get(at).and_then(Value::as_u64);
+            let up = |at| Some(if same { Duration::from_secs(number(at)?) } else { Duration::ZERO });
+            Some(Record {
+                first: number(0)?,
+                used: number(1)?,
+                in_use: value.get(2)?.as_bool()?,
+                seen_up: up(3)?,
+                unused_up: up(4)?,
+                unused_wall: value.get(5)?.as_i64()?,
+            })
+        };
+        for (id, value) in entries {
+            records.images.insert(id, record(&value).ok_or(FORM)?);
+        }
+        Ok(records)
+    }
+}
+
+fn fresh(number: u64, now: Moment) -> Record {
+    let unused_wall = now.wall.as_second();
+    Record { first: number, used: 0, in_use: false, seen_up: now.up, unused_up: now.up, unused_wall }
+}
+
+/// Reads the file of an earlier daemon. One that is damaged is set aside: images then are as if they were first seen
+/// now, which spares them for a while, and no other harm is done.
+#[must_use]
+pub fn read(root_dir: &Path, boot: &str) -> Records {
+    let path = root_dir.join(FILE);
+    look(root_dir, boot).unwrap_or_else(|why| {
+        let aside = root_dir.join(DAMAGED);
+        let moved = match std::fs::rename(&path, &aside) {
+            Ok(()) => format!("it is {} now", aside.display()),
+            Err(error) => format!("it could not be set aside: {error}"),
+        };
+        log::warn!(
+            "{}: {why}; {moved}. Which images were unused for longest is not known, so they are collected in any order",
+            path.display()
+        );
+        Records { boot: boot.to_owned(), ..Records::default() }
+    })
+}
+
+/// As [`read`], for who may not touch the file.
+///
+/// # Errors
+/// The reason, for the operator.
+pub fn look(root_dir: &Path, boot: &str) -> Result<Records, String> {
+    let entries = checked::read(&root_dir.join(FILE), limits::IMAGE_RECORDS_BYTES, FORMAT)?;
+    Records::parse(entries, boot).map_err(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+use crate::garbage::images::tests::container;
+
+fn at(up: u64) -> Moment {
+    Moment { up: Duration::from_secs(up), wall: Timestamp::from_second(1_795_000_000).unwrap() }
+}
+
+fn image(id: &str) -> ImageSummary {
+    ImageSummary { id: id.to_owned(), tags: vec![format!("{id}-name:1")], ..ImageSummary::default() }
+}
+
+fn seen() -> Records {
+    let mut records = Records { boot: "b1".into(), ..Records::default() };
+    records.note_containers(&[container("c", "sha256:1"), container("d", "")], at(5));
+    records.note_images(&[image("sha256:1"), image("sha256:2")], at(7));
+    records
+}
+
+#[test]
+fn nothing_is_written_while_nothing_changes() {
+    let mut records = seen();
+    assert!(records.take_changed());
+    for up in 8..60 {
+        records.note_containers(&[container("c", "sha256:1"), container("e", "sha256:1")], at(up));
+        records.note_images(&[image("sha256:2"), image("sha256:1")], at(up));
+    }
+    assert!(!records.take_changed());
+    records.note_containers(&[], at(60));
+    assert!(records.take_changed(), "it ceases to be used");
+    records.note_images(&[image("sha256:1")], at(61));
+    assert!(records.take_changed(), "an image is gone");
+}
+
+/// A container may come and go between two lists.
+#[test]
+fn an_event_is_a_use_once_the_image_is_known() {
+    let mut records = seen();
+    records.note_containers(&[], at(8));
+    let before = *records.get("sha256:1").unwrap();
+    records.note_name("sha256:2-name:1");
+    records.note_images(&[image("sha256:1"), image("sha256:2")], at(9));
+    assert!(records.get("sha256:2").unwrap().used > before.used);
+    assert_eq!(records.get("sha256:1"), Some(&before));
+}
+
+#[test]
+fn there_is_a_bound() {
+    let mut records = Records::default();
+    let images: Vec<ImageSummary> =
+        (0..limits::IMAGE_RECORDS + 9).map(|n| image(&format!("sha256:{n}"))).collect();
+    records.note_images(&images, at(1));
+    assert_eq!(records.images.len(), limits::IMAGE_RECORDS);
+    (0..limits::IMAGE_RECORDS + 9).for_each(|n| records.note_name(&format!("a:{n}")));
+    assert_eq!(records.named.len(), limits::IMAGE_RECORDS);
+    let mut long = Records::default();
+    let id = |n: usize| format!("sha256:{n:064}");
+    let images: Vec<ImageSummary> = (0..limits::IMAGE_RECORDS).map(|n| image(&id(n))).collect();
+    long.note_images(&images, at(u64::MAX / 2));
+    let bytes = Value::Object(long.entries()).to_string().len();
+    assert!(bytes < limits::IMAGE_RECORDS_BYTES, "{bytes}");
+}
+
+#[test]
+fn records_outlive_the_daemon() {
+    let root = crate::base::testing::scratch("images-seen");
+    assert_eq!(read(&root, "b1"), Records { boot: "b1".into(), ..Records::default() });
+    let mut records = seen();
+    records.take_changed();
+    records.write(&root).unwrap();
+    let mut again = read(&root, "b1");
+    assert_eq!(again, records);
+    // What ended meanwhile ceased to be used with the first look.
+    again.note_containers(&[], at(99));
+    let ended = again.get("sha256:1").unwrap();
+    assert!(ended.used > records.last && ended.unused_up == at(99).up);
+    // Another boot has other uptimes; the order stays.
+    let other = read(&root, "b2");
+    let (before, after) = (records.get("sha256:2").unwrap(), other.get("sha256:2").unwrap());
+    assert_eq!((after.first, after.seen_up), (before.first, Duration::ZERO));
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+/// kubernetes/kubernetes#135711: a torn state file.
+#[test]
+fn k135711_a_damaged_file_is_set_aside() {
+    let root = crate::base::testing::scratch("images-seen-damaged");
+    seen().write(&root).unwrap();
+    let good = std::fs::read(root.join(FILE)).unwrap();
+    for damaged in [&good[..good.len() / 2], b"{}", b""] {
+        std::fs::write(root.join(FILE), damaged).unwrap();
+        assert!(look(&root, "b1").is_err());
+        assert_eq!(read(&root, "b1"), Records { boot: "b1".into(), ..Records::default() });
+        assert!(!root.join(FILE).exists());
+        assert_eq!(std::fs::read(root.join(DAMAGED)).unwrap(), damaged);
+    }
+    let odd = [(BOOT.to_owned(), json!({ "id": "b1", "last": 1 })), ("sha256:1".to_owned(), json!([1, 2]))];
+    assert!(Records::parse(odd.into_iter().collect(), "b1").is_err());
+    std::fs::remove_dir_all(root).unwrap();
+}

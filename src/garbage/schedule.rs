@@ -1,0 +1,211 @@
+//! When images are collected, and what is said of it (upstream `image_gc_manager.go`, `kubelet.go`
+//! `StartGarbageCollection`). Pure.
+
+use super::images::Policy;
+use super::{Order, Report};
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::recorder::{Weight, Words};
+use crate::runtime::progress::bytes;
+
+/// The file system of images, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Disk {
+    /// All of it.
+    pub capacity: u64,
+    /// What is free for those who are not root.
+    pub available: u64,
+}
+
+impl Disk {
+    /// Percent of it that is used, as the kubelet counts; `None` when it has no size.
+    #[must_use]
+    pub fn percent(self) -> Option<u8> {
+        let free = u128::from(self.available.min(self.capacity)).saturating_mul(100);
+        let free = free.checked_div(u128::from(self.capacity))?;
+        u8::try_from(100u128.saturating_sub(free)).ok()
+    }
+
+    /// Bytes to free so that only `low` percent of it are used.
+    #[must_use]
+    pub fn to_free(self, low: u8) -> u64 {
+        let free = u128::from(self.capacity).saturating_mul(u128::from(100u8.saturating_sub(low))) / 100;
+        let free = u64::try_from(free).unwrap_or(u64::MAX);
+        free.saturating_sub(self.available.min(self.capacity))
+    }
+}
+
+/// Remembers when it was looked last, and whether that failed.
+#[derive(Debug, Clone, Default)]
+pub struct Schedule {
+    looked: Option<Mono>,
+    failed: bool,
+}
+
+impl Schedule {
+    /// What is due now. At first, it is looked which images there are: their age counts from then on. Later that is
+    /// done only with a maximum age, or when the disk is so full that images may have to go soon; nothing at all, while
+    /// it has room.
+    ///
+    /// # Errors
+    /// An event of the node: the disk has no size.
+    pub fn due(&mut self, policy: &Policy, disk: Disk, now: Mono) -> Result<Option<Order>, Words> {
+        let Some(percent) = disk.percent() else {
+            return Err(warning("InvalidDiskCapacity", "invalid capacity 0 on image filesystem".to_owned()));
+        };
+        let first = self.looked.is_none();
+        let rested = self.looked.is_none_or(|at| now.since(at) >= limits::IMAGE_GC_PERIOD);
+        let order = match () {
+            () if !rested => None,
+            () if policy.high < 100 && percent >= policy.high => Some(Order::Free(disk.to_free(policy.low))),
+            () if first || percent >= policy.low || !policy.max_age.is_zero() => Some(Order::Old),
+            () => None,
+        };
+        if order.is_some() {
+            self.looked = Some(now);
+        }
+        Ok(order)
+    }
+
+    /// When something is due though the disk does not fill up.
+    #[must_use]
+    pub fn next(&self, policy: &Policy) -> Option<Mono> {
+        let looked = self.looked.filter(|_| !policy.max_age.is_zero())?;
+        Some(looked.after(limits::IMAGE_GC_PERIOD))
+    }
+
+    /// Events of the node about a run that is over. `disk`: as it was before.
+    pub fn told(&mut self, order: Order, disk: Disk, report: &Report) -> Vec<Words> {
+        let mut told = Vec::new();
+        let wanted = match order {
+            Order::Free(wanted) => wanted,
+            Order::Old | Order::All => 0,
+        };
+        let freed = report.freed;
+        let why = match report.errors.as_slice() {
+            [why] if report.blind => Some(why.clone()),
+            [] if freed < wanted => Some(format!(
+                "failed to garbage collect required amount of images. Wanted to free {wanted} bytes, but freed {freed} \
+                 bytes"
+            )),
+            [] => None,
+            all => Some(format!(
+                "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: {}",
+                all.join("; ")
+            )),
+        };
+        if freed < wanted && !report.blind {
+            let percent = disk.percent().unwrap_or_default();
+            told.push(warning(
+                "FreeDiskSpaceFailed",
+                format!(
+                    "Insufficient free disk space on the node's image filesystem ({percent}% of {} used). Failed to free \
+                     sufficient space by deleting unused images (freed {freed} bytes). Investigate disk usage, as it \
+                     could be used by active images, logs, volumes, or other data.",
+                    bytes(disk.capacity)
+                ),
+            ));
+        }
+        // As upstream, a first failure is not told: the next run may do better.
+        let before = std::mem::replace(&mut self.failed, why.is_some());
+        told.extend(why.filter(|_| before).map(|why| warning("ImageGCFailed", why)));
+        told
+    }
+}
+
+fn warning(reason: &'static str, message: String) -> Words {
+    Words { weight: Weight::Warning, reason: reason.into(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DISK: Disk = Disk { capacity: 1000, available: 600 };
+
+    fn at(minutes: u64) -> Mono {
+        Mono(Duration::from_secs(minutes * 60))
+    }
+
+    fn full(available: u64) -> Disk {
+        Disk { available, ..DISK }
+    }
+
+    fn policy() -> Policy {
+        Policy { high: 90, low: 80, ..Policy::default() }
+    }
+
+    /// `TestGarbageCollectBelowLowThreshold`, `TestGarbageCollectBelowSuccess`.
+    #[test]
+    fn images_go_from_the_high_threshold_down_to_the_low_one() {
+        let check = |disk: Disk, expected: Option<Order>| {
+            let mut schedule = Schedule { looked: Some(at(0)), ..Schedule::default() };
+            assert_eq!(schedule.due(&policy(), disk, at(5)), Ok(expected), "{disk:?}");
+        };
+        check(DISK, None);
+        check(full(50), Some(Order::Free(150)));
+        check(full(100), Some(Order::Free(100)));
+        check(full(101), Some(Order::Free(99)));
+        check(full(110), Some(Order::Old));
+        check(full(200), Some(Order::Old));
+        check(full(210), None);
+        check(full(2000), None);
+        check(Disk { capacity: u64::MAX, available: 0 }, Some(Order::Free(u64::MAX / 5)));
+    }
+
+    #[test]
+    fn nothing_is_looked_for_while_there_is_room() {
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.due(&policy(), DISK, at(0)), Ok(Some(Order::Old)), "ages begin");
+        assert_eq!(schedule.due(&policy(), full(50), at(4)), Ok(None), "just looked");
+        assert_eq!(schedule.due(&policy(), DISK, at(60)), Ok(None));
+        assert_eq!(schedule.next(&policy()), None);
+        let old = Policy { max_age: Duration::from_secs(3600), ..policy() };
+        assert_eq!(schedule.next(&old), Some(at(5)));
+        assert_eq!(schedule.due(&old, DISK, at(60)), Ok(Some(Order::Old)));
+        let off = Policy { high: 100, low: 100, ..policy() };
+        assert_eq!(Schedule::default().due(&off, full(0), at(0)), Ok(Some(Order::Old)), "nothing is freed");
+    }
+
+    /// `TestGarbageCollectCadvisorFailure` and a disk without a size.
+    #[test]
+    fn a_disk_without_a_size_is_told() {
+        let told = Schedule::default().due(&policy(), Disk::default(), at(0)).unwrap_err();
+        assert_eq!(
+            (&*told.reason, &*told.message),
+            ("InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
+        );
+    }
+
+    /// `TestGarbageCollectNotEnoughFreed`; the kubelet tells of a failure only when it is not the first.
+    #[test]
+    fn what_could_not_be_freed_is_told() {
+        let mut schedule = Schedule::default();
+        let report = Report { freed: 50, ..Report::default() };
+        let disk = Disk { capacity: 1 << 30, available: 50 << 20 };
+        let words = |told: Vec<Words>| {
+            told.into_iter().map(|w| (w.reason.into_owned(), w.message)).collect::<Vec<_>>()
+        };
+        let short = "Insufficient free disk space on the node's image filesystem (96% of 1.0 GiB used). Failed to free \
+                     sufficient space by deleting unused images (freed 50 bytes). Investigate disk usage, as it could be \
+                     used by active images, logs, volumes, or other data.";
+        let short = ("FreeDiskSpaceFailed".to_owned(), short.to_owned());
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &report)), std::slice::from_ref(&short));
+        let failed = "failed to garbage collect required amount of images. Wanted to free 150 bytes, but freed 50 bytes";
+        let failed = ("ImageGCFailed".to_owned(), failed.to_owned());
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &report)), [short.clone(), failed]);
+        let refused = Report { errors: vec!["a: x".into(), "b: y".into()], ..report };
+        let failed =
+            "wanted to free 150 bytes, but freed 50 bytes space with errors in image deletion: a: x; b: y";
+        let failed = ("ImageGCFailed".to_owned(), failed.to_owned());
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &refused)), [short, failed]);
+        assert_eq!(schedule.told(Order::Free(150), disk, &Report { freed: 150, ..Report::default() }), []);
+        let blind =
+            Report { blind: true, errors: vec!["Docker is not reachable: x".into()], ..Report::default() };
+        assert_eq!(schedule.told(Order::Free(150), disk, &blind), []);
+        let failed = ("ImageGCFailed".to_owned(), "Docker is not reachable: x".to_owned());
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &blind)), [failed]);
+    }
+}

@@ -1,0 +1,172 @@
+//! What the manifests in force want of images: whatever a pod that is wanted names is kept, though its containers are
+//! gone, ended or not made yet. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::PodSpec;
+
+use crate::image::reference::normal;
+use crate::status::snapshot::{Snapshot, SourceView, StatusFile};
+
+/// What pods want.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// By full reference (or id as it is written): a pod that names it.
+    pub(super) images: BTreeMap<String, String>,
+    /// Pods that are wanted or being stopped, `namespace/name`.
+    pub pods: BTreeSet<String>,
+    /// Every source has said what it wants, its last word was restored, or it cannot be read and nothing of it was
+    /// remembered. Before that nobody knows what a pod wants, and no image goes.
+    pub heard: bool,
+}
+
+impl Wants {
+    /// Of the daemon's own view.
+    #[must_use]
+    pub fn of_snapshot(snapshot: &Snapshot) -> Wants {
+        let mut wants = Wants { heard: heard(&snapshot.sources), ..Wants::default() };
+        for view in &snapshot.pods {
+            wants.add(&view.pod.key.to_string(), &view.pod.spec);
+        }
+        wants
+    }
+
+    /// Of what a daemon wrote last.
+    #[must_use]
+    pub fn of_file(file: &StatusFile) -> Wants {
+        let mut wants = Wants { heard: heard(&file.sources), ..Wants::default() };
+        for pod in &file.pods {
+            let name = |name: &Option<String>| name.clone().unwrap_or_default();
+            let key = format!("{}/{}", name(&pod.metadata.namespace), name(&pod.metadata.name));
+            if let Some(spec) = &pod.spec {
+                wants.add(&key, spec);
+            }
+        }
+        wants
+    }
+
+    pub(super) fn add(&mut self, pod: &str, spec: &PodSpec) {
+        self.pods.insert(pod.to_owned());
+        let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let plain = containers.filter_map(|container| container.image.as_deref());
+        let ephemeral =
+            spec.ephemeral_containers.iter().flatten().filter_map(|container| container.image.as_deref());
+        for image in plain.chain(ephemeral) {
+            self.images.entry(normal(image)).or_insert_with(|| pod.to_owned());
+        }
+    }
+
+    /// A pod that names the image with this id and these full names. An image may be named by the beginning of its id.
+    #[must_use]
+    pub fn of(&self, id: &str, names: &BTreeSet<String>) -> Option<&str> {
+        let named = names.iter().find_map(|name| self.images.get(name));
+        let hex = id.strip_prefix("sha256:").unwrap_or(id);
+        let by_id = || {
+            let prefix = |name: &str| {
+                let name = name.strip_prefix("sha256:").unwrap_or(name);
+                // A name without a registry is written out in full.
+                let name = name.strip_prefix("docker.io/library/").unwrap_or(name);
+                let name = name.strip_prefix("sha256:").unwrap_or(name);
+                let name = name.strip_suffix(":latest").unwrap_or(name);
+                name.len() >= SHORTEST && hex.starts_with(name)
+            };
+            self.images.iter().find_map(|(name, pod)| prefix(name).then_some(pod))
+        };
+        named.or_else(by_id).map(String::as_str)
+    }
+}
+
+/// Digits of the shortest beginning of an id that Docker is asked for here; a shorter one keeps too much, never too
+/// little.
+const SHORTEST: usize = 4;
+
+/// A daemon has a source: without one it has not told anything yet.
+fn heard(sources: &[SourceView]) -> bool {
+    !sources.is_empty()
+        && sources.iter().all(|source| source.ready || source.restored || source.problem.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::ImageSummary;
+
+    fn wants(images: &[&str]) -> Wants {
+        let containers: Vec<_> =
+            images.iter().map(|i| serde_json::json!({ "name": "a", "image": i })).collect();
+        let spec = serde_json::json!({ "containers": containers });
+        let mut wants = Wants::default();
+        wants.add("default/web", &serde_json::from_value(spec).unwrap());
+        wants
+    }
+
+    #[test]
+    fn an_image_is_wanted_by_whatever_name_a_pod_gives_it() {
+        let id = format!("sha256:{}", "ab12".repeat(16));
+        let digest = format!("r.io/a@sha256:{}", "cd".repeat(32));
+        let image = ImageSummary {
+            id: id.clone(),
+            tags: vec!["r.io/a:1".into(), "busybox:latest".into()],
+            digests: vec![digest.clone()],
+            ..Default::default()
+        };
+        let names: BTreeSet<String> = image.tags.iter().chain(&image.digests).map(|n| normal(n)).collect();
+        let by = |name: &str| wants(&[name]).of(&id, &names).map(str::to_owned);
+        let tagged_digest = digest.replace('@', ":7@");
+        for name in [
+            "r.io/a:1",
+            "busybox",
+            "docker.io/library/busybox:latest",
+            &digest,
+            &tagged_digest,
+            &id,
+            &id[7..],
+            &id[7..19],
+            "ab12ab",
+        ] {
+            assert_eq!(by(name).as_deref(), Some("default/web"), "{name}");
+        }
+        for name in ["r.io/a:2", "r.io/a", "busybox:1", "ab1", "ab13", "not AN image"] {
+            assert_eq!(by(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_before_every_source_has_spoken() {
+        let view = |ready, restored, problem: Option<&str>| SourceView {
+            name: "file".into(),
+            location: String::new(),
+            ready,
+            restored,
+            last_success: None,
+            accepted: None,
+            pods: 0,
+            objects: 0,
+            problem: problem.map(str::to_owned),
+            degraded: None,
+        };
+        assert!(!heard(&[]));
+        assert!(heard(&[
+            view(true, false, None),
+            view(false, true, Some("404")),
+            view(false, false, Some("404"))
+        ]));
+        assert!(!heard(&[view(true, false, None), view(false, false, None)]));
+    }
+
+    #[test]
+    fn every_kind_of_container_counts() {
+        let spec = serde_json::json!({
+            "containers": [{ "name": "a", "image": "a" }],
+            "initContainers": [{ "name": "b", "image": "b" }],
+            "ephemeralContainers": [{ "name": "c", "image": "c" }],
+        });
+        let mut wants = Wants::default();
+        wants.add("default/web", &serde_json::from_value(spec).unwrap());
+        let names: Vec<&str> = wants.images.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["docker.io/library/a:latest", "docker.io/library/b:latest", "docker.io/library/c:latest"]
+        );
+    }
+}
