@@ -61,6 +61,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Explain(options, field) => show::explain::run(&options, &field),
         Command::Pull(options, images) => docker::images::pull(&options, &images),
         Command::Load(options, files) => docker::images::load(&options, &files),
+        Command::Images(options) => docker::garbage::list::run(&options),
+        Command::Prune(options) => docker::garbage::prune::run(&options),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

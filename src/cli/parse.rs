@@ -56,6 +56,10 @@ pub enum Command {
     Pull(Box<Options>, Vec<String>),
     /// `load`, with at least one file; `-` is standard input.
     Load(Box<Options>, Vec<PathBuf>),
+    /// `images`.
+    Images(Box<Options>),
+    /// `prune`.
+    Prune(Box<Options>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -285,6 +289,8 @@ fn finish(
             usage(verb, "no archive given: name files, or - for standard input")
         }
         Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
+        Verb::Images => none_left(verb, &words).map(|()| Command::Images(options)),
+        Verb::Prune => none_left(verb, &words).map(|()| Command::Prune(options)),
         Verb::Version => none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

@@ -32,6 +32,10 @@ pub enum Verb {
     Pull,
     /// Loads image archives.
     Load,
+    /// Lists images.
+    Images,
+    /// Removes what nothing needs.
+    Prune,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -71,6 +75,8 @@ impl Verb {
         Verb::Explain,
         Verb::Pull,
         Verb::Load,
+        Verb::Images,
+        Verb::Prune,
         Verb::Version,
         Verb::Help,
     ];
@@ -179,6 +185,19 @@ impl Verb {
                 summary: "Load image archives into Docker",
                 note: "The daemon need not run. An archive is what 'docker save' writes, alone or packed by gzip or zstd\n\
              (standard input: not by zstd).",
+            },
+            Verb::Images => About {
+                word: "images",
+                synopsis: "images [-o wide|json|yaml|name] [--no-headers]",
+                summary: "List Docker's images, since when each is unused, and why it is kept",
+                note: "The first without a reason are those that would be removed first.",
+            },
+            Verb::Prune => About {
+                word: "prune",
+                synopsis: "prune [--dry-run] [--prune-build-cache]",
+                summary: "Remove dead containers and images that nothing needs",
+                note: "As the daemon does when the node is short of disk; it need not run. What manifests want stays: that\n\
+             is taken from what the daemon wrote last. Exit code 1: something could not be removed.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

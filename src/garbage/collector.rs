@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::images::{Fixed, Judge, Judged, Kept, Policy};
+use super::images::{Fixed, Judge, Judged, Policy};
 use super::records::{self, Moment, Records};
 use super::wants::Wants;
 use super::{Order, Report, dead};
@@ -66,8 +66,10 @@ impl Collector {
     /// Nothing is asked or removed yet. Reads what an earlier daemon has noted.
     #[must_use]
     pub fn new(settings: Settings) -> Collector {
-        let records = Mutex::new(records::read(&settings.root_dir, &settings.boot.id));
-        Collector { settings, records, writing: Mutex::default() }
+        let mut records = records::read(&settings.root_dir, &settings.boot.id);
+        let pinned = settings.policy.pinned.iter().map(ToString::to_string).collect();
+        records.set_fixed(&settings.sandbox, pinned);
+        Collector { settings, records: Mutex::new(records), writing: Mutex::default() }
     }
 
     /// The policy.
@@ -312,14 +314,6 @@ fn remove(docker: &Docker, image: &str) -> Result<bool, DockerError> {
         Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Images that may go, of judged ones, and those that stay, with the reason.
-#[must_use]
-pub fn divided(judged: &[Judged]) -> (Vec<&Judged>, Vec<(&Judged, &Kept)>) {
-    let go = judged.iter().filter(|it| it.kept.is_none()).collect();
-    let stay = judged.iter().filter_map(|it| Some((it, it.kept.as_ref()?))).collect();
-    (go, stay)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! `docker.io/library/busybox:latest`), or an image's id. In any other, each `*` stands for any characters, `/` and
 //! `:` too, and the whole must fit a name of the image in full or as Docker prints it.
 
+use std::fmt;
+
 use crate::base::limits;
 use crate::image::reference::{Reference, normal};
 
@@ -46,6 +48,16 @@ impl Pin {
             Pin::Glob(parts) => {
                 names.into_iter().any(|known| is_like(parts, known) || is_like(parts, &normal(known)))
             }
+        }
+    }
+}
+
+impl fmt::Display for Pin {
+    /// As [`Pin::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pin::Name(name) => f.write_str(name),
+            Pin::Glob(parts) => f.write_str(&parts.join("*")),
         }
     }
 }
@@ -100,6 +112,15 @@ mod tests {
         check(&format!("x.io/a@{id}"), &format!("x.io/a@{id}"), true);
         assert!(Pin::parse("*").unwrap().fits(&id, [&"a:1".to_owned()]));
         assert!(!Pin::parse("*").unwrap().fits(&id, []), "an image without a name has none that fits");
+    }
+
+    #[test]
+    fn an_entry_is_written_as_it_is_read() {
+        let id = format!("sha256:{}", "ab".repeat(32));
+        for text in ["busybox", "r.io/a:1", "*a**:1", "*", &id] {
+            let pin = Pin::parse(text).unwrap();
+            assert_eq!(Pin::parse(&pin.to_string()), Ok(pin), "{text}");
+        }
     }
 
     #[test]

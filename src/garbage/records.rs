@@ -67,6 +67,10 @@ pub struct Records {
     /// The last number that was given out.
     last: u64,
     images: BTreeMap<String, Record>,
+    /// The sandbox's image.
+    sandbox: String,
+    /// `--pinned-images`.
+    pinned: Vec<String>,
     /// Names in events of containers, that no list of images has told the ids of.
     named: BTreeMap<String, u64>,
     changed: bool,
@@ -77,6 +81,20 @@ impl Records {
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Record> {
         self.images.get(id)
+    }
+
+    /// Images that the daemon keeps whatever uses them: for those who look at the file while it does not run.
+    pub fn set_fixed(&mut self, sandbox: &str, pinned: Vec<String>) {
+        if self.sandbox != sandbox || self.pinned != pinned {
+            (self.sandbox, self.pinned) = (sandbox.to_owned(), pinned);
+            self.changed = true;
+        }
+    }
+
+    /// See [`Records::set_fixed`]; empty when no daemon has said it.
+    #[must_use]
+    pub fn fixed(&self) -> (&str, &[String]) {
+        (&self.sandbox, &self.pinned)
     }
 
     /// A list of all of the daemon's containers: what they are made of is in use, and nothing else is.
@@ -175,7 +193,10 @@ impl Records {
 
     fn entries(&self) -> Entries {
         let mut entries = Entries::new();
-        entries.insert(BOOT.to_owned(), json!({ "id": self.boot, "last": self.last }));
+        entries.insert(
+            BOOT.to_owned(),
+            json!({ "id": self.boot, "last": self.last, "sandbox": self.sandbox, "pinned": self.pinned }),
+        );
         for (id, record) in &self.images {
             let Record { first, used, in_use, seen_up, unused_up, unused_wall } = *record;
             let (seen, unused) = (seen_up.as_secs(), unused_up.as_secs());
@@ -195,8 +216,12 @@ impl Records {
         let mut records = Records {
             boot: boot.to_owned(),
             last: head.get("last").and_then(Value::as_u64).ok_or(FORM)?,
+            sandbox: head.get("sandbox").and_then(Value::as_str).ok_or(FORM)?.to_owned(),
             ..Records::default()
         };
+        for pin in head.get("pinned").and_then(Value::as_array).ok_or(FORM)? {
+            records.pinned.push(pin.as_str().ok_or(FORM)?.to_owned());
+        }
         let record = |value: &Value| {
             let number = |at: usize| value.get(at).and_then(Value::as_u64);
             let up = |at| Some(if same { Duration::from_secs(number(at)?) } else { Duration::ZERO });

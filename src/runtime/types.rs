@@ -124,10 +124,8 @@ pub enum Call {
     },
     /// `GET /system/df`, for the build cache: engines before API 1.42 count everything else too, which takes long
     /// ([`crate::base::limits::DISK_USAGE`]).
-    #[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
     DiskUsage,
     /// `POST /build/prune?all=1`: all of the build cache that no build uses.
-    #[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
     BuildPrune,
     /// `GET /networks/{name}`.
     NetworkInspect {

@@ -8,7 +8,6 @@ use std::time::Duration;
 pub const SHORT_CALL: Duration = Duration::from_secs(10);
 /// Deadline of the removal of an image.
 pub const IMAGE_REMOVE: Duration = Duration::from_secs(120);
-#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 /// Deadline of the questions how much Docker's build cache takes, and of its removal.
 pub const DISK_USAGE: Duration = Duration::from_secs(300);
 /// Longest answer head (status line and headers), in bytes.

@@ -1,10 +1,12 @@
-//! The commands that speak to Docker: `logs`, `exec`, `debug`, `pull` and `load`.
+//! The commands that speak to Docker: `logs`, `exec`, `debug`, `pull`, `load`,
+//! `images` and `prune`.
 //!
 //! Never here: a container that the daemon does not take over.
 
 pub mod debug;
 pub mod engine;
 pub mod exec;
+pub mod garbage;
 pub mod images;
 pub mod logs;
 pub mod profile;

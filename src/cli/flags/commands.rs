@@ -55,11 +55,14 @@ pub struct Values {
     pub target: Option<String>,
     pub profile: Profile,
     pub recursive: bool,
+    pub dry_run: bool,
+    pub prune_build_cache: bool,
 }
 
 const DRAIN: Flag = of_verbs(&[Verb::Drain]);
 const GET: Flag = of_verbs(&[Verb::Get]);
 const TOP: Flag = of_verbs(&[Verb::Top]);
+const PRUNE: Flag = of_verbs(&[Verb::Prune]);
 const LOGS: Flag = of_verbs(&[Verb::Logs]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
 const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
@@ -122,7 +125,7 @@ pub static SECTION: Section = Section {
                 Ok(())
             }),
             help: "wide, json, yaml or name (json alone of check); a table when not given",
-            ..of_verbs(&[Verb::Get, Verb::Check])
+            ..of_verbs(&[Verb::Get, Verb::Check, Verb::Images])
         },
         Flag {
             name: "watch",
@@ -145,7 +148,19 @@ pub static SECTION: Section = Section {
             name: "no-headers",
             takes: Switch(|o, on| o.command.no_headers = on),
             help: "Leave the table's heading out",
-            ..of_verbs(&[Verb::Get, Verb::Top])
+            ..of_verbs(&[Verb::Get, Verb::Top, Verb::Images])
+        },
+        Flag {
+            name: "dry-run",
+            takes: Switch(|o, on| o.command.dry_run = on),
+            help: "Remove nothing, and tell what would be removed",
+            ..PRUNE
+        },
+        Flag {
+            name: "prune-build-cache",
+            takes: Switch(|o, on| o.command.prune_build_cache = on),
+            help: "Remove Docker's build cache, too",
+            ..PRUNE
         },
         Flag {
             name: "containers",
@@ -275,6 +290,8 @@ mod tests {
                 ("watch", "true", |o| o.command.watch),
                 ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
                 ("no-headers", "true", |o| o.command.no_headers),
+                ("dry-run", "true", |o| o.command.dry_run),
+                ("prune-build-cache", "true", |o| o.command.prune_build_cache),
                 ("containers", "true", |o| o.command.containers),
                 ("sort-by", "memory", |o| o.command.sort_by == Some(SortBy::Memory)),
                 ("container", "app", |o| o.command.container.as_deref() == Some("app")),

@@ -31,6 +31,8 @@ const CONFIGURED: Flag = of_verbs(&[
     Verb::Debug,
     Verb::Pull,
     Verb::Load,
+    Verb::Images,
+    Verb::Prune,
 ]);
 const REMEMBERING: Flag = of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull]);
 const BESIDE_A_DAEMON: Flag = of_verbs(&[
@@ -43,6 +45,8 @@ const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Logs,
     Verb::Exec,
     Verb::Debug,
+    Verb::Images,
+    Verb::Prune,
 ]);
 
 pub static SECTION: Section = Section {

@@ -65,10 +65,13 @@ fn records_outlive_the_daemon() {
     let root = crate::base::testing::scratch("images-seen");
     assert_eq!(read(&root, "b1"), Records { boot: "b1".into(), ..Records::default() });
     let mut records = seen();
+    records.set_fixed("pause:1", vec!["a".into(), "b*".into()]);
     records.take_changed();
     records.write(&root).unwrap();
     let mut again = read(&root, "b1");
     assert_eq!(again, records);
+    again.set_fixed("pause:1", vec!["a".into(), "b*".into()]);
+    assert!(!again.take_changed(), "nothing new");
     // What ended meanwhile ceased to be used with the first look.
     again.note_containers(&[], at(99));
     let ended = again.get("sha256:1").unwrap();
@@ -93,7 +96,10 @@ fn k135711_a_damaged_file_is_set_aside() {
         assert!(!root.join(FILE).exists());
         assert_eq!(std::fs::read(root.join(DAMAGED)).unwrap(), damaged);
     }
-    let odd = [(BOOT.to_owned(), json!({ "id": "b1", "last": 1 })), ("sha256:1".to_owned(), json!([1, 2]))];
+    let odd = [
+        (BOOT.to_owned(), json!({ "id": "b1", "last": 1, "sandbox": "", "pinned": [] })),
+        ("sha256:1".to_owned(), json!([1, 2])),
+    ];
     assert!(Records::parse(odd.into_iter().collect(), "b1").is_err());
     std::fs::remove_dir_all(root).unwrap();
 }

@@ -1,0 +1,165 @@
+//! `prune`: removes dead containers that nothing needs and then every unused image, as the collector does when the node
+//! is short of disk; tells what went, what stays and why, and what of Docker's it did not touch.
+
+use std::fmt::Write as _;
+
+use super::{Known, wants_now};
+use crate::base::count::many;
+use crate::base::limits;
+use crate::cli::exit::Exit;
+use crate::cli::flags::Options;
+use crate::cli::{Outcome, fail, print, say};
+use crate::garbage::collector::{containers, full_names, images, name, remove_container, remove_image};
+use crate::garbage::dead;
+use crate::garbage::images::Judged;
+use crate::runtime::docker::Docker;
+use crate::runtime::progress::bytes;
+use crate::runtime::{Call, DockerError, Reply};
+
+/// Removes what nothing needs; with `--dry-run` only tells it.
+pub fn run(options: &Options) -> Outcome {
+    let known = Known::read(options).map_err(|why| format!("{why}; nothing is removed"))?;
+    if !known.wants.heard {
+        return Err(
+            "not every source has said which pods it wants (podkeeper get sources): nothing is removed"
+                .into(),
+        );
+    }
+    let mut run = Prune { known, dry: options.command.dry_run, exit: Exit::Ok };
+    run.containers().map_err(|error| error.to_string())?;
+    run.images().map_err(|error| error.to_string())?;
+    run.build_cache(options.command.prune_build_cache);
+    Ok(run.exit)
+}
+
+struct Prune {
+    known: Known,
+    dry: bool,
+    exit: Exit,
+}
+
+impl Prune {
+    fn done(&self) -> &'static str {
+        if self.dry { "would be removed" } else { "removed" }
+    }
+
+    fn failed(&mut self, what: &str, error: &DockerError) {
+        self.exit = fail(&format!("{what}: {error}"));
+    }
+
+    fn containers(&mut self) -> Result<(), DockerError> {
+        let all = containers(&self.known.docker)?;
+        let root_dir = self.known.root_dir.to_string_lossy().into_owned();
+        let wants = self.known.wants.clone();
+        for container in dead::unneeded(&all, &root_dir, &wants) {
+            let what = format!("container {}", container.name);
+            match if self.dry { Ok(()) } else { remove_container(&self.known.docker, &container.id) } {
+                Ok(()) => _ = print(&format!("{what}: {}\n", self.done())),
+                Err(error) => self.failed(&what, &error),
+            }
+        }
+        Ok(())
+    }
+
+    fn images(&mut self) -> Result<(), DockerError> {
+        let all = images(&self.known.docker)?;
+        let containers = containers(&self.known.docker)?;
+        let judged = self.known.judge(all, &containers);
+        let (mut freed, mut count) = (0u64, 0);
+        for it in judged.iter().filter(|it| it.kept.is_none()) {
+            let what = format!("image {}", name(&it.image));
+            match self.remove(it) {
+                Ok(true) => {
+                    print(&format!("{what} ({}): {}\n", bytes(it.image.size), self.done()));
+                    freed = freed.saturating_add(it.image.size);
+                    count += 1;
+                }
+                Ok(false) => {}
+                Err(error @ DockerError::Unreachable(_)) => return Err(error),
+                Err(error) => self.failed(&what, &error),
+            }
+        }
+        print(&summary(&judged, count, freed, self.done()));
+        Ok(())
+    }
+
+    /// False when it is gone already, or wanted by now.
+    fn remove(&self, judged: &Judged) -> Result<bool, DockerError> {
+        let image = &judged.image;
+        let wanted = || match wants_now(&self.known.run_dir) {
+            Some(wants) => !wants.heard || wants.of(&image.id, &full_names(image)).is_some(),
+            None => true,
+        };
+        match () {
+            () if wanted() => Ok(false),
+            () if self.dry => Ok(true),
+            () => remove_image(&self.known.docker, image),
+        }
+    }
+
+    /// An engine that does not know its build cache has none that could be told.
+    fn build_cache(&mut self, prune: bool) {
+        if !prune || self.dry {
+            return match told(&self.known.docker, &Call::DiskUsage) {
+                Ok(Reply::DiskUsage(usage)) if prune => {
+                    _ = print(&format!("build cache: {}: would be removed\n", bytes(usage.build_cache)));
+                }
+                Ok(Reply::DiskUsage(usage)) => {
+                    let size = bytes(usage.build_cache);
+                    _ = print(&format!("build cache: {size}: kept, --prune-build-cache removes it\n"));
+                }
+                Ok(_) => {}
+                Err(error) => say(&format!("warning: how much the build cache takes is not known: {error}")),
+            };
+        }
+        match told(&self.known.docker, &Call::BuildPrune) {
+            Ok(Reply::Reclaimed(size)) => _ = print(&format!("build cache: {}: removed\n", bytes(size))),
+            Ok(_) => {}
+            Err(error) => self.failed("build cache", &error),
+        }
+    }
+}
+
+/// Docker counts for long.
+fn told(docker: &Docker, call: &Call) -> Result<Reply, DockerError> {
+    docker.begin(call).within(limits::DISK_USAGE).wait()
+}
+
+/// What stays and why, and the sums. Layers are shared: less may be free afterwards than the sizes say.
+fn summary(judged: &[Judged], count: usize, freed: u64, done: &str) -> String {
+    let mut text = String::new();
+    for (it, kept) in judged.iter().filter_map(|it| Some((it, it.kept.as_ref()?))) {
+        // Writing to a string cannot fail.
+        _ = writeln!(text, "image {}: kept: {kept}", name(&it.image));
+    }
+    let nameless = judged.iter().filter(|it| it.kept.is_none() && it.image.tags.is_empty()).count();
+    _ = writeln!(
+        text,
+        "{} {done} ({}), {nameless} without a tag; {} kept",
+        many(count, "image"),
+        bytes(freed),
+        judged.iter().filter(|it| it.kept.is_some()).count()
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::garbage::images::Kept;
+    use crate::runtime::ImageSummary;
+
+    #[test]
+    fn the_sums() {
+        let judged = |tags: &[&str], kept| {
+            let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            let id = format!("sha256:{}", "ab".repeat(32));
+            Judged { image: ImageSummary { id, tags, ..ImageSummary::default() }, kept, record: None }
+        };
+        let all = [judged(&["a:1"], None), judged(&[], None), judged(&["b:1"], Some(Kept::Pinned))];
+        assert_eq!(
+            summary(&all, 2, 3 << 20, "removed"),
+            "image b:1: kept: pinned\n2 images removed (3.0 MiB), 1 without a tag; 1 kept\n"
+        );
+    }
+}
