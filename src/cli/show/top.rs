@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use super::table::List;
 use crate::base::limits;
 use crate::base::order;
+use crate::base::quantity;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, SortBy};
 use crate::cli::{Outcome, fail, pods, print, say};
@@ -78,9 +79,19 @@ pub fn node(options: &Options, names: &[String]) -> Outcome {
     let after = read();
     let used = Used::between((before.0.cpu, before.1), (after.0.cpu, after.1), after.0.working_set);
     let used = used.ok_or("/proc/stat and /proc/meminfo do not tell what the node uses")?;
-    let capacity = sys::machine(Path::new(&status.file.root_dir)).capacity;
-    let text = node_table(options, node, used, capacity.milli_cpu, capacity.memory);
+    let (milli_cpu, memory) = allocatable(&status.file);
+    let text = node_table(options, node, used, milli_cpu, memory);
     Ok(print(&text))
+}
+
+/// Thousandths of a CPU and bytes of memory that the node gives to pods, of which kubectl counts percentages; those of
+/// the machine where an earlier daemon does not say.
+fn allocatable(file: &StatusFile) -> (i64, i64) {
+    let told = |resource: &str| file.info.allocatable.get(resource);
+    let cpu = told("cpu").and_then(|text| quantity::milli(text).ok());
+    let memory = told("memory").and_then(|text| quantity::value(text).ok());
+    let machine = || sys::machine(Path::new(&file.root_dir)).capacity;
+    (cpu.unwrap_or_else(|| machine().milli_cpu), memory.unwrap_or_else(|| machine().memory))
 }
 
 fn node_table(options: &Options, name: &str, used: Used, milli_cpu: i64, memory: i64) -> String {
@@ -239,6 +250,18 @@ mod tests {
 
     fn used(milli: u64, mebibytes: u64) -> Used {
         Used { cpu: milli * 1_000_000, memory: mebibytes << 20 }
+    }
+
+    #[test]
+    fn percentages_are_of_what_the_node_gives() {
+        let mut file = pods::tests::node().file;
+        let list =
+            [("cpu", "1500m"), ("memory", "512Mi")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        file.info.allocatable = list.into();
+        assert_eq!(allocatable(&file), (1500, 512 << 20));
+        file.info.allocatable.clear();
+        let machine = sys::machine(Path::new(&file.root_dir)).capacity;
+        assert_eq!(allocatable(&file), (machine.milli_cpu, machine.memory));
     }
 
     #[test]
