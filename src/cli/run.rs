@@ -106,7 +106,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },
         node: Arc::new(
-            Node::new(&options.node.gives, sys::machine(&options.directories.root)).map_err(refuse)?,
+            Node::new(&options.node.gives, sys::machine(&full(&options.directories.root)?))
+                .map_err(refuse)?,
         ),
         eviction: options.eviction.settings().map_err(refuse)?,
     })
