@@ -52,7 +52,8 @@ pub mod manifest {
 }
 
 pub mod mapping {
-    pub use crate::mapping::{LogLimits, MapConfig};
+    pub use crate::mapping::MapConfig;
+    pub use crate::mapping::logs::{LogDriver, LogSettings};
     pub mod needs {
         pub use crate::mapping::needs::Create;
     }

@@ -113,6 +113,9 @@ mod log_paths;
 #[path = "it/network.rs"]
 mod network;
 #[cfg(test)]
+#[path = "it/node/mod.rs"]
+mod node;
+#[cfg(test)]
 #[path = "it/objects.rs"]
 mod objects;
 #[cfg(test)]

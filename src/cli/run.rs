@@ -13,7 +13,7 @@ use super::{fail, lock, say, value};
 use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::main_loop;
-use crate::mapping::LogLimits;
+use crate::mapping::logs::LogSettings;
 use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
 use crate::node::sys;
@@ -101,7 +101,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         image_garbage: options.garbage.images(),
         pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options),
-        log_limits: LogLimits {
+        logs: LogSettings {
+            driver: options.docker.log_driver,
             max_bytes: u64::try_from(options.docker.log_max_size).ok(),
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::eviction::threshold;
 use crate::garbage::images;
-use crate::mapping::LogLimits;
+use crate::mapping::logs::LogSettings;
 use crate::network::NetworkConfig;
 use crate::node::Node;
 use crate::pod::Source;
@@ -57,8 +57,8 @@ pub struct Config {
     pub image_garbage: images::Policy,
     /// `--pod-logs-dir`: absolute and normalized, and not `/`.
     pub pod_logs_dir: PathBuf,
-    /// `--container-log-max-size`, `--container-log-max-files`.
-    pub log_limits: LogLimits,
+    /// `--container-log-driver`, `--container-log-max-size`, `--container-log-max-files`.
+    pub logs: LogSettings,
     /// `--docker-network`, `--docker-network-cidr`, `--cluster-dns`, `--cluster-domain`, `--resolv-conf`,
     /// `--node-ip`.
     pub network: NetworkConfig,

@@ -279,7 +279,7 @@ impl Parts<'_> {
                 oom_floor,
                 infra_image: config.infra_image.clone().unwrap_or_else(sandbox_image::image_name),
                 node_memory: sys::total_memory(),
-                logs: config.log_limits,
+                logs: config.logs,
                 node_name: config.node_name.clone(),
                 network: config.network.clone(),
                 policies: Arc::clone(&config.policy),

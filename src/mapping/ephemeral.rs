@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
 use crate::base::order;
+use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Needs;
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::runtime::{CreateBody, HostConfig, LogConfig, Mount, labels, resources};
+use crate::runtime::{CreateBody, HostConfig, Mount, labels, resources};
 
 /// The ephemeral container to create.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub struct Place {
     pub cgroup_parent: String,
     /// Process limit of each container; `None` for no limit.
     pub pids_limit: Option<i64>,
+    /// Where their output goes.
+    pub log_driver: LogDriver,
 }
 
 /// The same container as an API type, for checks of whole pods.
@@ -54,6 +57,10 @@ pub fn as_written(container: &Container, target: Option<&str>) -> EphemeralConta
         ..EphemeralContainer::default()
     }
 }
+
+/// What is kept of its output, where it is kept in files.
+const LOGS: LogSettings =
+    LogSettings { driver: LogDriver::JsonFile, max_bytes: Some(1024 * 1024), max_files: 5 };
 
 /// Labels of the sandbox that all containers of its pod carry.
 const OF_POD: &[&str] = &[
@@ -72,10 +79,10 @@ pub fn body(
     wanted: &Ephemeral<'_>,
     sandbox: &str,
     sandbox_labels: &BTreeMap<String, String>,
-    logs: LogConfig,
 ) -> (CreateBody, Needs) {
     let Ephemeral { pod, container, .. } = *wanted;
     let joined = format!("container:{sandbox}");
+    let logs = LogSettings { driver: wanted.place.log_driver, ..LOGS };
     let pid_mode = match wanted.target {
         Some(target) => format!("container:{target}"),
         None => super::pid_mode(pod, &joined),
@@ -107,7 +114,7 @@ pub fn body(
             privileged: super::privileged(container),
             cgroup_parent: wanted.place.cgroup_parent.clone(),
             pids_limit: wanted.place.pids_limit,
-            log_config: Some(logs),
+            log_config: Some(logs.config(&pod.key, &container.name)),
             mounts: hosts.into_iter().collect(),
             ..HostConfig::default()
         },
@@ -123,7 +130,6 @@ pub fn body(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::LogLimits;
     use crate::mapping::tests::pod;
 
     const HOST: &str = r#"{"hostPID": true, "containers": [{"name": "app", "image": "x"}]}"#;
@@ -143,12 +149,15 @@ mod tests {
             user: Some("1000".to_owned()),
             target,
             hosts: Some("/r/pods/u/etc-hosts".to_owned()),
-            place: Place { cgroup_parent: "/kubepods/besteffort/podu".to_owned(), pids_limit: Some(100) },
+            place: Place {
+                cgroup_parent: "/kubepods/besteffort/podu".to_owned(),
+                pids_limit: Some(100),
+                log_driver: LogDriver::None,
+            },
             node_memory: 1 << 30,
             oom_floor: -1000,
         };
-        let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-        let (mut made, needs) = body(&wanted, "s", &of_sandbox, logs);
+        let (mut made, needs) = body(&wanted, "s", &of_sandbox);
         assert_eq!(needs, Needs::default());
         assert!(labels::OURS.iter().all(|key| made.labels.contains_key(*key)), "none is the image's");
         made.labels.retain(|_, value| !value.is_empty());
@@ -174,7 +183,7 @@ mod tests {
                 "NetworkMode": "container:s", "IpcMode": "container:s", "PidMode": "container:s",
                 "CgroupParent": "/kubepods/besteffort/podu", "PidsLimit": 100, "OomScoreAdj": 1000,
                 "CpuShares": 2,
-                "RestartPolicy": {"Name": "no"}, "LogConfig": {"Type": "json-file", "Config": {}},
+                "RestartPolicy": {"Name": "no"}, "LogConfig": {"Type": "none", "Config": {}},
                 "Mounts": [{"Type": "bind", "Source": "/r/pods/u/etc-hosts", "Target": "/etc/hosts"}],
             },
         });

@@ -8,6 +8,7 @@
 
 pub mod env;
 pub mod ephemeral;
+pub mod logs;
 pub mod mounts;
 pub mod needs;
 pub mod network;
@@ -27,6 +28,7 @@ use crate::layout;
 use crate::manifest::hash;
 use crate::manifest::static_pod::CONFIG_SEEN;
 use crate::mapping::env::Expanded;
+use crate::mapping::logs::LogSettings;
 use crate::mapping::mounts::Mounts;
 use crate::mapping::needs::{Create, Needs};
 use crate::network::{NetworkConfig, files};
@@ -34,9 +36,7 @@ use crate::node::devices;
 use crate::plan::StartRef;
 use crate::pod::{ContainerKind, DesiredPod, init_kind};
 use crate::policy::Policies;
-use crate::runtime::{
-    CreateBody, DeviceRequest, Healthcheck, HostConfig, LogConfig, Mount, labels, names, resources,
-};
+use crate::runtime::{CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, labels, names, resources};
 use crate::termination::{self, LogFile};
 
 /// Settings of the node that the mapping needs.
@@ -50,35 +50,13 @@ pub struct MapConfig {
     pub infra_image: String,
     /// Memory of the node, bytes.
     pub node_memory: i64,
-    /// Log rotation by Docker.
-    pub logs: LogLimits,
+    /// What Docker does with the output of containers.
+    pub logs: LogSettings,
     pub node_name: String,
     /// The node's network.
     pub network: NetworkConfig,
     /// What pods of each source may do; here: which paths of the host they may mount.
     pub policies: Arc<Policies>,
-}
-
-/// How much of a container's output is kept. A container keeps the limits it was created with: a change of
-/// them restarts nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogLimits {
-    /// Bytes of one file; `None`: no rotation.
-    pub max_bytes: Option<u64>,
-    /// Number of files including the current one; more than 1.
-    pub max_files: u32,
-}
-
-impl LogLimits {
-    /// Docker's log options. Bytes are given without a unit, since Docker's `m` is not Mi. The driver is
-    /// named because the engine's default may be one whose logs cannot be read back.
-    pub fn config(self) -> LogConfig {
-        let options = self.max_bytes.map(|bytes| {
-            [("max-size", bytes.to_string()), ("max-file", self.max_files.to_string())]
-                .map(|(key, value)| (key.to_owned(), value))
-        });
-        LogConfig { driver: "json-file".to_owned(), config: order::map(options.into_iter().flatten()) }
-    }
 }
 
 /// The create call of a pod's sandbox.
@@ -89,7 +67,7 @@ pub fn sandbox(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> Create {
         pid_mode: if flag(pod.spec.host_pid) { "host".into() } else { String::new() },
         security_opt: vec!["no-new-privileges".into()],
         privileged: pod.containers().any(|(_, c)| privileged(c)),
-        log_config: Some(config.logs.config()),
+        log_config: Some(config.logs.config(&pod.key, labels::SANDBOX_NAME)),
         ..HostConfig::default()
     };
     resources::apply_sandbox(&mut host, config.oom_floor);
@@ -145,7 +123,7 @@ pub fn container(
         ipc_mode: joined.clone(),
         network_mode: joined,
         privileged: privileged(spec),
-        log_config: Some(config.logs.config()),
+        log_config: Some(config.logs.config(&pod.key, &spec.name)),
         ..HostConfig::default()
     };
     resources::apply(&mut host, pod, kind, spec, config.node_memory, config.oom_floor);

@@ -38,7 +38,11 @@ pub(crate) fn config() -> MapConfig {
         oom_floor: -1000,
         infra_image: "podkeeper.dev/sandbox:0123456789ab".into(),
         node_memory: 1 << 30,
-        logs: crate::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        logs: crate::mapping::logs::LogSettings {
+            driver: Default::default(),
+            max_bytes: Some(1 << 20),
+            max_files: 5,
+        },
         node_name: "node1".into(),
         network: Default::default(),
         policies: Default::default(),

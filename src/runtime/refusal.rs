@@ -59,6 +59,10 @@ fn kind(status: u16, message: &str) -> RefusalKind {
     if has("port is already allocated") || has("address already in use") {
         return RefusalKind::PortInUse;
     }
+    // 501, but from Docker before 18.09 in the stream of the log.
+    if has("logging driver does not support reading") {
+        return RefusalKind::LogNotKept;
+    }
     match status {
         404 if has("no such container") || has("no container with name or id") => {
             RefusalKind::NoSuchContainer
@@ -189,6 +193,13 @@ mod tests {
             RefusalKind::NameInUse(None),
         );
         check(409, "name is already in use by", RefusalKind::NameInUse(None));
+    }
+
+    #[test]
+    fn a_log_that_is_not_kept() {
+        for status in [500, 501] {
+            check(status, "configured logging driver does not support reading", RefusalKind::LogNotKept);
+        }
     }
 
     #[test]

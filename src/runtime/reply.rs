@@ -237,6 +237,7 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
         ips: ips(&value),
         networks: networks(&value).map(Map::len),
         log_path: text(&value, "/LogPath"),
+        log_driver: text(&value, "/HostConfig/LogConfig/Type"),
         resources: resources(&value),
         cgroup_parent: text(&value, "/HostConfig/CgroupParent"),
         pids_limit: value.pointer("/HostConfig/PidsLimit").and_then(Value::as_i64).filter(|n| *n > 0),

@@ -254,6 +254,8 @@ pub enum RefusalKind {
     HasDependents,
     /// 409: the image has several names, and is not removed by its id.
     SeveralNames,
+    /// The container's log driver keeps nothing that could be read.
+    LogNotKept,
     /// 409 of another kind.
     Conflict,
     /// 400: the request makes no sense to Docker; repeating it will not help.
@@ -391,6 +393,8 @@ pub struct ContainerDetail {
     pub networks: Option<usize>,
     /// `LogPath`; empty when the log driver keeps no file.
     pub log_path: String,
+    /// `HostConfig.LogConfig.Type`.
+    pub log_driver: String,
     /// Resources of `HostConfig`, as far as they are set.
     pub resources: Resources,
     /// `HostConfig.CgroupParent`; empty for Docker's own.

@@ -17,8 +17,8 @@ use crate::cli::exit::Exit;
 use crate::cli::flags::{self, Options};
 use crate::cli::{Outcome, pods, say, value};
 use crate::layout;
-use crate::mapping::LogLimits;
 use crate::mapping::ephemeral::{self, Ephemeral, Place};
+use crate::mapping::logs::LogDriver;
 use crate::mapping::security::{self, User};
 use crate::network::files;
 use crate::node::sys;
@@ -34,8 +34,6 @@ use crate::worker::needs;
 
 /// Letters of a name that is made up: none that could spell a word.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// What is kept of its output.
-const LOGS: LogLimits = LogLimits { max_bytes: Some(1024 * 1024), max_files: 5 };
 
 /// Adds a container to a pod and, with `-i`, attaches to it.
 pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
@@ -65,7 +63,7 @@ pub fn run(options: &Options, name: &str, command: &[String]) -> Outcome {
         node_memory: sys::total_memory(),
         oom_floor: sys::oom_floor(),
     };
-    let (mut body, container_needs) = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels, LOGS.config());
+    let (mut body, container_needs) = ephemeral::body(&wanted, &sandbox.id, &sandbox.labels);
     if let Some(id) = image {
         body.image = id;
     }
@@ -168,11 +166,12 @@ fn hosts(sandbox: &ContainerSummary, uid: &str) -> Option<String> {
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
-/// The cgroup of the pod, and other bounds that its sandbox knows of.
+/// The cgroup of the pod, and what else its sandbox knows of.
 fn place(docker: &Docker, sandbox: &ContainerSummary) -> Result<Place, String> {
     match docker.call(&Call::Inspect { id: sandbox.id.clone() }).map_err(|error| error.to_string())? {
         Reply::Container(detail) => {
-            Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit })
+            let log_driver = LogDriver::parse(&detail.log_driver).unwrap_or_default();
+            Ok(Place { cgroup_parent: detail.cgroup_parent, pids_limit: detail.pids_limit, log_driver })
         }
         _ => Err(surprise("inspect").to_string()),
     }

@@ -39,15 +39,19 @@ fn print(
         Ok(()) => Ok(()),
         // A reader that went away (`| head`) is no failure.
         Err(Broken::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(Broken::Docker(error)) => Err(explain(&error)),
+        Err(Broken::Docker(error)) => Err(explain(&error, &target.what)),
         Err(broken) => Err(broken.to_string()),
     }
 }
 
 /// Docker's word, and what it means here.
-fn explain(error: &DockerError) -> String {
+fn explain(error: &DockerError, what: &str) -> String {
     match error.refusal() {
         Some(RefusalKind::NoSuchContainer) => format!("{error}: it was removed since, its log with it"),
+        Some(RefusalKind::LogNotKept) => format!(
+            "{what} has no log: it was made with --container-log-driver=none, which keeps nothing of what a \
+             container writes"
+        ),
         _ => error.to_string(),
     }
 }
@@ -99,6 +103,16 @@ mod tests {
             "logs web",
             Err(Broken::Docker(DockerError::Refused(gone))),
             Err("No such container: c-web: it was removed since, its log with it"),
+        );
+        let message = "configured logging driver does not support reading".to_owned();
+        let none = Refusal { kind: RefusalKind::LogNotKept, status: 501, message };
+        check(
+            "logs web",
+            Err(Broken::Docker(DockerError::Refused(none))),
+            Err(
+                "container \"app\" in pod \"web-node1\" has no log: it was made with --container-log-driver=none, \
+                 which keeps nothing of what a container writes",
+            ),
         );
     }
 }

@@ -18,6 +18,8 @@ pub struct Target {
     /// The container has a terminal of its own: its log is not framed.
     /// `None` when only Docker knows.
     pub tty: Option<bool>,
+    /// `container "app" in pod "web-n1"`.
+    pub what: String,
     /// Something to tell the user first: `Defaulted container …`.
     pub note: Option<String>,
 }
@@ -46,7 +48,8 @@ pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
             }
         })?
     };
-    Ok(Target { id: docker_id(id)?, tty: container.tty, note })
+    let what = described(container_name, full);
+    Ok(Target { id: docker_id(id)?, tty: container.tty, what, note })
 }
 
 /// The container in which `exec` runs a command.
@@ -61,13 +64,15 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     }
     let status = status_of(pod, container.name);
     let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
+    let what = described(container.name, pod.metadata.name.as_deref().unwrap_or(name));
     match status.and_then(|s| s.container_id.as_deref()) {
-        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty, note }),
-        _ => {
-            let full = pod.metadata.name.as_deref().unwrap_or(name);
-            Err(format!("container \"{}\" in pod \"{full}\" is not running", container.name))
-        }
+        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty, what, note }),
+        _ => Err(format!("{what} is not running")),
     }
+}
+
+fn described(container: &str, pod: &str) -> String {
+    format!("container \"{container}\" in pod \"{pod}\"")
 }
 
 /// A container that is meant.

@@ -6,6 +6,7 @@ use std::time;
 use super::Takes::{Count, Duration, Name, PathOrNone, Switch, Text};
 use super::{Flag, RUN, Section, Verb, of_verbs, put, value};
 use crate::base::quantity;
+use crate::mapping::logs::LogDriver;
 use crate::runtime::docker::Endpoint;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,10 +25,16 @@ pub struct Values {
     pub registry_burst: u32,
     /// `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    pub log_driver: LogDriver,
     /// Bytes; negative for never.
     pub log_max_size: i64,
     pub log_max_files: i64,
 }
+
+/// Default of `--container-log-max-size`, bytes.
+const MAX_SIZE: i64 = 1024 * 1024;
+/// Default of `--container-log-max-files`.
+const MAX_FILES: i64 = 5;
 
 const IMAGES: Flag = of_verbs(&[Verb::Run, Verb::Pull, Verb::Load]);
 
@@ -124,6 +131,32 @@ pub static SECTION: Section = Section {
             ..RUN
         },
         Flag {
+            name: "container-log-driver",
+            takes: Text("NAME", |o, text| {
+                let names = LogDriver::ALL.map(LogDriver::as_str).join(", ");
+                o.docker.log_driver = LogDriver::parse(text).ok_or(format!("must be one of {names}"))?;
+                Ok(())
+            }),
+            default: "json-file",
+            help: "Where Docker puts the output of containers: json-file, local, journald or none",
+            rule: |o| {
+                let is_default = (o.docker.log_max_size, o.docker.log_max_files) == (MAX_SIZE, MAX_FILES);
+                let driver = o.docker.log_driver;
+                match driver {
+                    LogDriver::Journald | LogDriver::None if !is_default => Some(format!(
+                        "{} keeps no files: --container-log-max-size and --container-log-max-files are of json-file \
+                         and local",
+                        driver.as_str()
+                    )),
+                    LogDriver::Local if o.docker.log_max_size < 0 => Some(
+                        "local always rotates: --container-log-max-size must be positive with it".to_owned(),
+                    ),
+                    _ => None,
+                }
+            },
+            ..RUN
+        },
+        Flag {
             name: "container-log-max-size",
             takes: Text("SIZE", |o, text| {
                 let size = quantity::value(text).map_err(|_| "must be a quantity, such as 10Mi".to_owned());
@@ -185,10 +218,37 @@ mod tests {
                 ("registry-qps", "7", |o| o.docker.registry_qps == 7),
                 ("registry-burst", "7", |o| o.docker.registry_burst == 7),
                 ("image-preload-dir", "", |o| o.docker.image_preload_dir.is_none()),
+                ("container-log-driver", "local", |o| o.docker.log_driver == LogDriver::Local),
                 ("container-log-max-size", "10Mi", |o| o.docker.log_max_size == 10 * 1024 * 1024),
                 ("container-log-max-files", "7", |o| o.docker.log_max_files == 7),
             ],
         );
+    }
+
+    #[test]
+    fn a_size_goes_with_a_driver_that_has_one() {
+        let rule = SECTION.flags.iter().find(|flag| flag.name == "container-log-driver").unwrap().rule;
+        let check = |driver: LogDriver, size: i64, files: i64, expected: &str| {
+            let mut o = super::super::Options::defaults().unwrap();
+            (o.docker.log_driver, o.docker.log_max_size, o.docker.log_max_files) = (driver, size, files);
+            let said = rule(&o).unwrap_or_default();
+            assert!(
+                said.starts_with(expected) && said.is_empty() == expected.is_empty(),
+                "{driver:?}: {said}"
+            );
+        };
+        let options = super::super::Options::defaults().unwrap();
+        assert_eq!((options.docker.log_max_size, options.docker.log_max_files), (MAX_SIZE, MAX_FILES));
+        for driver in LogDriver::ALL {
+            check(driver, MAX_SIZE, MAX_FILES, "");
+        }
+        for driver in [LogDriver::JsonFile, LogDriver::Local] {
+            check(driver, 5, 2, "");
+        }
+        check(LogDriver::JsonFile, -1, 5, "");
+        check(LogDriver::Local, -1, 5, "local always rotates");
+        check(LogDriver::Journald, 5, 5, "journald keeps no files");
+        check(LogDriver::None, MAX_SIZE, 2, "none keeps no files");
     }
 
     #[test]

@@ -89,6 +89,10 @@ impl Machine {
             Ok(Reply::Output(body)) => termination::log_text(&body),
             Ok(_) => String::new(),
             Err(error) if error.refusal() == Some(&RefusalKind::NoSuchContainer) => String::new(),
+            Err(error) if error.refusal() == Some(&RefusalKind::LogNotKept) => {
+                "Error on reading termination message from logs: none is kept (--container-log-driver=none)"
+                    .to_owned()
+            }
             Err(error) => format!("Error on reading termination message from logs: {error}"),
         };
         if let Some(message) = self.containers.record_mut(id).and_then(|record| record.run.message.as_mut()) {

@@ -19,6 +19,7 @@ use crate::machine::{
     Token, Wish,
 };
 use crate::mapping::MapConfig;
+use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Create;
 use crate::mapping::observe;
 use crate::network::hosts::HostsFile;
@@ -180,7 +181,7 @@ fn settings() -> Arc<Settings> {
         oom_floor: -1000,
         infra_image: PAUSE.into(),
         node_memory: 1 << 30,
-        logs: crate::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+        logs: LogSettings { driver: Default::default(), max_bytes: Some(1 << 20), max_files: 5 },
         node_name: "node".into(),
         network: Default::default(),
         policies: Default::default(),
@@ -226,6 +227,15 @@ impl Rig {
     pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
         let mut rig = Rig::fresh();
         rig.machine = machine(pod.key.clone(), settings(), true);
+        rig
+    }
+
+    /// The same, and output goes to this driver.
+    pub(super) fn fresh_with_logs(driver: LogDriver) -> Rig {
+        let mut rig = Rig::fresh();
+        let mut other = (*settings()).clone();
+        other.map.logs.driver = driver;
+        rig.machine = machine(key(), Arc::new(other), true);
         rig
     }
 

@@ -45,6 +45,7 @@ fn detail(all: &BTreeMap<String, String>, name: &str) -> ContainerDetail {
         ips: vec!["172.17.0.2".into()],
         networks: Some(1),
         log_path: String::new(),
+        log_driver: String::new(),
         resources: Default::default(),
         cgroup_parent: String::new(),
         start_unfinished: false,

@@ -374,6 +374,13 @@ impl State {
             networks: kept(Field::Ips).then(|| usize::from(c.is_on_a_network())),
             // There is no log file: logs come through the API.
             log_path: String::new(),
+            log_driver: c
+                .body
+                .host_config
+                .log_config
+                .as_ref()
+                .map(|logs| logs.driver.clone())
+                .unwrap_or_default(),
             resources: c.body.host_config.resources(),
             cgroup_parent: c.body.host_config.cgroup_parent.clone(),
             start_unfinished: false,

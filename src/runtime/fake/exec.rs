@@ -79,6 +79,10 @@ impl State {
     pub fn logs(&self, key: &str) -> Result<String, DockerError> {
         self.reachable()?;
         let c = self.get(key).ok_or_else(|| no_container("", key))?;
+        if c.body.host_config.log_config.as_ref().is_some_and(|logs| logs.driver == "none") {
+            let message = "configured logging driver does not support reading".to_owned();
+            return Err(refused(Kind::LogNotKept, 501, message));
+        }
         Ok(c.behaviour.output.repeat(usize::try_from(c.starts.min(100)).unwrap_or(0)))
     }
 

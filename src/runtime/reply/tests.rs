@@ -26,7 +26,7 @@ fn inspect() -> Value {
         "LogPath": "/var/lib/docker/containers/d4/d4-json.log",
         "Name": "/k8s_web_web_default_0123_0",
         "ExecIDs": null,
-        "HostConfig": { "Binds": null, "NetworkMode": "default" },
+        "HostConfig": { "Binds": null, "NetworkMode": "default", "LogConfig": { "Type": "json-file", "Config": {} } },
         "Config": {
             "Tty": true, "Image": "busybox:static", "StopSignal": "SIGUSR1",
             "Labels": { "io.kubernetes.pod.name": "web", "odd": 7 }
@@ -66,6 +66,7 @@ fn an_inspect() {
         ips: vec!["172.17.0.2".into()],
         networks: Some(1),
         log_path: "/var/lib/docker/containers/d4/d4-json.log".into(),
+        log_driver: "json-file".into(),
         resources: Default::default(),
         cgroup_parent: String::new(),
         start_unfinished: false,

@@ -161,6 +161,7 @@ pub(super) fn detail(c: &Value) -> ContainerDetail {
         ips: Some(text(&c["NetworkSettings"]["IPAddress"])).filter(|ip| !ip.is_empty()).into_iter().collect(),
         networks: c["NetworkSettings"]["Networks"].as_object().map(|all| all.len()),
         log_path: text(&c["LogPath"]),
+        log_driver: text(&c["HostConfig"]["LogConfig"]["Type"]),
         resources: podkeeper::testing::runtime::Resources {
             cpu_shares: limit(&c["HostConfig"]["CpuShares"]),
             cpu_period: limit(&c["HostConfig"]["CpuPeriod"]),

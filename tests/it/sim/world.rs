@@ -229,7 +229,11 @@ pub fn config() -> Config {
         image_garbage: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
-        log_limits: podkeeper::testing::mapping::LogLimits { max_bytes: None, max_files: 5 },
+        logs: podkeeper::testing::mapping::LogSettings {
+            driver: Default::default(),
+            max_bytes: None,
+            max_files: 5,
+        },
         node: Default::default(),
         eviction: podkeeper::testing::eviction::threshold::Settings::none(),
     }
@@ -306,7 +310,11 @@ impl World {
                 oom_floor: 0,
                 infra_image: SANDBOX_IMAGE.clone(),
                 node_memory: 1 << 30,
-                logs: podkeeper::testing::mapping::LogLimits { max_bytes: Some(1 << 20), max_files: 5 },
+                logs: podkeeper::testing::mapping::LogSettings {
+                    driver: Default::default(),
+                    max_bytes: Some(1 << 20),
+                    max_files: 5,
+                },
                 node_name: "node".into(),
                 network: podkeeper::testing::network::NetworkConfig::default(),
                 policies: Default::default(),

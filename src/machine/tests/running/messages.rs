@@ -1,6 +1,7 @@
 //! Last words: when they are asked for, and that nothing but the status waits for them.
 
 use super::rig::{Hurt, Rig, app, ms, no_space, pod, s, timeout};
+use crate::mapping::logs::LogDriver;
 use crate::runtime::DockerError;
 use crate::runtime::fake::Behaviour;
 
@@ -67,6 +68,18 @@ fn a_log_that_cannot_be_read_says_so_and_holds_up_nothing() {
         let last = status.last_state.and_then(|s| s.terminated).and_then(|t| t.message).unwrap_or_default();
         assert!(last.starts_with("Error on reading termination message from logs: "), "{last}");
     }
+}
+
+#[test]
+fn a_log_that_is_not_kept_is_told_with_the_flag() {
+    let mut rig = Rig::fresh_with_logs(LogDriver::None);
+    rig.engine.behave("app", Behaviour::exits(1, s(1)));
+    rig.run(&pod(&spec("FallbackToLogsOnError")));
+    rig.pass(s(5));
+    assert_eq!(
+        message(&rig),
+        "Error on reading termination message from logs: none is kept (--container-log-driver=none)"
+    );
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use super::rig::{Hurt, Rig, app, pod, pod_with, refusal, s, stop};
 use crate::machine::{Hint, Wish};
-use crate::mapping::LogLimits;
 use crate::mapping::ephemeral::{Ephemeral, Place, body};
 use crate::runtime::fake::Field;
 use crate::runtime::{Call, RefusalKind, Reply};
@@ -189,8 +188,7 @@ fn debug(rig: &mut Rig, name: &str) -> String {
         node_memory: 1 << 30,
         oom_floor: -1000,
     };
-    let logs = LogLimits { max_bytes: None, max_files: 2 }.config();
-    let body = Box::new(body(&wanted, &sandbox.id, &sandbox.body.labels, logs).0);
+    let body = Box::new(body(&wanted, &sandbox.id, &sandbox.body.labels).0);
     let full = sandbox.name.replace("POD", name);
     let now = rig.now();
     let Ok(Reply::Created { id, .. }) = rig.engine.perform(&Call::Create { name: full, body }, now) else {

@@ -1,0 +1,3 @@
+//! The node looks after itself: its logs, disks, memory and garbage, on a real Docker Engine.
+
+pub mod log_drivers;
