@@ -45,12 +45,25 @@ pub fn cores(milli: i64) -> String {
 /// Bytes as a quantity, with the largest binary suffix that leaves a whole number: `1Gi`, `1500Ki`, `7`.
 #[must_use]
 pub fn bytes(number: i64) -> String {
-    let suffixes = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
-    let fits = |shift: &i64| number != 0 && number % (1_i64 << shift) == 0;
-    match suffixes.iter().find(|(_, shift)| fits(shift)) {
-        Some((suffix, shift)) => format!("{}{suffix}", number >> shift),
-        None => number.to_string(),
+    canonical(number, "Ki")
+}
+
+/// The text of a whole number as the API writes it, of the same kind as `like`: with the largest suffix that leaves it
+/// whole (`1Gi` for 1024Mi, `100M` for 100000000).
+#[must_use]
+pub fn canonical(value: i64, like: &str) -> String {
+    let (base, suffixes) = match like.trim().ends_with('i') {
+        true => (1024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
+        false => (1000, ["", "k", "M", "G", "T", "P", "E"]),
+    };
+    let (mut number, mut suffix) = (value, "");
+    for larger in suffixes.into_iter().skip(1) {
+        if number == 0 || number % base != 0 {
+            break;
+        }
+        (number, suffix) = (number / base, larger);
     }
+    format!("{number}{suffix}")
 }
 
 /// True when both are the same quantity of the same kind: decimal (`1k`), binary (`1Ki`) or with an exponent.
@@ -310,5 +323,16 @@ mod tests {
             let rounded = (kibi + 999) / 1000 * if n < 0 { -1 } else { 1 };
             prop_assert_eq!(value(&format!("{text}Ki")), Ok(rounded));
         }
+    }
+
+    #[test]
+    fn canonical_text() {
+        let check = |value: i64, like: &str, expected: &str| assert_eq!(canonical(value, like), expected);
+        check(1 << 30, "1024Mi", "1Gi");
+        check(3 << 29, "1Gi", "1536Mi");
+        check(100_000_000, "100M", "100M");
+        check(1500, "1500", "1500");
+        check(0, "1Gi", "0");
+        check(1 << 30, "1073741824", "1073741824");
     }
 }

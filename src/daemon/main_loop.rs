@@ -260,6 +260,7 @@ impl MainLoop {
                 self.actors.watch.tell(self.turn.is_ready(), snapshot.summary());
             }
             self.actors.keeper.tell(Arc::clone(&snapshot));
+            self.actors.limits.tell(Arc::clone(&snapshot));
             self.actors.writer.publish(snapshot);
         }
     }

@@ -19,6 +19,7 @@ use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
 use crate::daemon::keeper::Keeper;
+use crate::daemon::keeper::local::LimitWatch;
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
@@ -82,6 +83,7 @@ pub(super) struct Actors {
     preload: Option<Preload>,
     pub(super) writer: Writer,
     pub(super) keeper: Keeper,
+    pub(super) limits: LimitWatch,
     pub(super) watch: Watch,
     /// The parts that each worker gets.
     pub(super) tools: Tools,
@@ -144,6 +146,7 @@ pub(super) fn start(
     let kernel_log = parts.kernel_log()?;
     let keeper = Keeper::start(pods, garbage, parts.events.clone(), parts.pulses.clone())
         .map_err(cannot("the keeper of the node could not be started"))?;
+    let limits = LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), parts.events.clone());
     let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
         .map_err(cannot("the watch over the threads could not be started"))?;
     let termination = Files::new(config.root_dir.clone());
@@ -170,6 +173,7 @@ pub(super) fn start(
         preload,
         writer,
         keeper,
+        limits,
         watch,
         tools,
     })

@@ -4,6 +4,7 @@
 //! Never here: reading a figure, calling Docker, stopping a pod, the wall clock.
 
 pub mod cadence;
+pub mod local;
 pub mod manager;
 pub mod rank;
 pub mod signal;

@@ -40,12 +40,6 @@ impl LogDriver {
     pub fn parse(word: &str) -> Option<LogDriver> {
         LogDriver::ALL.into_iter().find(|driver| driver.as_str() == word)
     }
-
-    /// Whether Docker keeps files, which have a size and a number.
-    #[must_use]
-    pub fn has_files(self) -> bool {
-        matches!(self, LogDriver::JsonFile | LogDriver::Local)
-    }
 }
 
 /// What becomes of a container's output, and how much of it is kept. A container keeps the settings it was created

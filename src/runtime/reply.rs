@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use super::list::ListReader;
 use super::refusal::refusal;
 use super::types::{
-    Call, ContainerDetail, ContainerSummary, DiskUsage, DockerError, DockerState, ExecDetail, ImageDetail,
-    ImageSummary, Info, NetworkDetail, Reply,
+    Call, ContainerDetail, ContainerFiles, ContainerSummary, DiskUsage, DockerError, DockerState, ExecDetail,
+    ImageDetail, ImageSummary, Info, NetworkDetail, Reply,
 };
 use crate::base::clock::Timestamp;
 use crate::base::order;
@@ -29,6 +29,8 @@ pub enum Form {
     Containers,
     /// [`Reply::Container`].
     Container,
+    /// [`Reply::Files`].
+    Files,
     /// [`Reply::Created`].
     Created,
     /// [`Reply::ExecCreated`].
@@ -70,6 +72,7 @@ impl Form {
             | Call::NetworkRemove { .. } => Form::Done,
             Call::List { .. } => Form::Containers,
             Call::Inspect { .. } => Form::Container,
+            Call::Files { .. } => Form::Files,
             Call::Create { .. } => Form::Created,
             Call::ExecCreate { .. } => Form::ExecCreated,
             Call::ExecInspect { .. } => Form::Exec,
@@ -109,6 +112,7 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
             Reply::Containers(found.map_err(|e| bad(&e))?)
         }
         Form::Container => Reply::Container(Box::new(container(value()?).map_err(missing)?)),
+        Form::Files => Reply::Files(Box::new(files(&value()?))),
         Form::Created => {
             let value = value()?;
             let id = id(&value, "/Id").ok_or_else(|| missing("Id"))?;
@@ -245,6 +249,15 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
     })
 }
 
+fn files(value: &Value) -> ContainerFiles {
+    ContainerFiles {
+        upper_dir: some_text(value, "/GraphDriver/Data/UpperDir").filter(|path| path.starts_with('/')),
+        log_path: text(value, "/LogPath"),
+        log_driver: text(value, "/HostConfig/LogConfig/Type"),
+        size: value.get("SizeRw").and_then(Value::as_u64),
+    }
+}
+
 /// Zero means unset in Docker.
 fn resources(value: &Value) -> Resources {
     let number = |name: &str| value.get("HostConfig")?.get(name)?.as_i64().filter(|n| *n != 0);
@@ -334,6 +347,7 @@ fn info(value: &Value) -> Info {
         cgroup_version: some_text(value, "/CgroupVersion").unwrap_or_else(|| "1".to_owned()),
         architecture: text(value, "/Architecture"),
         kernel_version: text(value, "/KernelVersion"),
+        root_dir: text(value, "/DockerRootDir"),
         logging_driver: text(value, "/LoggingDriver"),
         cpus: number("NCPU"),
         memory: number("MemTotal"),

@@ -96,6 +96,10 @@ impl Request {
                 Request::new("GET", format!("/containers/json?all=1&filters={}", encode(&filters)))
             }
             Call::Inspect { id } => Request::new("GET", format!("/containers/{}/json", encode(id))),
+            Call::Files { id, size } => {
+                let size = if *size { "?size=1" } else { "" };
+                Request::new("GET", format!("/containers/{}/json{size}", encode(id)))
+            }
             Call::Create { name, body } => {
                 Request::new("POST", format!("/containers/create?name={}", encode(name))).json(body)
             }

@@ -32,6 +32,14 @@ pub enum Call {
         /// Container id or name.
         id: String,
     },
+    /// The same, for where the container's files are; with `size` Docker also counts its writable layer, which takes
+    /// it long.
+    Files {
+        /// Container id.
+        id: String,
+        /// Whether to count.
+        size: bool,
+    },
     /// `POST /containers/create?name=`.
     Create {
         /// Docker name, without the leading slash.
@@ -160,6 +168,8 @@ pub enum Reply {
     Containers(Vec<ContainerSummary>),
     /// Answer to [`Call::Inspect`].
     Container(Box<ContainerDetail>),
+    /// Answer to [`Call::Files`].
+    Files(Box<ContainerFiles>),
     /// Answer to [`Call::Create`].
     Created {
         /// 64 hex digits.
@@ -403,6 +413,19 @@ pub struct ContainerDetail {
     pub pids_limit: Option<i64>,
 }
 
+/// Where a container's files are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerFiles {
+    /// `GraphDriver.Data.UpperDir`: its writable layer as a directory; only some storage drivers have one.
+    pub upper_dir: Option<String>,
+    /// `LogPath`; empty when the log driver keeps no file, or does not say where.
+    pub log_path: String,
+    /// `HostConfig.LogConfig.Type`.
+    pub log_driver: String,
+    /// `SizeRw`: bytes of the writable layer, when it was counted.
+    pub size: Option<u64>,
+}
+
 /// An inspect of a network, reduced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkDetail {
@@ -427,6 +450,8 @@ pub struct Info {
     pub architecture: String,
     /// Kernel release.
     pub kernel_version: String,
+    /// `DockerRootDir`: where images, layers and logs are; empty when the engine does not say.
+    pub root_dir: String,
     /// Default log driver of the engine.
     pub logging_driver: String,
     /// Number of CPUs.

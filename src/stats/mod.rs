@@ -6,7 +6,6 @@
 //! Never here: a thread, a cache, a call to Docker, or a decision.
 
 pub mod cgroup;
-#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 pub mod disk_use;
 pub mod node;
 pub mod places;

@@ -28,6 +28,12 @@ pub const DISK_USE_ENTRIES: u64 = 500_000;
 pub const DISK_USE_LINKED: usize = 16_384;
 /// Most files of one log that are counted.
 pub const LOG_FILES_COUNTED: u32 = 1000;
+/// How long until the next look at the disk use of pods near a limit of their own (upstream's `monitoringInterval`).
+pub const LIMITS_NEAR: Duration = Duration::from_secs(10);
+/// The same when half of a limit is used.
+pub const LIMITS_BETWEEN: Duration = Duration::from_secs(30);
+/// The same far from every limit.
+pub const LIMITS_FAR: Duration = Duration::from_secs(120);
 /// How long `top` measures how much CPU is used.
 pub const TOP_WINDOW: Duration = Duration::from_secs(1);
 /// Largest seccomp profile, bytes.

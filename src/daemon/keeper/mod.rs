@@ -3,6 +3,9 @@
 //!
 //! Far from every threshold it looks rarely; nobody has to ask it. Never here: a decision about which pod goes.
 
+mod disk;
+pub(super) mod local;
+
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;

@@ -58,13 +58,6 @@ fn volume(volume: &Volume, path: &Path<'_>, report: &mut Report<'_>) {
         let path = path.field("nfs");
         report.error(&path.field("path"), invalid(&it.path, "must be an absolute path"));
     }
-    if let Some(it) = &volume.empty_dir
-        && it.size_limit.is_some()
-        && it.medium.as_deref().unwrap_or_default().is_empty()
-    {
-        let path = path.field("emptyDir");
-        report.warning(&path.field("sizeLimit"), "is ignored: disk space is not limited yet");
-    }
     if let Some(mode) = volume.empty_dir.as_ref().and_then(|it| it.mode) {
         let path = path.field("emptyDir");
         if !(0..=0o7777).contains(&mode) {

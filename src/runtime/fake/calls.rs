@@ -28,6 +28,7 @@ impl State {
                 cgroup_version: "2".into(),
                 architecture: std::env::consts::ARCH.into(),
                 kernel_version: "fake".into(),
+                root_dir: String::new(),
                 logging_driver: "json-file".into(),
                 cpus: 4,
                 memory: 8 << 30,
@@ -39,6 +40,11 @@ impl State {
             }
             Call::Inspect { id } => match self.get(id) {
                 Some(c) => Ok(Reply::Container(Box::new(self.detail(c)))),
+                None => Err(no_container("", id)),
+            },
+            // It has no files, and its containers write none.
+            Call::Files { id, .. } => match self.get(id) {
+                Some(_) => Ok(Reply::Files(Box::default())),
                 None => Err(no_container("", id)),
             },
             Call::Create { name, body } => self.create(name, body, now),

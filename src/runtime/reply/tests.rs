@@ -76,6 +76,29 @@ fn an_inspect() {
 }
 
 #[test]
+fn where_a_container_s_files_are() {
+    let files = |change: &dyn Fn(&mut Value)| {
+        let mut value = inspect();
+        change(&mut value);
+        match read(Form::Files, &value) {
+            Ok(Reply::Files(files)) => *files,
+            other => panic!("{other:?}"),
+        }
+    };
+    let log_path = "/var/lib/docker/containers/d4/d4-json.log".to_owned();
+    let log_driver = "json-file".to_owned();
+    let none = ContainerFiles { upper_dir: None, log_path, log_driver, size: None };
+    let found = files(&|value| {
+        value["GraphDriver"] = json!({"Data": {"UpperDir": "/d/diff"}, "Name": "overlay2"});
+    });
+    assert_eq!(found, ContainerFiles { upper_dir: Some("/d/diff".into()), ..none.clone() });
+    // Other storage drivers, and the image store of containerd.
+    assert_eq!(files(&|value| value["GraphDriver"] = json!({"Data": null, "Name": "overlayfs"})), none);
+    assert_eq!(files(&|value| value["GraphDriver"] = json!({"Data": {"UpperDir": 7}})), none);
+    assert_eq!(files(&|value| value["SizeRw"] = json!(4096)), ContainerFiles { size: Some(4096), ..none });
+}
+
+#[test]
 fn a_failed_start_keeps_its_exit_code() {
     let mut value = inspect();
     value["State"] = json!({

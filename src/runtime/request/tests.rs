@@ -38,6 +38,7 @@ fn every_request() -> Vec<Request> {
         Call::List { labels: vec!["podkeeper.dev/root-dir=/var/lib/podkeeper".into(), "a&b".into()] },
         Call::Inspect { id: id() },
         Call::Inspect { id: "../x?y".into() },
+        Call::Files { id: id(), size: true },
         Call::Create { name: "k8s_POD_web_default_0123_0".into(), body: Box::new(create) },
         Call::Start { id: id() },
         Call::Kill { id: id(), signal: "SIGTERM".into() },

@@ -1,3 +1,4 @@
 //! The node looks after itself: its logs, disks, memory and garbage, on a real Docker Engine.
 
+pub mod local_limits;
 pub mod log_drivers;

@@ -1,0 +1,152 @@
+//! Limits of local storage that pods set themselves: `sizeLimit` of emptyDir volumes on disk, `limits.ephemeral-storage`
+//! of containers, and the sum of these (upstream `pkg/kubelet/eviction/eviction_manager.go`, `localStorageEviction`).
+//!
+//! Other than upstream the sum holds only where every container has a limit: a container without one was promised
+//! nothing less than the disk. A writable layer counts wherever Docker's directory is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Volume};
+
+use crate::base::{limits, order, quantity};
+use crate::layout::{self, Kind};
+use crate::pod::{DesiredPod, qos, requests};
+
+const RESOURCE: &str = "ephemeral-storage";
+
+/// What has to be counted of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Names of volumes.
+    pub volumes: BTreeSet<String>,
+    /// Names of containers: their writable layers and logs.
+    pub containers: BTreeSet<String>,
+}
+
+/// Bytes that were counted, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Volumes.
+    pub volumes: BTreeMap<String, u64>,
+    /// Containers: writable layer and logs.
+    pub containers: BTreeMap<String, u64>,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within all limits. The part of the limit that is nearest to being full, in percent, and the bytes left there.
+    Within { percent: u64, left: u64 },
+    /// A limit is exceeded: the kubelet's message.
+    Over(String),
+}
+
+/// What is to be counted for a pod's limits; `None` for a pod without any.
+#[must_use]
+pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
+    let limited = disk_volumes(pod).filter(|volume| size_limit(volume).is_some());
+    let mut wanted = Wanted {
+        volumes: order::set(limited.map(|volume| volume.name.clone())),
+        containers: order::set(pod.spec.containers.iter().filter(|c| limit(c) > 0).map(|c| c.name.clone())),
+    };
+    if total(pod).is_some() {
+        wanted.volumes = order::set(disk_volumes(pod).map(|volume| volume.name.clone()));
+        wanted.containers = order::set(pod.containers().map(|(_, c)| c.name.clone()));
+    }
+    (!wanted.volumes.is_empty() || !wanted.containers.is_empty()).then_some(wanted)
+}
+
+/// Compares what a pod uses with its limits. What was not counted uses nothing.
+#[must_use]
+pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
+    let (mut percent, mut left) = (0, u64::MAX);
+    let mut is_over = |used: u64, limit: i64| {
+        let limit = u64::try_from(limit).unwrap_or(0);
+        percent = percent.max(used.saturating_mul(100).checked_div(limit).unwrap_or(0));
+        left = left.min(limit.saturating_sub(used));
+        used > limit
+    };
+    for volume in disk_volumes(pod) {
+        let Some((limit, text)) = size_limit(volume) else { continue };
+        if is_over(used.volumes.get(&volume.name).copied().unwrap_or(0), limit) {
+            let text = quantity::canonical(limit, text);
+            return Verdict::Over(format!(
+                "Usage of EmptyDir volume {:?} exceeds the limit {text:?}. ",
+                volume.name
+            ));
+        }
+    }
+    if let Some((limit, like)) = total(pod) {
+        let sum = used.volumes.values().chain(used.containers.values());
+        if is_over(sum.fold(0, |sum, bytes| sum.saturating_add(*bytes)), limit) {
+            let text = quantity::canonical(limit, like);
+            return Verdict::Over(format!(
+                "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
+            ));
+        }
+    }
+    for container in pod.spec.containers.iter().filter(|c| limit(c) > 0) {
+        if is_over(used.containers.get(&container.name).copied().unwrap_or(0), limit(container)) {
+            let text = quantity::canonical(limit(container), written(container).unwrap_or_default());
+            return Verdict::Over(format!(
+                "Container {} exceeded its local ephemeral storage limit {text:?}. ",
+                container.name
+            ));
+        }
+    }
+    Verdict::Within { percent, left }
+}
+
+/// How long until the next look: ten seconds near a limit as the kubelet always, two minutes far from it, and before the
+/// limit is reached at the pace since the look before.
+#[must_use]
+pub fn pause(percent: u64, left: u64, grown: u64, since: Duration) -> Duration {
+    let by_distance = match percent {
+        75.. => limits::LIMITS_NEAR,
+        50..75 => limits::LIMITS_BETWEEN,
+        _ => limits::LIMITS_FAR,
+    };
+    // Half of the time in which it would be full.
+    let seconds = since.as_secs().saturating_mul(left).checked_div(grown.saturating_mul(2));
+    let by_pace = seconds.map_or(by_distance, Duration::from_secs).max(limits::LIMITS_NEAR);
+    by_distance.min(by_pace)
+}
+
+/// Volumes that take room on the node's disk and go with the pod.
+fn disk_volumes(pod: &DesiredPod) -> impl Iterator<Item = &Volume> {
+    layout::volumes(pod).iter().filter(|volume| is_on_disk(volume))
+}
+
+/// As upstream (`pkg/volume/util/util.go`, `IsLocalEphemeralVolume`).
+#[must_use]
+pub fn is_on_disk(volume: &Volume) -> bool {
+    match Kind::of(volume) {
+        Kind::EmptyDir(spec) => spec.and_then(|it| it.medium.as_deref()).unwrap_or_default().is_empty(),
+        Kind::ConfigMap(_) => true,
+        _ => false,
+    }
+}
+
+fn size_limit(volume: &Volume) -> Option<(i64, &str)> {
+    let text = volume.empty_dir.as_ref()?.size_limit.as_ref()?.0.as_str();
+    let limit = quantity::value(text).ok().filter(|limit| *limit > 0)?;
+    Some((limit, text))
+}
+
+fn limit(container: &Container) -> i64 {
+    qos::limit(container.resources.as_ref(), RESOURCE)
+}
+
+fn written(container: &Container) -> Option<&str> {
+    Some(container.resources.as_ref()?.limits.as_ref()?.get(RESOURCE)?.0.as_str())
+}
+
+/// The limit of all together, and how it is written.
+fn total(pod: &DesiredPod) -> Option<(i64, &str)> {
+    let limit = requests::limit(&pod.spec, RESOURCE)?;
+    Some((limit, pod.spec.containers.iter().find_map(written)?))
+}
+
+#[cfg(test)]
+mod tests;

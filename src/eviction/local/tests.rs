@@ -1,0 +1,88 @@
+use super::*;
+use crate::plan::testing::pod;
+
+const MI: u64 = 1024 * 1024;
+
+/// Rows of upstream's `TestLocalStorageEviction` and their like: volumes and containers with what they use.
+#[test]
+fn the_first_limit_that_is_exceeded_is_the_reason() {
+    let check = |spec: &str, used: &[(&str, u64)], expected: &str| {
+        let pod = pod(spec);
+        let wanted = wanted(&pod).unwrap();
+        let of = |names: &BTreeSet<String>| {
+            order::map(
+                used.iter().filter(|(name, _)| names.contains(*name)).map(|(n, u)| ((*n).to_owned(), *u)),
+            )
+        };
+        let used = Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers) };
+        let told = match verdict(&pod, &used) {
+            Verdict::Over(message) => message,
+            Verdict::Within { percent, left } => format!("{percent} {left}"),
+        };
+        assert_eq!(told, expected, "{spec}");
+    };
+    let volume = "{containers: [{name: app}], volumes: [{name: data, emptyDir: {sizeLimit: 1024Mi}}]}";
+    check(volume, &[("data", 1024 * MI)], "100 0");
+    check(
+        volume,
+        &[("data", 1024 * MI + 1)],
+        "Usage of EmptyDir volume \"data\" exceeds the limit \"1Gi\". ",
+    );
+    check(volume, &[("data", 256 * MI)], "25 805306368");
+    let one = "{containers: [{name: app, resources: {limits: {ephemeral-storage: 100M}}}, {name: free}]}";
+    check(one, &[("app", 100_000_000), ("free", 1 << 40)], "100 0");
+    check(
+        one,
+        &[("app", 100_000_001)],
+        "Container app exceeded its local ephemeral storage limit \"100M\". ",
+    );
+    let both = "{containers: [{name: a, resources: {limits: {ephemeral-storage: 1Gi}}}, \
+                {name: b, resources: {limits: {ephemeral-storage: 512Mi}}}], \
+                volumes: [{name: data, emptyDir: {}}, {name: cm, configMap: {name: x}}, \
+                {name: mem, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]}";
+    check(both, &[("a", 512 * MI), ("data", 1024 * MI)], "100 0");
+    check(
+        both,
+        &[("a", 512 * MI), ("data", 1024 * MI), ("cm", 1)],
+        "Pod ephemeral local storage usage exceeds the total limit of containers 1536Mi. ",
+    );
+    check(both, &[("b", 512 * MI + 1)], "Container b exceeded its local ephemeral storage limit \"512Mi\". ");
+}
+
+#[test]
+fn only_what_a_limit_needs_is_counted() {
+    let check = |spec: &str, volumes: &[&str], containers: &[&str]| {
+        let expected = Wanted {
+            volumes: order::set(volumes.iter().map(|name| (*name).to_owned())),
+            containers: order::set(containers.iter().map(|name| (*name).to_owned())),
+        };
+        assert_eq!(wanted(&pod(spec)).unwrap_or_default(), expected, "{spec}");
+    };
+    check("{containers: [{name: a}], volumes: [{name: v, emptyDir: {}}]}", &[], &[]);
+    let memory = "volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]";
+    check(&format!("{{containers: [{{name: a}}], {memory}}}"), &[], &[]);
+    check("{containers: [{name: a}], volumes: [{name: v, emptyDir: {sizeLimit: 0}}]}", &[], &[]);
+    check(
+        "{containers: [{name: a}], volumes: [{name: v, emptyDir: {sizeLimit: 1}}, {name: w, emptyDir: {}}]}",
+        &["v"],
+        &[],
+    );
+    let limited = "{name: a, resources: {limits: {ephemeral-storage: 1}}}";
+    let volumes = "volumes: [{name: v, emptyDir: {}}]";
+    check(&format!("{{containers: [{limited}, {{name: b}}], {volumes}}}"), &[], &["a"]);
+    check(&format!("{{containers: [{limited}], {volumes}}}"), &["v"], &["a"]);
+    // An init container without a limit: no sum, as with other resources.
+    check(&format!("{{initContainers: [{{name: i}}], containers: [{limited}], {volumes}}}"), &[], &["a"]);
+}
+
+#[test]
+fn the_nearer_the_limit_the_sooner_the_next_look() {
+    let second = Duration::from_secs(1);
+    let pause = |percent, left, grown| pause(percent, left, grown, 10 * second);
+    assert_eq!(pause(0, MI, 0), limits::LIMITS_FAR);
+    assert_eq!(pause(60, MI, 0), limits::LIMITS_BETWEEN);
+    assert_eq!(pause(75, MI, 0), limits::LIMITS_NEAR);
+    // 1 MiB a second, and 100 left: full in 100 seconds.
+    assert_eq!(pause(10, 100 * MI, 10 * MI), 50 * second);
+    assert_eq!(pause(10, MI, 10 * MI), limits::LIMITS_NEAR);
+}
