@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::images::{Fixed, Judge, Judged, Policy};
+use super::images::{Fixed, Judge, Judged, Kept, Policy};
 use super::records::{self, Moment, Records};
 use super::wants::Wants;
 use super::{Order, Report, dead};
@@ -135,6 +135,7 @@ impl Collector {
         let containers = containers(docker)?;
         self.note(&images, &containers);
         let judged = self.judge(images, &containers);
+        report.unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
         let mut timeouts = 0;
         for judged in judged.iter().take_while(|judged| judged.kept.is_none()) {
             let due = match order {

@@ -35,10 +35,11 @@ impl Disk {
     }
 }
 
-/// Remembers when it was looked last, and whether that failed.
+/// Remembers when it was looked last, when room was made last, and whether that failed.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     looked: Option<Mono>,
+    freed: Option<Mono>,
     failed: bool,
 }
 
@@ -54,17 +55,17 @@ impl Schedule {
             return Err(warning("InvalidDiskCapacity", "invalid capacity 0 on image filesystem".to_owned()));
         };
         let first = self.looked.is_none();
-        let rested = self.looked.is_none_or(|at| now.since(at) >= limits::IMAGE_GC_PERIOD);
-        let order = match () {
-            () if !rested => None,
-            () if policy.high < 100 && percent >= policy.high => Some(Order::Free(disk.to_free(policy.low))),
-            () if first || percent >= policy.low || !policy.max_age.is_zero() => Some(Order::Old),
-            () => None,
-        };
-        if order.is_some() {
-            self.looked = Some(now);
+        let rested = |last: Option<Mono>| last.is_none_or(|at| now.since(at) >= limits::IMAGE_GC_PERIOD);
+        if policy.high < 100 && percent >= policy.high && rested(self.freed) {
+            (self.looked, self.freed) = (Some(now), Some(now));
+            return Ok(Some(Order::Free(disk.to_free(policy.low))));
         }
-        Ok(order)
+        let due = first || percent >= policy.low || !policy.max_age.is_zero();
+        if due && rested(self.looked) {
+            self.looked = Some(now);
+            return Ok(Some(Order::Old));
+        }
+        Ok(None)
     }
 
     /// When something is due though the disk does not fill up.
@@ -74,9 +75,16 @@ impl Schedule {
         Some(looked.after(limits::IMAGE_GC_PERIOD))
     }
 
-    /// Events of the node about a run that is over. `disk`: as it was before.
+    /// Events of the node about a run that is over. `disk`: as it was before. A run that could not know what may go is
+    /// made up for with the next look.
     pub fn told(&mut self, order: Order, disk: Disk, report: &Report) -> Vec<Words> {
         let mut told = Vec::new();
+        if report.blind || report.unheard {
+            (self.looked, self.freed) = (None, None);
+        }
+        if report.unheard {
+            return told;
+        }
         let wanted = match order {
             Order::Free(wanted) => wanted,
             Order::Old | Order::All => 0,
@@ -141,7 +149,7 @@ mod tests {
     #[test]
     fn images_go_from_the_high_threshold_down_to_the_low_one() {
         let check = |disk: Disk, expected: Option<Order>| {
-            let mut schedule = Schedule { looked: Some(at(0)), ..Schedule::default() };
+            let mut schedule = Schedule { looked: Some(at(0)), freed: Some(at(0)), failed: false };
             assert_eq!(schedule.due(&policy(), disk, at(5)), Ok(expected), "{disk:?}");
         };
         check(DISK, None);
@@ -156,10 +164,33 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_could_not_know_what_may_go_is_made_up_for() {
+        for report in [
+            Report { unheard: true, ..Report::default() },
+            Report { blind: true, errors: vec!["x".into()], ..Report::default() },
+        ] {
+            let mut schedule = Schedule::default();
+            assert_eq!(schedule.due(&policy(), full(50), at(0)), Ok(Some(Order::Free(150))));
+            assert_eq!(schedule.told(Order::Free(150), full(50), &report), []);
+            assert_eq!(schedule.due(&policy(), full(50), at(0)), Ok(Some(Order::Free(150))));
+            assert_eq!(schedule.due(&policy(), full(50), at(1)), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_waits_for_no_look() {
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.due(&policy(), DISK, at(0)), Ok(Some(Order::Old)));
+        assert_eq!(schedule.due(&policy(), full(50), at(1)), Ok(Some(Order::Free(150))));
+        assert_eq!(schedule.due(&policy(), full(50), at(2)), Ok(None), "not again so soon");
+        assert_eq!(schedule.due(&policy(), full(50), at(6)), Ok(Some(Order::Free(150))));
+    }
+
+    #[test]
     fn nothing_is_looked_for_while_there_is_room() {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.due(&policy(), DISK, at(0)), Ok(Some(Order::Old)), "ages begin");
-        assert_eq!(schedule.due(&policy(), full(50), at(4)), Ok(None), "just looked");
+        assert_eq!(schedule.due(&policy(), full(150), at(4)), Ok(None), "just looked");
         assert_eq!(schedule.due(&policy(), DISK, at(60)), Ok(None));
         assert_eq!(schedule.next(&policy()), None);
         let old = Policy { max_age: Duration::from_secs(3600), ..policy() };

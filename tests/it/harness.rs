@@ -167,6 +167,10 @@ impl Node {
         if !options.flags.iter().any(|flag| flag.starts_with("--eviction-hard")) {
             command.arg("--eviction-hard=");
         }
+        // Nor do the machine's images go when its disk is full.
+        if !options.flags.iter().any(|flag| flag.starts_with("--image-gc-high-threshold")) {
+            command.arg("--image-gc-high-threshold=100");
+        }
         if let Some(socket) = &options.endpoint {
             command.arg("--docker-endpoint").arg(format!("unix://{}", socket.display()));
         }

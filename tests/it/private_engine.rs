@@ -48,6 +48,26 @@ impl Engine {
         self.base.join("sock")
     }
 
+    /// Everything of this engine is below it.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Docker's root directory.
+    pub fn data(&self) -> PathBuf {
+        self.base.join("data")
+    }
+
+    /// Gives it a file system of its own for all its data, of so many MiB. Before its first start.
+    pub fn put_on_a_disk_of(&self, mib: u64) {
+        let (disk, data) = (self.base.join("disk"), self.data());
+        fs::File::create(&disk).unwrap().set_len(mib << 20).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        let made = Command::new("mkfs.ext4").arg("-q").arg(&disk).status().unwrap();
+        let mounted = Command::new("mount").args(["-o", "loop"]).arg(&disk).arg(&data).status().unwrap();
+        assert!(made.success() && mounted.success(), "no file system could be made");
+    }
+
     fn docker(&self) -> Docker {
         Docker::Engine(Client::new(&self.socket()))
     }

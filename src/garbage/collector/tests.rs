@@ -132,7 +132,8 @@ fn what_a_pod_wants_stays_though_it_has_no_container() {
     let rig = Rig::new("wanted", &names);
     let heard = |ready| rig.pods.tell(Arc::new(Snapshot { sources: vec![source(ready)], ..node.clone() }));
     heard(false);
-    assert_eq!(rig.collector.collect(Order::All).freed, 0, "a source has not spoken");
+    let report = rig.collector.collect(Order::All);
+    assert!(report.freed == 0 && report.unheard, "a source has not spoken: {report:?}");
     heard(true);
     assert_eq!(rig.collector.collect(Order::All).images, ["a:1"]);
     assert_eq!(rig.left().len(), images.len());

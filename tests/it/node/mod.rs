@@ -1,4 +1,5 @@
 //! The node looks after itself: its logs, disks, memory and garbage, on a real Docker Engine.
 
+pub mod images;
 pub mod local_limits;
 pub mod log_drivers;
