@@ -342,7 +342,7 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             }
             other => other,
         });
-        lines.insert(0, outcome(answer).replace(image_id.get(7..19).unwrap_or("-"), "<image>"));
+        lines.insert(0, forget_short_ids(&outcome(answer)));
         let plain = |line: String| forget_ids(&line, &ids, prefix);
         told.push((format!("{n}: {what}"), lines.into_iter().map(plain).collect()));
     }
@@ -351,6 +351,12 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
     events.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
     told.push(("events".into(), events));
     told
+}
+
+/// Docker names any of the containers that use an image.
+fn forget_short_ids(line: &str) -> String {
+    let short = |word: &str| word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    line.split(' ').map(|word| if short(word) { "<short>" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 fn outcome(answer: Result<Reply, DockerError>) -> String {
