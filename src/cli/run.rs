@@ -17,6 +17,7 @@ use crate::mapping::logs::LogSettings;
 use crate::network::{DockerNetwork, NetworkConfig};
 use crate::node::Node;
 use crate::node::sys;
+use crate::plan::DeadPolicy;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
 use crate::worker::pulls::Pace;
@@ -101,6 +102,11 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         image_garbage: options.garbage.images(),
         pod_logs_dir: options.directories.pod_logs.clone(),
         network: network(options),
+        dead: DeadPolicy {
+            min_age: options.docker.dead_min_age,
+            per_container: usize::try_from(options.docker.dead_per_container).ok(),
+            in_all: usize::try_from(options.docker.dead_in_all).ok(),
+        },
         logs: LogSettings {
             driver: options.docker.log_driver,
             max_bytes: u64::try_from(options.docker.log_max_size).ok(),

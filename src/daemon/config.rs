@@ -11,6 +11,7 @@ use crate::garbage::images;
 use crate::mapping::logs::LogSettings;
 use crate::network::NetworkConfig;
 use crate::node::Node;
+use crate::plan::DeadPolicy;
 use crate::pod::Source;
 use crate::policy::Policies;
 use crate::runtime::docker::Endpoint;
@@ -57,6 +58,9 @@ pub struct Config {
     pub image_garbage: images::Policy,
     /// `--pod-logs-dir`: absolute and normalized, and not `/`.
     pub pod_logs_dir: PathBuf,
+    /// `--minimum-container-ttl-duration`, `--maximum-dead-containers-per-container`,
+    /// `--maximum-dead-containers`.
+    pub dead: DeadPolicy,
     /// `--container-log-driver`, `--container-log-max-size`, `--container-log-max-files`.
     pub logs: LogSettings,
     /// `--docker-network`, `--docker-network-cidr`, `--cluster-dns`, `--cluster-domain`, `--resolv-conf`,

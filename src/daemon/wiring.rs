@@ -295,6 +295,7 @@ impl Parts<'_> {
             recursive_mounts: Arc::default(),
             grants,
             pod_pids: config.node.max_pids,
+            dead: config.dead,
         }
     }
 

@@ -49,6 +49,8 @@ pub enum Hint {
     Removed(String),
     /// These images, named in full, have come without a pull.
     Images(Vec<String>),
+    /// Of each container only so many dead instances may stay: the node has too many in all.
+    Dead(usize),
     /// Somebody asks for images to be tried again at once, whatever failed before.
     Retry,
 }
@@ -110,6 +112,8 @@ pub struct Inbox {
     pub pulling: BTreeMap<String, String>,
     /// Images, named in full, that came without a pull.
     pub images: BTreeSet<String>,
+    /// So many dead instances of each container may stay.
+    pub dead: Option<usize>,
     /// Images are to be tried again.
     pub retry: bool,
     /// Probe results that changed, and hooks that ended: of each the latest.
@@ -149,6 +153,7 @@ impl Inbox {
         all.extend(self.volumes.into_iter().map(Input::Volumes));
         let images: Vec<String> = self.images.into_iter().collect();
         all.extend((!images.is_empty()).then_some(Input::Hint(Hint::Images(images))));
+        all.extend(self.dead.map(|allowed| Input::Hint(Hint::Dead(allowed))));
         all.extend(self.retry.then_some(Input::Hint(Hint::Retry)));
         all.into_iter()
     }
@@ -202,6 +207,7 @@ impl Slot {
             Hint::Removed(id) => _ = self.unread.removed.insert(id),
             // As many as the preload directory can bring.
             Hint::Images(names) => self.unread.images.extend(names),
+            Hint::Dead(allowed) => self.unread.dead = Some(allowed),
             Hint::Retry => self.unread.retry = true,
         }
         let unread = &mut self.unread;

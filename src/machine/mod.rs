@@ -91,6 +91,8 @@ pub struct Machine {
     deadline: Deadline,
     /// What is asked of running containers.
     watched: Watched,
+    /// How many dead instances of each container the node allows for now; `None` for as many as usual.
+    dead_allowed: Option<usize>,
     told: Told,
     out: Out,
 }
@@ -118,6 +120,7 @@ impl Machine {
             network: Network::default(),
             deadline: Deadline::default(),
             watched: Watched::default(),
+            dead_allowed: None,
             told: Told::default(),
             out: Out::default(),
         }
@@ -139,6 +142,7 @@ impl Machine {
         self.forget_pod_files();
         self.publish(now);
         self.tell_logs();
+        self.tell_dead();
         self.watch(now);
         self.members.tidy();
         self.out.take()

@@ -16,6 +16,7 @@ use crate::image::grants::Grants;
 use crate::mapping::MapConfig;
 use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
+use crate::plan::DeadPolicy;
 use crate::pod::allocatable::Allocatable;
 use crate::pod::{DesiredPod, PodKey};
 use crate::pod_logs::ContainerLogs;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub grants: Arc<Grants>,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
+    /// How many dead containers are kept.
+    pub dead: DeadPolicy,
 }
 
 /// An image a pod needs.
@@ -77,6 +80,8 @@ pub enum Report {
     },
     /// What was seen in Docker changed: id and state of everything under this identity.
     Seen(Table<String, DockerState>),
+    /// How many dead instances each container has; told only where the node bounds them all together.
+    Dead(Vec<u32>),
     /// Nothing runs any more, and nothing is wanted.
     Terminated,
     /// Nothing is left at all. Holds the count of wishes read: with no newer wish the worker can go.

@@ -13,10 +13,18 @@ use crate::runtime::Call;
 
 impl Machine {
     /// Removes dead containers that are not needed: all of an earlier life, and of this one all but the
-    /// newest dead of each name (kubernetes/kubernetes#23881).
+    /// newest dead of each name (kubernetes/kubernetes#23881), or of as many as the node keeps.
     pub(super) fn remove_surplus(&mut self, pod: Option<&DesiredPod>, now: &Now) {
-        let mut ids = plan::surplus(pod, self.containers.current());
-        ids.extend(plan::surplus(None, self.containers.earlier()));
+        let mut policy = self.settings.dead;
+        if let Some(allowed) = self.dead_allowed {
+            policy.per_container = Some(policy.per_container.map_or(allowed, |own| own.min(allowed)));
+        }
+        let mut ids = plan::surplus(pod, self.containers.current(), &policy, now.mono);
+        ids.extend(plan::surplus(None, self.containers.earlier(), &policy, now.mono));
+        let due = pod.and_then(|pod| plan::next_due(pod, self.containers.current(), &policy, now.mono));
+        if let Some(due) = due {
+            self.out.wake_at(due);
+        }
         for id in ids {
             self.remove(&id, now);
         }

@@ -23,4 +23,4 @@ pub use message::Way;
 pub use observed::{Deadline, Exit, Link, Observed, Owned, PreStop, Role, RunState};
 pub use past::is_past;
 pub use stop::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, stop_now};
-pub use surplus::surplus;
+pub use surplus::{DeadPolicy, allowance, next_due, surplus};

@@ -3,23 +3,78 @@
 //! for its logs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use crate::base::clock::Mono;
 use crate::base::order;
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
-use crate::plan::{Observed, Owned, RunState};
+use crate::plan::{Exit, Observed, Owned, RunState};
 use crate::pod::{ContainerKind, DesiredPod};
+
+/// How many dead containers of a wanted pod are kept (upstream `pkg/kubelet/container/container_gc.go`, `GCPolicy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadPolicy {
+    /// Younger ones are kept, counted from when the daemon first saw them dead; upstream counts from the creation, by
+    /// wall-clock time.
+    pub min_age: Duration,
+    /// Most dead instances of one container, newest first; `None` for no bound. One is kept in any case: logs, restart
+    /// counts and terminal phases need it.
+    pub per_container: Option<usize>,
+    /// Most dead containers of all pods together; `None` for no bound. One of each container is kept in any case.
+    pub in_all: Option<usize>,
+}
+
+impl Default for DeadPolicy {
+    fn default() -> DeadPolicy {
+        DeadPolicy { min_age: Duration::ZERO, per_container: Some(1), in_all: None }
+    }
+}
+
+impl DeadPolicy {
+    /// When a dead instance is old enough to go.
+    fn due(&self, exit: &Exit) -> Mono {
+        exit.seen.unwrap_or_default().after(self.min_age)
+    }
+}
+
+/// How many dead instances each container may keep so that all pods together keep at most so many; `None`: there are no
+/// more. `dead` has the number of each container. Upstream then removes the oldest of all, down to the last one of a
+/// container; here one of each is kept.
+#[must_use]
+pub fn allowance(dead: impl Iterator<Item = u32>, most: usize) -> Option<usize> {
+    let (mut containers, mut total) = (0_usize, 0_usize);
+    for count in dead.filter(|count| *count > 0) {
+        containers = containers.saturating_add(1);
+        total = total.saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
+    }
+    (total > most).then(|| most.checked_div(containers).unwrap_or_default().max(1))
+}
+
+/// When the next dead container of the wanted pod is old enough to go.
+#[must_use]
+pub fn next_due(pod: &DesiredPod, observed: &Observed, policy: &DeadPolicy, now: Mono) -> Option<Mono> {
+    if policy.min_age.is_zero() || policy.per_container.is_none() {
+        return None;
+    }
+    let ended = observed.all.iter().filter(|c| c.uid == pod.uid).filter_map(|c| match &c.state {
+        RunState::Exited(exit) => Some(policy.due(exit)),
+        _ => None,
+    });
+    ended.filter(|due| *due > now).min()
+}
 
 /// Ids to remove, oldest attempt first and sandboxes last. Running containers are never among them.
 ///
-/// Kept of the wanted UID: per container name of the spec the newest instance that ended, and the newest
+/// Kept of the wanted UID: per container name of the spec the newest instances that ended, as many as the policy says
+/// and at least one, and the young ones; the newest
 /// instance when it is created and not yet started, unless its start may be in flight; the newest sandbox,
 /// with its ephemeral containers. Plain init containers of earlier sandboxes are removed once a new sandbox
 /// serves. Other UIDs, names that are not in the spec, and a pod that is not wanted (`None`) keep nothing. A
 /// sandbox stays while a container runs in it.
 #[must_use]
-pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
-    let keep = pod.map(|pod| kept(pod, observed)).unwrap_or_default();
+pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed, policy: &DeadPolicy, now: Mono) -> Vec<String> {
+    let keep = pod.map(|pod| kept(pod, observed, policy, now)).unwrap_or_default();
     let joined =
         order::set(observed.all.iter().filter(|c| c.state.is_running()).filter_map(Owned::sandbox_id));
     let mut gone: Vec<&Owned> = observed
@@ -35,7 +90,7 @@ pub fn surplus(pod: Option<&DesiredPod>, observed: &Observed) -> Vec<String> {
 }
 
 /// The containers of the wanted UID to keep besides the running ones.
-fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
+fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: Mono) -> BTreeSet<&'a str> {
     let mut keep =
         order::set(observed.sandboxes(&pod.uid).first().filter(|s| !s.start_sent).map(|s| s.id.as_str()));
     let current = match sandbox_change(pod, observed) {
@@ -63,8 +118,13 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed) -> BTreeSet<&'a str> {
         let ran = instances.iter().find(|c| c.state != RunState::Created && tells(c));
         let leaving = ran.filter(|c| c.state == RunState::Removing);
         keep.extend(startable.into_iter().chain(leaving).map(|c| c.id.as_str()));
-        let ended = instances.iter().find(|c| matches!(c.state, RunState::Exited(_)) && tells(c));
-        keep.extend(ended.map(|c| c.id.as_str()));
+        let most = policy.per_container.map_or(usize::MAX, |most| most.max(1));
+        let ended = instances.iter().filter(|c| tells(c)).filter_map(|c| match &c.state {
+            RunState::Exited(exit) => Some((c.id.as_str(), policy.due(exit) > now)),
+            _ => None,
+        });
+        let spared = ended.enumerate().filter(|(at, (_, is_young))| *at < most || *is_young);
+        keep.extend(spared.map(|(_, (id, _))| id));
     }
     keep
 }

@@ -25,6 +25,11 @@ pub struct Values {
     pub registry_burst: u32,
     /// `None` for none.
     pub image_preload_dir: Option<PathBuf>,
+    pub dead_min_age: time::Duration,
+    /// Negative for no bound.
+    pub dead_per_container: i64,
+    /// Negative for no bound.
+    pub dead_in_all: i64,
     pub log_driver: LogDriver,
     /// Bytes; negative for never.
     pub log_max_size: i64,
@@ -131,6 +136,27 @@ pub static SECTION: Section = Section {
             ..RUN
         },
         Flag {
+            name: "minimum-container-ttl-duration",
+            takes: Duration(|o, time| o.docker.dead_min_age = time),
+            default: "0s",
+            help: "Dead containers that are younger are kept, beyond the number that is",
+            ..RUN
+        },
+        Flag {
+            name: "maximum-dead-containers-per-container",
+            takes: Text("N", |o, text| put(&mut o.docker.dead_per_container, value::number(text))),
+            default: "1",
+            help: "Dead instances that are kept of each container, at least 1; negative for all",
+            ..RUN
+        },
+        Flag {
+            name: "maximum-dead-containers",
+            takes: Text("N", |o, text| put(&mut o.docker.dead_in_all, value::number(text))),
+            default: "-1",
+            help: "Dead containers that are kept of all pods, beside one of each container; negative for all",
+            ..RUN
+        },
+        Flag {
             name: "container-log-driver",
             takes: Text("NAME", |o, text| {
                 let names = LogDriver::ALL.map(LogDriver::as_str).join(", ");
@@ -218,6 +244,9 @@ mod tests {
                 ("registry-qps", "7", |o| o.docker.registry_qps == 7),
                 ("registry-burst", "7", |o| o.docker.registry_burst == 7),
                 ("image-preload-dir", "", |o| o.docker.image_preload_dir.is_none()),
+                ("minimum-container-ttl-duration", "1m", |o| o.docker.dead_min_age.as_secs() == 60),
+                ("maximum-dead-containers-per-container", "-1", |o| o.docker.dead_per_container == -1),
+                ("maximum-dead-containers", "100", |o| o.docker.dead_in_all == 100),
                 ("container-log-driver", "local", |o| o.docker.log_driver == LogDriver::Local),
                 ("container-log-max-size", "10Mi", |o| o.docker.log_max_size == 10 * 1024 * 1024),
                 ("container-log-max-files", "7", |o| o.docker.log_max_files == 7),

@@ -91,6 +91,7 @@ impl Rig {
                 Hint::Removed(_) => format!("{key} removed"),
                 Hint::Images(_) => format!("{key} images"),
                 Hint::Retry => format!("{key} retry"),
+                Hint::Dead(_) => format!("{key} dead"),
                 Hint::All => format!("{key} all"),
             },
             other => panic!("{other:?}"),

@@ -149,6 +149,8 @@ pub(super) struct WorkerInfo {
     /// The worker reported, after the last wish, that no container of the pod runs.
     pub(super) terminated: bool,
     pub(super) seen: Table<String, DockerState>,
+    /// Dead instances of each of its containers.
+    pub(super) dead: Vec<u32>,
     pub(super) status: Option<WorkerStatus>,
     /// When it was told to stop the pod, wall time; `None` when it was told to run it since.
     pub(super) stopping: Option<Timestamp>,

@@ -9,10 +9,10 @@ use super::uids::Told;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
-use crate::machine::{Report, StopOrder, Wish};
+use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
-use crate::plan::Owned;
+use crate::plan::{self, Owned};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
@@ -204,6 +204,10 @@ impl Turn {
                     self.readmit(&[], now);
                 }
             }
+            Report::Dead(dead) => {
+                worker.dead = dead;
+                self.bound_dead();
+            }
             Report::Terminated => {
                 self.changed = true;
                 worker.status = None;
@@ -217,6 +221,20 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Has workers remove dead containers when there are too many on the node.
+    fn bound_dead(&mut self) {
+        let Some(most) = self.config.dead.in_all else { return };
+        let workers =
+            || self.entries.iter().filter_map(|(key, entry)| Some((key, &entry.worker.as_ref()?.dead)));
+        let all = workers().flat_map(|(_, dead)| dead.iter().copied());
+        let Some(allowed) = plan::allowance(all, most) else { return };
+        let more = |dead: &Vec<u32>| dead.iter().any(|n| usize::try_from(*n).is_ok_and(|n| n > allowed));
+        let hints = workers().filter(|(_, dead)| more(dead));
+        let hints: Vec<Effect> =
+            hints.map(|(key, _)| Effect::Hint(key.clone(), Hint::Dead(allowed))).collect();
+        self.out.extend(hints);
     }
 
     fn status_reported(&mut self, key: &PodKey, new: WorkerStatus, now: &Now) {

@@ -287,7 +287,7 @@ impl Machine {
         {
             return false;
         }
-        let surplus = plan::surplus(Some(pod), self.containers.current());
+        let surplus = plan::surplus(Some(pod), self.containers.current(), &self.settings.dead, now.mono);
         let of_this_name =
             |c: &&Owned| c.uid == pod.uid || names::parse(&c.docker_name).is_some_and(|n| n.uid == pod.uid);
         let never_started =

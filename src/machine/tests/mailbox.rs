@@ -73,6 +73,7 @@ fn check(owed: &mut Owed, inbox: &Inbox) {
             Hint::OutOfMemory(id) => inbox.out_of_memory.contains(id),
             Hint::Images(names) => names.iter().all(|name| inbox.images.contains(name)),
             Hint::Retry => inbox.retry,
+            Hint::Dead(_) => inbox.dead.is_some(),
         };
         assert!(told || inbox.look_all, "{hint:?} is lost");
     }

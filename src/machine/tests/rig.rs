@@ -23,6 +23,7 @@ use crate::mapping::logs::{LogDriver, LogSettings};
 use crate::mapping::needs::Create;
 use crate::mapping::observe;
 use crate::network::hosts::HostsFile;
+use crate::plan::DeadPolicy;
 use crate::plan::{ProbeVerdict, testing};
 use crate::pod::object::Objects;
 use crate::pod::{DesiredPod, PodKey};
@@ -197,6 +198,7 @@ fn settings() -> Arc<Settings> {
         recursive_mounts: Arc::default(),
         grants: Arc::default(),
         pod_pids: None,
+        dead: Default::default(),
     })
 }
 
@@ -227,6 +229,15 @@ impl Rig {
     pub(super) fn fresh_for(pod: &DesiredPod) -> Rig {
         let mut rig = Rig::fresh();
         rig.machine = machine(pod.key.clone(), settings(), true);
+        rig
+    }
+
+    /// The same, and this many dead containers are kept.
+    pub(super) fn fresh_with_dead(dead: DeadPolicy) -> Rig {
+        let mut rig = Rig::fresh();
+        let mut other = (*settings()).clone();
+        other.dead = dead;
+        rig.machine = machine(key(), Arc::new(other), true);
         rig
     }
 

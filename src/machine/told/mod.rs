@@ -1,5 +1,6 @@
 //! What a machine told last: the same is not told again.
 
+pub(super) mod dead;
 pub(super) mod logs;
 pub(super) mod out;
 pub(super) mod publish;
@@ -27,6 +28,8 @@ pub(super) struct Told {
     pub logs: ContainerLogs,
     /// That nothing runs any more.
     pub terminated: bool,
+    /// Dead instances of each container.
+    pub dead: Vec<u32>,
     /// That nothing is left, after so many wishes.
     pub gone: Option<u64>,
 }

@@ -1,6 +1,10 @@
 //! Stop order and surplus containers.
 
 use super::*;
+use std::time::Duration;
+
+use crate::base::clock::Mono;
+use crate::plan::{DeadPolicy, RunState, allowance, next_due};
 
 #[test]
 fn stop_order() {
@@ -39,8 +43,16 @@ fn surplus_table() {
         pod("{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: app}]}");
     let check = |row: &str, seen: &str, expected: &str, unwanted: &str| {
         let seen = observed(&wanted, seen);
-        assert_eq!(surplus(Some(&wanted), &seen).join(" "), expected, "row: {row}");
-        assert_eq!(surplus(None, &seen).join(" "), unwanted, "row, pod not wanted: {row}");
+        assert_eq!(
+            surplus(Some(&wanted), &seen, &DeadPolicy::default(), Mono::default()).join(" "),
+            expected,
+            "row: {row}"
+        );
+        assert_eq!(
+            surplus(None, &seen, &DeadPolicy::default(), Mono::default()).join(" "),
+            unwanted,
+            "row, pod not wanted: {row}"
+        );
     };
     check(
         "newest runs: newest dead kept",
@@ -120,7 +132,7 @@ fn k23881_a_thousand_crashes_keep_one_dead_container() {
         for _ in 0..4 {
             let actions = compute(&app, &seen, &Probes::default());
             carry_out(&app, &mut seen, &actions);
-            let gone = surplus(Some(&app), &seen);
+            let gone = surplus(Some(&app), &seen, &DeadPolicy::default(), Mono::default());
             seen.all.retain(|c| !gone.contains(&c.id));
         }
         most = most.max(seen.all.len());
@@ -132,6 +144,63 @@ fn k23881_a_thousand_crashes_keep_one_dead_container() {
     assert_eq!(most, 3, "sandbox, running, last dead");
     let mut heap = observed(&app, "sandbox running");
     heap.all.extend((0..1000).flat_map(|n| observed(&app, &format!("app#{n} exited 1")).all));
-    let gone = surplus(Some(&app), &heap);
+    let gone = surplus(Some(&app), &heap, &DeadPolicy::default(), Mono::default());
     assert_eq!((gone.len(), gone[0].as_str(), gone[998].as_str()), (999, "app-0", "app-998"));
+}
+
+/// Rows of upstream's `TestGarbageCollect` (`kuberuntime_gc_test.go`): how many dead ones of a live pod stay.
+#[test]
+fn as_many_dead_ones_are_kept_as_the_policy_says() {
+    let app = simple("Always");
+    let seen = observed(&app, "sandbox running; app exited 1; app#1 exited 1; app#2 exited 0; app#3 running");
+    let check = |per_container: i32, expected: &str| {
+        let policy =
+            DeadPolicy { per_container: usize::try_from(per_container).ok(), ..DeadPolicy::default() };
+        let gone = surplus(Some(&app), &seen, &policy, Mono::default());
+        assert_eq!(gone.join(" "), expected, "{per_container}");
+        let gone = surplus(None, &seen, &policy, Mono::default());
+        assert_eq!(gone.join(" "), "app-0 app-1 app-2", "of a pod that nobody wants");
+    };
+    check(-1, "");
+    check(3, "");
+    check(2, "app-0");
+    check(1, "app-0 app-1");
+    check(0, "app-0 app-1");
+}
+
+#[test]
+fn a_young_dead_one_is_kept_until_its_time_has_come() {
+    let app = simple("Always");
+    let mut seen =
+        observed(&app, "sandbox running; app exited 1; app#1 exited 1; app#2 exited 0; app#3 running");
+    let at = |seconds: u64| Mono(Duration::from_secs(seconds));
+    for (id, seconds) in [("app-0", None), ("app-1", Some(100)), ("app-2", Some(200))] {
+        let state = seen.all.iter_mut().find(|c| c.id == id).map(|c| &mut c.state);
+        let Some(RunState::Exited(exit)) = state else { panic!("{id} has not ended") };
+        exit.seen = seconds.map(at);
+    }
+    let policy = DeadPolicy { min_age: Duration::from_secs(60), ..DeadPolicy::default() };
+    let check = |now: u64, expected: &str, next: Option<u64>| {
+        assert_eq!(surplus(Some(&app), &seen, &policy, at(now)).join(" "), expected, "{now}");
+        assert_eq!(next_due(&app, &seen, &policy, at(now)), next.map(at), "{now}");
+    };
+    // The first had ended before the daemon looked: its age counts from the daemon's start.
+    check(10, "", Some(60));
+    check(60, "app-0", Some(160));
+    check(160, "app-0 app-1", Some(260));
+    check(300, "app-0 app-1", None);
+}
+
+/// Rows of upstream's `TestGarbageCollect`: the bound of all pods together.
+#[test]
+fn all_pods_together_keep_no_more_than_the_bound_and_one_of_each_container() {
+    let check = |dead: &[u32], most: usize, expected: Option<usize>| {
+        assert_eq!(allowance(dead.iter().copied(), most), expected, "{dead:?} {most}");
+    };
+    check(&[], 0, None);
+    check(&[2, 2, 2], 6, None);
+    check(&[3, 2, 2], 6, Some(2));
+    check(&[5, 5, 5, 5], 6, Some(1));
+    check(&[1, 1, 1, 0], 2, Some(1));
+    check(&[9], 0, Some(1));
 }

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use crate::base::clock::Mono;
 use crate::plan::actions::{compute, container_of};
 use crate::plan::testing::{UID, carry_out, observed, pod, probes};
-use crate::plan::{Observed, Probes, RunState, SandboxAction, stop_now, surplus};
+use crate::plan::{DeadPolicy, Observed, Probes, RunState, SandboxAction, stop_now, surplus};
 use crate::pod::DesiredPod;
 
 /// Specs of all kinds, in the notation of [`pod`]; containers are named like those of [`arbitrary_seen`].
@@ -173,8 +174,8 @@ proptest! {
             compute(&pod, &seen, &probes),
             compute(&pod, &other, &probes)
         );
-        prop_assert_eq!(surplus(Some(&pod), &seen), surplus(Some(&pod), &other));
-        prop_assert_eq!(surplus(None, &seen), surplus(None, &other));
+        prop_assert_eq!(surplus(Some(&pod), &seen, &DeadPolicy::default(), Mono::default()), surplus(Some(&pod), &other, &DeadPolicy::default(), Mono::default()));
+        prop_assert_eq!(surplus(None, &seen, &DeadPolicy::default(), Mono::default()), surplus(None, &other, &DeadPolicy::default(), Mono::default()));
         let ids = |seen: &Observed| stop_now(seen, |_| true).iter().map(|c| c.id.clone()).collect::<Vec<_>>();
         prop_assert_eq!(ids(&seen), ids(&other));
     }
@@ -188,7 +189,7 @@ proptest! {
         let impossible = seen.all.iter().any(|c| c.state.is_running() && c.sandbox_id().is_some_and(never_ran));
         prop_assume!(!impossible);
         let plan = compute(&pod, &seen, &Probes::default());
-        let gone = surplus(Some(&pod), &seen);
+        let gone = surplus(Some(&pod), &seen, &DeadPolicy::default(), Mono::default());
         for id in &gone {
             prop_assert!(!seen.get(id).unwrap().state.is_running());
             let kept = matches!(&plan.sandbox, SandboxAction::Keep { id: kept, .. } if kept == id);
@@ -200,7 +201,7 @@ proptest! {
             }
         }
         seen.all.retain(|c| !gone.contains(&c.id));
-        prop_assert_eq!(surplus(Some(&pod), &seen), Vec::<String>::new(), "one pass is enough");
+        prop_assert_eq!(surplus(Some(&pod), &seen, &DeadPolicy::default(), Mono::default()), Vec::<String>::new(), "one pass is enough");
         let after = compute(&pod, &seen, &Probes::default());
         if let (SandboxAction::Keep { .. }, SandboxAction::Keep { .. }) = (&plan.sandbox, &after.sandbox) {
             let ids = |kill: &[crate::plan::Kill]| {
@@ -232,7 +233,7 @@ proptest! {
             };
             if rest {
                 let finished = plan.sandbox == SandboxAction::Finish;
-                let gone = surplus(Some(&pod), &seen);
+                let gone = surplus(Some(&pod), &seen, &DeadPolicy::default(), Mono::default());
                 seen.all.retain(|c| !gone.contains(&c.id));
                 let again = compute(&pod, &seen, &passed);
                 prop_assert_eq!(&again, &plan, "removing the dead woke it up");

@@ -181,7 +181,10 @@ fn a_sandbox_that_the_pod_does_not_count_on_replaces_none() {
     seen.all[2].start_sent = true;
     let decided = |seen: &Observed| show(&pod, &compute(&pod, seen, &Probes::default()));
     assert_eq!(decided(&seen), "keep sandbox-0");
-    assert_eq!(crate::plan::surplus(Some(&pod), &seen), ["sandbox-1"]);
+    assert_eq!(
+        crate::plan::surplus(Some(&pod), &seen, &Default::default(), Default::default()),
+        ["sandbox-1"]
+    );
     // Its attempt is not given again.
     let mut dead = observed(&pod, "sandbox exited 0; sandbox#1 created");
     dead.all[1].start_sent = true;

@@ -81,7 +81,7 @@ fn actions_json(pod: &DesiredPod, seen: &Observed, actions: &PodActions) -> Valu
         "sandbox": sandbox,
         "start": start.collect::<Vec<_>>(),
         "kill": kill.collect::<Vec<_>>(),
-        "surplus": surplus(Some(pod), seen),
+        "surplus": surplus(Some(pod), seen, &Default::default(), Default::default()),
         "firstToStopIfAllStops": stop.collect::<Vec<_>>(),
     })
 }

@@ -229,6 +229,7 @@ pub fn config() -> Config {
         image_garbage: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
+        dead: Default::default(),
         logs: podkeeper::testing::mapping::LogSettings {
             driver: Default::default(),
             max_bytes: None,
@@ -326,6 +327,7 @@ impl World {
             recursive_mounts: Arc::default(),
             grants: Arc::default(),
             pod_pids: None,
+            dead: Default::default(),
         });
         let mut config = config();
         config.manifest_url = self.hub.as_ref().map(|_| sources::settings());

@@ -53,6 +53,7 @@ pub(crate) fn config() -> Config {
         image_garbage: Default::default(),
         pod_logs_dir: "/var/log/pods".into(),
         network: Default::default(),
+        dead: Default::default(),
         logs: crate::mapping::logs::LogSettings { driver: Default::default(), max_bytes: None, max_files: 5 },
         node: Default::default(),
         eviction: crate::eviction::threshold::Settings::none(),

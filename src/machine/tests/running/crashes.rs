@@ -1,7 +1,8 @@
 //! Containers that end: back-off, policies, and what is kept of the dead.
 
 use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
-use crate::machine::Hint;
+use crate::machine::{Hint, Report};
+use crate::plan::DeadPolicy;
 use crate::runtime::fake::Behaviour;
 use crate::runtime::{Call, DockerState};
 
@@ -264,4 +265,22 @@ fn a_start_without_an_answer_makes_no_back_off_longer() {
     rig.pass(s(1));
     let waits = "CrashLoopBackOff: back-off 10s restarting failed container=app pod=web-node_default(uid-1)";
     assert!([waits, ""].contains(&rig.waits("app").as_str()), "one crash so far: {}", rig.waits("app"));
+}
+
+/// The node has too many dead containers: the machine removes its share, once, and keeps what it usually keeps then.
+#[test]
+fn dead_ones_go_when_the_node_has_too_many_in_all() {
+    let mut rig =
+        Rig::fresh_with_dead(DeadPolicy { per_container: None, in_all: Some(2), ..DeadPolicy::default() });
+    rig.engine.behave("app", Behaviour::exits(1, ms(200)));
+    rig.run(&app());
+    rig.pass(s(60));
+    let dead = |rig: &Rig| rig.engine.containers().filter(|c| c.state == DockerState::Exited).count();
+    assert_eq!(dead(&rig), 4);
+    assert!(rig.reports.contains(&Report::Dead(vec![4])), "{:?}", rig.reports);
+    rig.hint(Hint::Dead(2));
+    rig.pass(s(5));
+    assert_eq!(dead(&rig), 2);
+    rig.pass(s(60));
+    assert_eq!(dead(&rig), 3, "the next one is kept until the node says so again");
 }

@@ -1,0 +1,32 @@
+//! How many dead containers this pod has, for a node that bounds those of all pods together.
+
+use std::collections::BTreeMap;
+
+use crate::machine::Machine;
+use crate::machine::output::{Output, Report};
+use crate::plan::RunState;
+
+impl Machine {
+    /// Tells the numbers whenever they change.
+    pub(in crate::machine) fn tell_dead(&mut self) {
+        if self.settings.dead.in_all.is_none() {
+            return;
+        }
+        let mut by_name: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        for container in self.containers.all().filter(|c| matches!(c.state, RunState::Exited(_))) {
+            if let Some(name) = container.container_name() {
+                let count = by_name.entry((&container.uid, name)).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let dead: Vec<u32> = by_name.into_values().collect();
+        let is_within = |allowed: usize| dead.iter().all(|n| usize::try_from(*n).is_ok_and(|n| n <= allowed));
+        if self.dead_allowed.is_some_and(is_within) {
+            self.dead_allowed = None;
+        }
+        if dead != self.told.dead {
+            self.told.dead.clone_from(&dead);
+            self.out.push(Output::Report(Report::Dead(dead)));
+        }
+    }
+}
