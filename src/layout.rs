@@ -143,6 +143,12 @@ pub fn pod_dir(root: &Path, uid: &str) -> Option<PathBuf> {
     below(root, &["pods", uid])
 }
 
+/// Directory of a pod's volumes.
+#[must_use]
+pub fn volumes_dir(root: &Path, uid: &str) -> Option<PathBuf> {
+    below(root, &["pods", uid, VOLUMES])
+}
+
 /// True when the pod may have only some paths of the host: its hostPath volume is resolved and bound before
 /// any container sees it. A volume whose mounts propagate to the host belongs to a privileged container,
 /// which may go anywhere: Docker gets its path as it is.

@@ -9,7 +9,6 @@ mod cli;
 mod daemon;
 #[cfg(test)]
 mod effects;
-#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 mod eviction;
 #[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 mod garbage;

@@ -18,12 +18,13 @@ use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
 use crate::daemon::events::Events;
-use crate::daemon::keeper::Keeper;
 use crate::daemon::keeper::local::LimitWatch;
+use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
 use crate::daemon::watch::Watch;
+use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
 use crate::image::node_keys::NodeKeys;
@@ -144,8 +145,7 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let keeper = Keeper::start(pods, garbage, parts.events.clone(), parts.pulses.clone())
-        .map_err(cannot("the keeper of the node could not be started"))?;
+    let keeper = parts.keeper(&cgroups, pods, garbage)?;
     let limits = LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), parts.events.clone());
     let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
         .map_err(cannot("the watch over the threads could not be started"))?;
@@ -297,6 +297,25 @@ impl Parts<'_> {
             pod_pids: config.node.max_pids,
             dead: config.dead,
         }
+    }
+
+    fn keeper(&self, cgroups: &Cgroups, pods: Latest, garbage: Arc<Collector>) -> Result<Keeper, RunError> {
+        let (eviction, garbage) = match self.config.docker {
+            Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
+            Endpoint::Fake => (threshold::Settings::none(), None),
+        };
+        let parts = keeper::Parts {
+            eviction,
+            garbage,
+            pods,
+            root_dir: self.config.root_dir.clone(),
+            docker: self.docker.clone(),
+            clock: self.clock,
+            parents: cgroups.parents.clone(),
+            out: self.events.clone(),
+        };
+        Keeper::start(parts, self.pulses.clone())
+            .map_err(cannot("the keeper of the node could not be started"))
     }
 
     fn network(&self) -> Arc<PodNetwork> {

@@ -215,10 +215,17 @@ impl Manager {
         Pressure::ALL.into_iter().filter(is_short).collect()
     }
 
-    /// How long until the node has to be looked at again: see [`super::cadence`].
+    /// How long until the node has to be looked at again, of which all of this is watched: see [`super::cadence`].
+    /// `None`: never.
     #[must_use]
-    pub fn rest(&self, found: &Observations, falls: &super::cadence::Falls, now: Mono) -> Option<Duration> {
-        if self.settings.thresholds.is_empty() {
+    pub fn rest(
+        &self,
+        watched: &[Threshold],
+        found: &Observations,
+        falls: &super::cadence::Falls,
+        now: Mono,
+    ) -> Option<Duration> {
+        if watched.is_empty() {
             return None;
         }
         if self.ending.is_some() {
@@ -227,7 +234,7 @@ impl Manager {
         if !self.met.is_empty() || !self.pressures(now).is_empty() {
             return Some(limits::EVICTION_NEAR);
         }
-        Some(falls.rest(&self.settings.thresholds, found))
+        Some(falls.rest(watched, found))
     }
 }
 

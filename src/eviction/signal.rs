@@ -108,16 +108,22 @@ impl fmt::Display for Signal {
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Resource::Memory => "memory",
-            Resource::Storage => "ephemeral-storage",
-            Resource::Inodes => "inodes",
-            Resource::Pids => "pids",
-        })
+        f.write_str(self.name())
     }
 }
 
 impl Resource {
+    /// The kubelet's word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Resource::Memory => "memory",
+            Resource::Storage => "ephemeral-storage",
+            Resource::Inodes => "inodes",
+            Resource::Pids => "pids",
+        }
+    }
+
     /// An amount as the kubelet writes it: memory and disk in powers of 1024, what is counted in powers of 1000.
     #[must_use]
     pub fn text(self, amount: u64) -> String {

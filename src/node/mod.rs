@@ -2,7 +2,6 @@
 //! Plain data, made by `cli/` from flags and from the machine.
 
 pub mod devices;
-#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 pub mod pressure;
 pub mod sys;
 pub mod sysctl;

@@ -27,6 +27,19 @@ pub fn containers_request(spec: &PodSpec, resource: &str) -> i64 {
     aggregate(spec, |container| qos::request(container.resources.as_ref(), resource))
 }
 
+/// The request of one container.
+#[must_use]
+pub fn of_container(container: &Container, resource: &str) -> i64 {
+    qos::request(container.resources.as_ref(), resource)
+}
+
+/// What the pod requests itself, beside its containers.
+#[must_use]
+pub fn own(spec: &PodSpec, resource: &str) -> Option<i64> {
+    let requests = pod_level(spec, resource)?.requests.as_ref()?;
+    requests.contains_key(resource).then(|| request(spec, resource))
+}
+
 /// The limit of the pod as a whole; `None` when a container has none.
 #[must_use]
 pub fn limit(spec: &PodSpec, resource: &str) -> Option<i64> {
@@ -126,6 +139,11 @@ mod tests {
             4000,
             Some(4000),
         );
+        let spec: PodSpec = serde_json::from_str(
+            r#"{"containers":[],"resources":{"requests":{"cpu":"2"},"limits":{"memory":"4"}}}"#,
+        )
+        .unwrap();
+        assert_eq!((own(&spec, "cpu"), own(&spec, "memory")), (Some(2000), None));
         // The pod's own resources take precedence.
         let pod = r#""resources":{"requests":{"cpu":"2"},"limits":{"cpu":"4"}}"#;
         check(&format!(r#"{{"containers":[{{"name":"c"}}],{pod}}}"#), 2000, Some(4000));

@@ -67,6 +67,12 @@ pub fn resize_pending(reason: &'static str, message: &str) -> Words {
     warning(event, format!("Pod resize {reason}: {message}"))
 }
 
+/// The node runs short, and something is done about it.
+#[must_use]
+pub fn threshold_met(resource: &str) -> Words {
+    warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
+}
+
 /// The pod's `activeDeadlineSeconds` are over.
 #[must_use]
 pub fn deadline_exceeded() -> Words {

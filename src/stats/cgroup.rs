@@ -14,6 +14,12 @@ pub struct Figures {
     /// Bytes of memory without the page cache that nobody has used for a while: what the kernel cannot take back at
     /// once. Eviction and `kubectl top` go by this figure.
     pub working_set: Option<u64>,
+    /// Bytes of memory with all page cache.
+    pub usage: Option<u64>,
+    /// Most bytes of memory; `None` without a limit.
+    pub limit: Option<u64>,
+    /// Number of processes and threads.
+    pub tasks: Option<u64>,
 }
 
 /// The cgroup file systems of a machine.
@@ -40,6 +46,13 @@ impl Hierarchies {
         self.of("memory")
     }
 
+    /// The directory in which the kernel can be asked to tell when a cgroup uses so much memory. Version 2 has nothing of
+    /// the kind.
+    #[must_use]
+    pub fn threshold_events(&self, cgroup: &Path) -> Option<PathBuf> {
+        (self.version == Version::V1).then(|| self.of("memory").join(cgroup))
+    }
+
     fn of(&self, controller: &str) -> PathBuf {
         match self.version {
             Version::V1 => self.root.join(controller),
@@ -53,28 +66,33 @@ impl Hierarchies {
         match self.version {
             Version::V1 => Figures {
                 cpu: number(&self.of("cpuacct").join(cgroup).join("cpuacct.usage")),
-                working_set: working_set(
-                    &self.of("memory").join(cgroup),
-                    "memory.usage_in_bytes",
-                    "total_inactive_file",
-                ),
+                // What the kernel writes for "none" is its largest number of whole pages.
+                limit: number(&self.of("memory").join(cgroup).join("memory.limit_in_bytes"))
+                    .filter(|limit| *limit < u64::MAX >> 2),
+                tasks: number(&self.of("pids").join(cgroup).join("pids.current")),
+                ..memory(&self.of("memory").join(cgroup), "memory.usage_in_bytes", "total_inactive_file")
             },
             Version::V2 => {
                 let at = self.root.join(cgroup);
                 let cpu = text(&at.join("cpu.stat")).and_then(|text| field(&text, "usage_usec"));
                 Figures {
                     cpu: cpu.and_then(|microseconds| microseconds.checked_mul(1000)),
-                    working_set: working_set(&at, "memory.current", "inactive_file"),
+                    // `max` is no number: no limit.
+                    limit: number(&at.join("memory.max")),
+                    tasks: number(&at.join("pids.current")),
+                    ..memory(&at, "memory.current", "inactive_file")
                 }
             }
         }
     }
 }
 
-fn working_set(at: &Path, usage: &str, cache: &str) -> Option<u64> {
-    let usage = number(&at.join(usage))?;
-    let stat = text(&at.join("memory.stat"))?;
-    Some(usage.saturating_sub(field(&stat, cache).unwrap_or(0)))
+fn memory(at: &Path, usage: &str, cache: &str) -> Figures {
+    let usage = number(&at.join(usage));
+    let stat = text(&at.join("memory.stat"));
+    let working_set =
+        usage.zip(stat).map(|(usage, stat)| usage.saturating_sub(field(&stat, cache).unwrap_or(0)));
+    Figures { usage, working_set, ..Figures::default() }
 }
 
 #[cfg(test)]
@@ -90,13 +108,23 @@ mod tests {
             "memory/p/memory.stat",
             "cache 9\ninactive_file 7\ntotal_rss 3\ntotal_inactive_file 4857600\n",
         );
+        tree.write("memory/p/memory.limit_in_bytes", "268435456\n");
+        tree.write("memory/bare/memory.limit_in_bytes", "9223372036854771712\n");
+        tree.write("pids/p/pids.current", "5\n");
         tree.write("cpuacct/p/cpuacct.usage", "123456789\n");
         tree.write("memory/bare/memory.usage_in_bytes", "1000\n");
         tree.write("memory/bare/memory.stat", "total_inactive_file 4000\n");
         let read = |cgroup: &str| Hierarchies::open(tree.root()).read(Path::new(cgroup));
-        assert_eq!(read("p"), Figures { cpu: Some(123_456_789), working_set: Some(100_000_000) });
-        // More cache than usage, for the two are not read at once; a controller that is not mounted.
-        assert_eq!(read("bare"), Figures { cpu: None, working_set: Some(0) });
+        let expected = Figures {
+            cpu: Some(123_456_789),
+            working_set: Some(100_000_000),
+            usage: Some(104_857_600),
+            limit: Some(268_435_456),
+            tasks: Some(5),
+        };
+        assert_eq!(read("p"), expected);
+        // More cache than usage, for the two are not read at once; no limit; controllers that are not mounted.
+        assert_eq!(read("bare"), Figures { working_set: Some(0), usage: Some(1000), ..Figures::default() });
         assert_eq!(read("gone"), Figures::default());
     }
 
@@ -108,7 +136,18 @@ mod tests {
         tree.write("p/memory.current", "3000\n");
         tree.write("p/memory.stat", "anon 1200\nfile 1800\ninactive_file 800\n");
         let read = |cgroup: &str| Hierarchies::open(tree.root()).read(Path::new(cgroup));
-        assert_eq!(read("p"), Figures { cpu: Some(4_500_000), working_set: Some(2200) });
+        tree.write("p/memory.max", "max\n");
+        tree.write("p/pids.current", "2\n");
+        let expected = Figures {
+            cpu: Some(4_500_000),
+            working_set: Some(2200),
+            usage: Some(3000),
+            limit: None,
+            tasks: Some(2),
+        };
+        assert_eq!(read("p"), expected);
+        tree.write("p/memory.max", "4096\n");
+        assert_eq!(read("p").limit, Some(4096));
         tree.write("p/memory.current", "a lot\n");
         assert_eq!(read("p").working_set, None);
         assert_eq!(read("gone"), Figures::default());

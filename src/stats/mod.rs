@@ -6,6 +6,7 @@
 //! Never here: a thread, a cache, a call to Docker, or a decision.
 
 pub mod cgroup;
+pub mod disk;
 pub mod disk_use;
 pub mod node;
 pub mod places;

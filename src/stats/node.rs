@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{field, text};
+use super::{field, number, text};
 
 /// What the machine uses. Each part is `None` where the kernel does not tell it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -11,6 +11,12 @@ pub struct Figures {
     pub cpu: Option<u64>,
     /// Bytes of memory that are not free, without the page cache that nobody has used for a while.
     pub working_set: Option<u64>,
+    /// Bytes of memory in all.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub tasks: Option<u64>,
+    /// How many there can be.
+    pub most_tasks: Option<u64>,
 }
 
 /// Length of the ticks in `/proc/stat`, nanoseconds: `USER_HZ` is 100 on every architecture podkeeper is built for.
@@ -19,10 +25,20 @@ const TICK: u64 = 10_000_000;
 /// Reads `proc`, which is `/proc`.
 #[must_use]
 pub fn read(proc: &Path) -> Figures {
+    let limit = |name: &str| number(&proc.join("sys/kernel").join(name));
+    let meminfo = text(&proc.join("meminfo"));
     Figures {
         cpu: text(&proc.join("stat")).and_then(|text| cpu(&text)),
-        working_set: text(&proc.join("meminfo")).and_then(|text| working_set(&text)),
+        working_set: meminfo.as_deref().and_then(working_set),
+        memory: meminfo.as_deref().and_then(|text| field(text, "MemTotal")?.checked_mul(1024)),
+        tasks: text(&proc.join("loadavg")).and_then(|text| tasks(&text)),
+        most_tasks: [limit("pid_max"), limit("threads-max")].into_iter().flatten().min(),
     }
+}
+
+/// `0.52 2.09 3.03 1/345 4711`: the number of tasks stands behind the slash.
+fn tasks(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
 /// The first line: user, nice, system, idle, iowait, irq, softirq, steal. Time that the hypervisor gave to others is
@@ -55,11 +71,23 @@ mod tests {
             "meminfo",
             "MemTotal:  1000 kB\nMemFree: 300 kB\nInactive:  9 kB\nInactive(file):  200 kB\n",
         );
-        let expected = Figures { cpu: Some(55 * 10_000_000), working_set: Some(512_000) };
+        tree.write("loadavg", "0.52 2.09 3.03 1/345 4711\n");
+        tree.write("sys/kernel/pid_max", "32768\n");
+        tree.write("sys/kernel/threads-max", "15000\n");
+        let expected = Figures {
+            cpu: Some(55 * 10_000_000),
+            working_set: Some(512_000),
+            memory: Some(1_024_000),
+            tasks: Some(345),
+            most_tasks: Some(15_000),
+        };
         assert_eq!(read(&tree.root()), expected);
         tree.write("stat", "cpu  10 2\n");
-        tree.write("meminfo", "MemTotal:  1000 kB\n");
-        assert_eq!(read(&tree.root()), Figures::default());
+        tree.write("meminfo", "MemFree:  1000 kB\n");
+        tree.write("loadavg", "0.52 2.09\n");
+        tree.write("sys/kernel/pid_max", "many\n");
+        let bare = Figures { most_tasks: Some(15_000), ..Figures::default() };
+        assert_eq!(read(&tree.root()), bare);
         assert_eq!(read(Path::new("/nonexistent")), Figures::default());
     }
 

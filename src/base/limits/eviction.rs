@@ -12,7 +12,11 @@ pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.
 pub const EVICTION_FAR: Duration = Duration::from_secs(60);
+/// Looks after the start, each soon after the other while something that has a threshold cannot be told.
+pub const EVICTION_FIRST_LOOKS: u32 = 6;
 /// So soon all there is of something may be gone, for all that is known.
 pub const EVICTION_WORST: Duration = Duration::from_secs(300);
+/// What the kernel is asked to tell of: any task that waits for memory for 0.2 of two seconds.
+pub const MEMORY_STALLS: &str = "some 200000 2000000\0";
 /// Garbage that was collected in vain is collected again after this time, unless a pod was evicted meanwhile.
 pub const COLLECT_AGAIN: Duration = Duration::from_secs(60);

@@ -86,7 +86,8 @@ impl Disks {
         found
     }
 
-    fn of_container(&mut self, id: &str, round: &mut Round) -> ContainerDisk {
+    /// Counts one container.
+    pub(super) fn of_container(&mut self, id: &str, round: &mut Round) -> ContainerDisk {
         let Some(files) = self.files(id) else { return ContainerDisk::default() };
         let writable = match &files.upper_dir {
             Some(upper) => round.tree(Path::new(upper)),

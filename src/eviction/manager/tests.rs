@@ -255,7 +255,8 @@ fn how_soon_it_looks_again() {
     let hard = threshold(Signal::Memory, GI, Duration::ZERO, None);
     let falls = crate::eviction::cadence::Falls::default();
     let mut scene = Scene::new(&[hard]);
-    let rest = |scene: &Scene| scene.manager.rest(&scene.found(), &falls, scene.now).unwrap().as_secs();
+    let rest =
+        |scene: &Scene| scene.manager.rest(&[hard], &scene.found(), &falls, scene.now).unwrap().as_secs();
     scene.look(MINUTE, 8 * GI);
     assert_eq!(rest(&scene), 60);
     scene.look(MINUTE, MI);
@@ -265,7 +266,7 @@ fn how_soon_it_looks_again() {
     scene.look(5 * MINUTE, 8 * GI);
     assert_eq!(rest(&scene), 60);
     let idle = Manager::new(Settings::none());
-    assert_eq!(idle.rest(&Observations::new(), &falls, Mono::default()), None);
+    assert_eq!(idle.rest(&[], &Observations::new(), &falls, Mono::default()), None);
 }
 
 proptest! {

@@ -3,3 +3,4 @@
 pub mod images;
 pub mod local_limits;
 pub mod log_drivers;
+mod pressure;

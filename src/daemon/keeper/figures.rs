@@ -1,0 +1,218 @@
+//! What the keeper reads: how much the node has left, and what pods use. Nothing is remembered and nothing decided.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::disk::Disks;
+use crate::eviction::manager::{Observation, Observations};
+use crate::eviction::rank::{Candidate, ContainerUse, Counted};
+use crate::eviction::signal::{Resource, Signal};
+use crate::eviction::threshold::Threshold;
+use crate::layout;
+use crate::pod::{priority, requests};
+use crate::stats::cgroup::Hierarchies;
+use crate::stats::disk::FileSystem;
+use crate::stats::disk_use::{DiskUse, Round};
+use crate::stats::{cgroup, node, places};
+use crate::status::snapshot::{PodView, Snapshot};
+
+/// Where the figures are.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// `/proc`.
+    pub(super) proc: PathBuf,
+    /// The mounted cgroups.
+    pub(super) cgroups: Hierarchies,
+    /// podkeeper's root directory.
+    pub(super) root_dir: PathBuf,
+    /// Docker's, once it has told.
+    pub(super) docker_root: Option<PathBuf>,
+}
+
+/// One look.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) found: Observations,
+    /// The file system of images.
+    pub(super) images: Option<FileSystem>,
+    /// Docker's root directory is on a file system of its own.
+    pub(super) dedicated: bool,
+    /// Cgroups with the usage at which the kernel should tell, bytes.
+    pub(super) usages: Vec<(PathBuf, u64)>,
+}
+
+impl Places {
+    /// Looks at the node. `pods`: the path of the cgroup of all pods.
+    pub(super) fn look(&self, thresholds: &[Threshold], pods: Option<&Path>) -> Look {
+        let mut look = Look::default();
+        let watched = |signals: &[Signal]| thresholds.iter().any(|t| signals.contains(&t.signal));
+        let machine = node::read(&self.proc);
+        let memory = |cgroup: &Path, figures: &cgroup::Figures, fallback: Option<u64>| {
+            let working_set = figures.working_set.or(fallback)?;
+            let capacity = match figures.limit {
+                Some(limit) => machine.memory?.min(limit),
+                None => machine.memory?,
+            };
+            let seen = Observation { available: capacity.saturating_sub(working_set), capacity };
+            // The usage that the working set has at the threshold, the page cache being as it is.
+            let cache = figures.usage.unwrap_or(working_set).saturating_sub(working_set);
+            Some((seen, self.cgroups.threshold_events(cgroup), cache))
+        };
+        let mut of_memory = |signal: Signal, seen: Option<(Observation, Option<PathBuf>, u64)>| {
+            let Some((seen, events, cache)) = seen else { return };
+            look.found.insert(signal, seen);
+            let Some(events) = events else { return };
+            // The kernel tells of one of them only; the others are above or below it.
+            let value =
+                thresholds.iter().filter(|t| t.signal == signal).map(|t| t.value.of(seen.capacity)).max();
+            if let Some(value) = value {
+                look.usages.push((events, seen.capacity.saturating_sub(value).saturating_add(cache)));
+            }
+        };
+        if watched(&[Signal::Memory]) {
+            let root = self.cgroups.read(Path::new(""));
+            of_memory(Signal::Memory, memory(Path::new(""), &root, machine.working_set));
+        }
+        if let Some(pods) = pods.filter(|_| watched(&[Signal::AllocatableMemory])) {
+            let figures = self.cgroups.read(pods);
+            // Without a limit there is nothing that it could run short of by itself.
+            if figures.limit.is_some() {
+                of_memory(Signal::AllocatableMemory, memory(pods, &figures, None));
+            }
+        }
+        if let (Some(tasks), Some(most)) = (machine.tasks, machine.most_tasks) {
+            let seen = Observation { available: most.saturating_sub(tasks), capacity: most };
+            look.found.insert(Signal::Pid, seen);
+        }
+        let nodefs = FileSystem::of(&self.root_dir);
+        look.images = self.docker_root.as_deref().and_then(FileSystem::of);
+        look.dedicated = match (nodefs, look.images) {
+            (Some(node), Some(images)) => node.device != images.device,
+            _ => false,
+        };
+        for (disk, bytes, inodes) in [
+            (nodefs, Signal::NodeFs, Signal::NodeFsInodes),
+            (look.images, Signal::ImageFs, Signal::ImageFsInodes),
+        ] {
+            let Some(disk) = disk.filter(|disk| disk.capacity > 0) else { continue };
+            look.found.insert(bytes, Observation { available: disk.available, capacity: disk.capacity });
+            if disk.inodes > 0 {
+                look.found.insert(inodes, Observation { available: disk.inodes_free, capacity: disk.inodes });
+            }
+        }
+        look
+    }
+
+    /// The pods of which something runs, with what they use of what is short; and the cgroups of their containers.
+    pub(super) fn candidates(
+        &self,
+        snapshot: &Snapshot,
+        signal: Signal,
+        dedicated: bool,
+        disks: &mut Disks,
+    ) -> Vec<(Candidate, Vec<PathBuf>)> {
+        let cgroups = places::containers(&self.cgroups);
+        let measure = Measure { places: self, signal, counted: Counted::of(signal, dedicated), cgroups };
+        let mut round = Round::default();
+        disks.retain(&snapshot.pods);
+        snapshot.pods.iter().filter_map(|view| measure.candidate(view, disks, &mut round)).collect()
+    }
+}
+
+struct Measure<'a> {
+    places: &'a Places,
+    signal: Signal,
+    counted: Counted,
+    cgroups: BTreeMap<String, PathBuf>,
+}
+
+impl Measure<'_> {
+    fn candidate(
+        &self,
+        view: &PodView,
+        disks: &mut Disks,
+        round: &mut Round,
+    ) -> Option<(Candidate, Vec<PathBuf>)> {
+        let phase = view.status.phase.as_deref();
+        if view.leaving.is_some() || matches!(phase, Some("Failed" | "Succeeded")) {
+            return None;
+        }
+        let running = running(view);
+        let at = |id: &str| self.cgroups.get(id).cloned();
+        let paths: Vec<PathBuf> = running.iter().filter_map(|(_, id)| at(id)).collect();
+        if running.is_empty() {
+            return None;
+        }
+        let (pod, resource) = (&view.pod, self.signal.resource());
+        let name = match resource {
+            Resource::Memory => "memory",
+            Resource::Storage => "ephemeral-storage",
+            Resource::Inodes | Resource::Pids => "",
+        };
+        let request = |spec: i64| u64::try_from(spec).unwrap_or(0);
+        let each: Vec<(&str, Option<u64>)> =
+            running.iter().map(|(name, id)| (*name, self.container(id, disks, round))).collect();
+        let known: Vec<u64> = each.iter().filter_map(|(_, used)| *used).collect();
+        let of_containers =
+            (!known.is_empty()).then(|| known.iter().fold(0, |a: u64, b| a.saturating_add(*b)));
+        let used = match resource {
+            Resource::Memory | Resource::Pids => of_containers,
+            Resource::Storage | Resource::Inodes => {
+                let volumes = match layout::pod_dir(&self.places.root_dir, &pod.uid) {
+                    Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
+                    _ => 0,
+                };
+                Some(of_containers.unwrap_or(0).saturating_add(volumes))
+            }
+        };
+        let asked = |container: &str| {
+            let found = pod.containers().find(|(_, c)| c.name == container);
+            found.map_or(0, |(_, c)| request(requests::of_container(c, name)))
+        };
+        let containers = each.iter().filter_map(|(container, used)| {
+            Some(ContainerUse { name: (*container).to_owned(), used: (*used)?, request: asked(container) })
+        });
+        let candidate = Candidate {
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            priority: priority::of(pod),
+            used,
+            request: if name.is_empty() { 0 } else { request(requests::request(&pod.spec, name)) },
+            own_request: requests::own(&pod.spec, name).map(request),
+            containers: containers.collect(),
+        };
+        Some((candidate, paths))
+    }
+
+    fn container(&self, id: &str, disks: &mut Disks, round: &mut Round) -> Option<u64> {
+        let figures = || self.cgroups.get(id).map(|path| self.places.cgroups.read(path));
+        match self.signal.resource() {
+            Resource::Memory => figures()?.working_set,
+            Resource::Pids => figures()?.tasks,
+            Resource::Storage | Resource::Inodes if self.counted.of_docker => {
+                let disk = disks.of_container(id, round);
+                Some(self.amount(disk.writable.and(disk.logs)))
+            }
+            Resource::Storage | Resource::Inodes => Some(0),
+        }
+    }
+
+    fn amount(&self, used: DiskUse) -> u64 {
+        match self.signal.resource() {
+            Resource::Inodes => used.inodes,
+            _ => used.bytes,
+        }
+    }
+}
+
+/// Names and ids of a pod's running containers.
+fn running(view: &PodView) -> Vec<(&str, &str)> {
+    let status = &view.status;
+    let lists =
+        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let all = lists.into_iter().flatten().flatten().filter_map(|container| {
+        container.state.as_ref()?.running.as_ref()?;
+        Some((container.name.as_str(), container.container_id.as_deref()?.strip_prefix("docker://")?))
+    });
+    all.collect()
+}

@@ -1,0 +1,170 @@
+//! The kernel's word that memory runs short: it comes before the next look, which may be a minute away.
+//!
+//! Threshold events of the memory controller of version 1 (`Documentation/admin-guide/cgroup-v1/memory.rst`), for the
+//! cgroups whose memory is watched; and, where the kernel has them, stall times of the whole machine
+//! (`Documentation/accounting/psi.rst`). Neither is needed: without them the next look comes as it is due.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+
+use crate::base::limits;
+
+/// What the kernel is asked to tell of.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    stalls: Option<File>,
+    thresholds: Vec<Threshold>,
+}
+
+#[derive(Debug)]
+struct Threshold {
+    at: PathBuf,
+    usage: u64,
+    told: OwnedFd,
+}
+
+impl Kernel {
+    /// Asks for stall times of memory. `proc` is `/proc`.
+    pub(super) fn open(proc: &Path) -> Kernel {
+        let ask = || -> io::Result<File> {
+            let mut file = OpenOptions::new().read(true).write(true).open(proc.join("pressure/memory"))?;
+            // The kernel wants the NUL.
+            file.write_all(limits::MEMORY_STALLS.as_bytes())?;
+            Ok(file)
+        };
+        let stalls =
+            ask().inspect_err(|error| log::debug!("the kernel tells no stalls of memory: {error}")).ok();
+        Kernel { stalls, thresholds: Vec::new() }
+    }
+
+    /// Asks to be told when the cgroup at this directory of the memory controller (version 1) uses so many bytes. What
+    /// was asked for earlier holds when it is the same up to a hundredth, and is given up else.
+    pub(super) fn watch(&mut self, wanted: &[(PathBuf, u64)]) {
+        let is_near = |a: u64, b: u64| a.abs_diff(b) <= b / 100;
+        self.thresholds
+            .retain(|old| wanted.iter().any(|(at, usage)| *at == old.at && is_near(old.usage, *usage)));
+        for (at, usage) in wanted {
+            if self.thresholds.iter().any(|old| old.at == *at) {
+                continue;
+            }
+            match Threshold::ask(at, *usage) {
+                Ok(threshold) => self.thresholds.push(threshold),
+                Err(error) => log::debug!("the kernel tells no threshold of {}: {error}", at.display()),
+            }
+        }
+    }
+
+    /// What to poll.
+    pub(super) fn set(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let stalls = self.stalls.iter().map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI));
+        stalls
+            .chain(self.thresholds.iter().map(|it| PollFd::from_borrowed_fd(it.told.as_fd(), PollFlags::IN)))
+    }
+
+    /// Takes note of what was ready, in the order of [`Kernel::set`]; says whether the kernel told something.
+    pub(super) fn heard(&mut self, ready: &[PollFlags]) -> bool {
+        let (stalls, thresholds) =
+            ready.split_at_checked(usize::from(self.stalls.is_some())).unwrap_or_default();
+        let mut told = false;
+        for flags in stalls {
+            told |= flags.contains(PollFlags::PRI);
+            if flags.intersects(PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP) {
+                // It would be ready for ever.
+                self.stalls = None;
+            }
+        }
+        let mut at = 0;
+        self.thresholds.retain(|threshold| {
+            let flags = thresholds.get(at).copied().unwrap_or(PollFlags::empty());
+            at += 1;
+            if flags.is_empty() {
+                return true;
+            }
+            told = true;
+            // A cgroup that is removed is told too, and again and again.
+            rustix::io::read(&threshold.told, &mut [0_u8; 8]).is_ok() && threshold.at.exists()
+        });
+        told
+    }
+}
+
+impl Threshold {
+    fn ask(at: &Path, usage: u64) -> io::Result<Threshold> {
+        let told = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let figure = File::open(at.join("memory.usage_in_bytes"))?;
+        let order = format!("{} {} {usage}", told.as_raw_fd(), figure.as_raw_fd());
+        OpenOptions::new().write(true).open(at.join("cgroup.event_control"))?.write_all(order.as_bytes())?;
+        Ok(Threshold { at: at.to_owned(), usage, told })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::base::wait;
+
+    /// Removes the cgroup.
+    struct Cgroup(PathBuf);
+
+    impl Drop for Cgroup {
+        fn drop(&mut self) {
+            _ = std::fs::remove_dir(&self.0);
+        }
+    }
+
+    /// The kernel's own, where this user may make a cgroup of version 1.
+    #[test]
+    fn the_kernel_tells_when_a_cgroup_uses_so_much() {
+        let at = Path::new("/sys/fs/cgroup/memory").join(format!("podkeeper-unit-{}", std::process::id()));
+        if std::fs::create_dir(&at).is_err() || !at.join("cgroup.event_control").exists() {
+            return;
+        }
+        let cgroup = Cgroup(at);
+        let mut kernel = Kernel::default();
+        kernel.watch(&[(cgroup.0.clone(), 8 << 20)]);
+        assert_eq!(kernel.thresholds.len(), 1);
+        // What is asked for again stays as it is.
+        kernel.watch(&[(cgroup.0.clone(), (8 << 20) + 1)]);
+        assert_eq!(kernel.thresholds.first().map(|it| it.usage), Some(8 << 20));
+        let script = format!(
+            "echo $$ > {}/cgroup.procs && head -c 32000000 /dev/zero | tail -n 1",
+            cgroup.0.display()
+        );
+        let mut child =
+            Command::new("sh").args(["-c", &script]).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let ready =
+            wait::until(kernel.set().collect(), Some(Instant::now() + Duration::from_secs(60))).unwrap();
+        assert!(kernel.heard(&ready));
+        child.wait().unwrap();
+        // It is told again, of what falls below it, and then no more.
+        let soon = Some(Instant::now() + Duration::from_millis(50));
+        let ready = wait::until(kernel.set().collect(), soon).unwrap();
+        kernel.heard(&ready);
+        let ready = wait::until(kernel.set().collect(), soon).unwrap();
+        assert!(!kernel.heard(&ready));
+        kernel.watch(&[]);
+        assert!(kernel.thresholds.is_empty());
+    }
+
+    #[test]
+    fn a_kernel_without_either_is_not_waited_for() {
+        let mut kernel = Kernel::open(Path::new("/nonexistent"));
+        kernel.watch(&[(PathBuf::from("/nonexistent"), 1)]);
+        assert_eq!(kernel.set().count(), 0);
+        assert!(!kernel.heard(&[]));
+    }
+
+    #[test]
+    fn a_descriptor_that_broke_is_given_up() {
+        let mut kernel = Kernel { stalls: File::open("/dev/null").ok(), thresholds: Vec::new() };
+        assert!(!kernel.heard(&[PollFlags::ERR]));
+        assert_eq!(kernel.set().count(), 0);
+    }
+}
