@@ -95,12 +95,6 @@ impl Manager {
         self.dedicated = dedicated;
     }
 
-    /// The pod whose end is awaited.
-    #[must_use]
-    pub fn ending(&self) -> Option<(&PodKey, &str)> {
-        self.ending.as_ref().map(|(key, uid, _)| (key, uid.as_str()))
-    }
-
     /// The node was looked at. `is_gone` tells whether nothing of a pod runs any more.
     pub fn look(
         &mut self,
