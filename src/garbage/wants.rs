@@ -28,6 +28,7 @@ impl Wants {
         for view in &snapshot.pods {
             wants.add(&view.pod.key.to_string(), &view.pod.spec);
         }
+        wants.add_more(&snapshot.also_wanted);
         wants
     }
 
@@ -42,7 +43,16 @@ impl Wants {
                 wants.add(&key, spec);
             }
         }
+        wants.add_more(&file.also_wanted);
         wants
+    }
+
+    /// Images of versions that do not run yet.
+    fn add_more(&mut self, more: &BTreeMap<String, BTreeSet<String>>) {
+        for (pod, image) in more.iter().flat_map(|(pod, images)| images.iter().map(move |image| (pod, image)))
+        {
+            self.images.entry(normal(image)).or_insert_with(|| pod.clone());
+        }
     }
 
     pub(super) fn add(&mut self, pod: &str, spec: &PodSpec) {

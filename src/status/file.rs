@@ -1,7 +1,7 @@
 //! The status file: the daemon writes it, and the command line reads it. It lies on tmpfs, so it is written
 //! without fsync, and whole or not at all: a reader sees one version or the one before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -56,6 +56,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         conditions: &snapshot.conditions,
         stuck: &snapshot.stuck,
         info: &snapshot.info,
+        also_wanted: &snapshot.also_wanted,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -85,6 +86,8 @@ struct FileOut<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stuck: &'a [String],
     info: &'a NodeView,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    also_wanted: &'a BTreeMap<String, BTreeSet<String>>,
     sources: &'a [SourceView],
     policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
@@ -304,6 +307,7 @@ pub(crate) mod tests {
             conditions: Vec::new(),
             stuck: vec!["the file source".to_owned()],
             info: NodeView::default(),
+            also_wanted: BTreeMap::new(),
             sources: vec![],
             policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],

@@ -1,6 +1,6 @@
 //! The node's whole state at one moment, immutable: the status file holds it, and the command line reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub stuck: Vec<String>,
     /// What the node has and gives.
     pub info: NodeView,
+    /// By pod, images of its wanted version where the one that is shown is older: no collection takes them.
+    pub also_wanted: BTreeMap<String, BTreeSet<String>>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
@@ -219,6 +221,9 @@ pub struct StatusFile {
     /// What the node has and gives.
     #[serde(default)]
     pub info: NodeView,
+    /// As [`Snapshot::also_wanted`].
+    #[serde(default)]
+    pub also_wanted: BTreeMap<String, BTreeSet<String>>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.

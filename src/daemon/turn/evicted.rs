@@ -68,7 +68,9 @@ impl Turn {
         if entry.desired.as_ref().is_none_or(|pod| pod.uid != uid) {
             return;
         }
-        let Some(pod) = entry.desired.take() else { return };
+        let Some(ran) = entry.desired.take() else { return };
+        // A newer version may wait for something while this one runs: that one returns.
+        let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
         let wait = entry.evictions.add(&uid, now.mono);
         let until = now.mono.after(wait);
         let at = now.wall.checked_add(wait).map(|at| status::seconds(at).0.to_string()).unwrap_or_default();

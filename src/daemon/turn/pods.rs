@@ -12,7 +12,7 @@ use crate::base::order;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
-use crate::plan::{self, Owned};
+use crate::plan;
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
@@ -170,10 +170,10 @@ impl Turn {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let others = others.flat_map(|(_, entry)| entry.active());
         self.check_uid(pod)?;
-        // What runs, and what takes its place, is no further load.
-        let runs = |all: &Vec<Owned>| all.iter().any(|c| c.state.is_running());
+        // What runs, and what takes its place, is no further load; and what ran before the machine or Docker started
+        // anew comes back, or a disk that is always full would leave a node without pods.
         let is_there = self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some())
-            || self.found.get(&pod.key).is_some_and(runs);
+            || self.found.get(&pod.key).is_some_and(|all| !all.is_empty());
         let none = Pressures::new();
         let pressures = if is_there { &none } else { self.node.pressures() };
         admission::admit(pod, others.map(Arc::as_ref), &self.config, pressures)

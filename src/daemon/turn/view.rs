@@ -1,6 +1,6 @@
 //! The loop's state as one immutable snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Turn;
@@ -63,6 +63,7 @@ impl Turn {
             conditions: self.node.conditions().to_vec(),
             stuck: self.stuck.clone(),
             info: self.node_view(),
+            also_wanted: self.also_wanted(),
             sources: self.source_views(&problems),
             policies: self.policies(),
             pods,
@@ -77,6 +78,19 @@ impl Turn {
         asked && (self.sources.is_empty() || self.sources.values().any(|source| source.heard))
     }
 
+    /// Images of wanted versions that are not shown, for an older one runs still: they are needed when it has stopped.
+    fn also_wanted(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut images: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for pod in self.merge.pods() {
+            let shown = self.entries.get(&pod.key).and_then(Entry::status).map(|status| &status.pod);
+            if shown.is_some_and(|shown| shown.spec != pod.spec) {
+                let named = pod.containers().filter_map(|(_, container)| container.image.clone());
+                images.entry(pod.key.to_string()).or_default().extend(named);
+            }
+        }
+        images
+    }
+
     /// Pods that admission refuses, and why.
     pub fn rejections(&self) -> impl Iterator<Item = (&DesiredPod, &Rejection)> {
         let all = self.entries.values().filter_map(Entry::rejected);
@@ -87,7 +101,9 @@ impl Turn {
         let entry = self.entries.get(&pod.key);
         let stale = self.is_stale(pod);
         if let Some(status) = entry.and_then(Entry::status) {
-            let (pod, leaving) = (Arc::clone(&status.pod), status.leaving);
+            // A worker that hangs has not told yet that it stops the pod.
+            let stopping = entry.and_then(|entry| entry.worker.as_ref()).and_then(|worker| worker.stopping);
+            let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
             return PodView { pod, status: shown, leaving, stale };
         }

@@ -245,3 +245,53 @@ fn the_nodes_conditions_are_the_kubelets_and_change_with_an_event() {
     rig.handle(short_of(&[Pressure::Disk]));
     assert_eq!(events(&rig).len(), 2, "nothing changed");
 }
+
+#[test]
+fn what_ran_before_the_machine_started_anew_comes_back_on_a_full_disk() {
+    let mut rig = Rig::new();
+    rig.handle(short_of(&[Pressure::Disk]));
+    rig.want(&[pod("a"), pod("b")]);
+    let acts_of = acts(rig.list(&["a/a-1/POD exited", "a/a-1/app exited"]));
+    assert!(acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+    assert_eq!(rig.shown(), "a Pending, b Failed Evicted");
+}
+
+#[test]
+fn the_version_that_waits_returns_and_not_the_one_that_was_evicted() {
+    let (mut rig, _) = running(&["a"]);
+    let mut newer = (*pod("a/a-2")).clone();
+    let after = ("podkeeper.dev/after".to_owned(), "never".to_owned());
+    newer.metadata.annotations.get_or_insert_default().extend([after]);
+    rig.want(&[Arc::new(newer)]);
+    assert_eq!(rig.shown(), "a Running", "the new one waits, and the old one runs on");
+    let images = rig.snapshot().also_wanted;
+    assert_eq!(images.len(), 0, "of the same spec");
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let acts_of = later(&mut rig, limits::EVICTED_MAX);
+    assert!(!acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+}
+
+#[test]
+fn the_image_of_a_version_that_waits_is_wanted() {
+    let old = pod_of("a/a-1", "{containers: [{name: app, image: app:1}]}");
+    let mut newer = (*pod_of("a/a-2", "{containers: [{name: app, image: app:2}]}")).clone();
+    let after = ("podkeeper.dev/after".to_owned(), "never".to_owned());
+    newer.metadata.annotations.get_or_insert_default().extend([after]);
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&old));
+    rig.status(&old, "Running", false);
+    rig.want(&[Arc::new(newer)]);
+    let wants = crate::garbage::wants::Wants::of_snapshot(&rig.snapshot());
+    for image in ["app:1", "app:2"] {
+        let names = [crate::image::reference::normal(image)].into();
+        assert_eq!(wants.of("sha256:00", &names), Some("default/a"), "{image}");
+    }
+}
+
+#[test]
+fn a_pod_that_is_being_stopped_is_leaving_before_its_worker_says_so() {
+    let (mut rig, _) = running(&["a"]);
+    rig.handle(eviction("a", "a-1", true));
+    assert_eq!(rig.shown(), "a Running terminating");
+}
