@@ -4,7 +4,7 @@
 //! One thing is done at a time: garbage is collected, or one pod goes and its end is awaited. A shortage of disk has
 //! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Eviction;
@@ -60,10 +60,16 @@ pub struct Manager {
     acting: Vec<usize>,
     /// When the node was last seen short of something.
     short: BTreeMap<Pressure, Mono>,
-    /// Garbage is being collected.
-    collecting: bool,
+    /// Since when garbage is being collected.
+    collecting: Option<Mono>,
     /// When that was last done in vain; forgotten when there is new garbage.
     collected: Option<Mono>,
+    /// How often in a row it was done in vain.
+    in_vain: u32,
+    /// Nothing is done about disks before: what is garbage could not be found out, or no pod's end would help.
+    rests_until: Mono,
+    /// UIDs of pods that did not end as ordered: others go before them.
+    stubborn: BTreeSet<String>,
     /// The pod that was told to go, and until when its end is awaited.
     ending: Option<(PodKey, String, Mono)>,
 }
@@ -78,8 +84,11 @@ impl Manager {
             met: BTreeMap::new(),
             acting: Vec::new(),
             short: BTreeMap::new(),
-            collecting: false,
+            collecting: None,
             collected: None,
+            in_vain: 0,
+            rests_until: Mono::default(),
+            stubborn: BTreeSet::new(),
             ending: None,
         }
     }
@@ -122,7 +131,10 @@ impl Manager {
         };
         self.acting = self.met.iter().filter(|(at, since)| is_over(at, since)).map(|(at, _)| *at).collect();
         if !self.acting().any(|threshold| is_of_disk(threshold.signal)) {
-            self.collected = None;
+            (self.collected, self.in_vain, self.rests_until) = (None, 0, Mono::default());
+        }
+        if self.met.is_empty() {
+            self.stubborn.clear();
         }
     }
 
@@ -133,8 +145,11 @@ impl Manager {
 
     fn act(&mut self, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Act {
         if let Some((key, uid, until)) = &self.ending {
-            if !is_gone(key, uid) && now < *until {
-                return Act::Nothing;
+            if !is_gone(key, uid) {
+                if now < *until {
+                    return Act::Nothing;
+                }
+                self.stubborn.insert(uid.clone());
             }
             self.ending = None;
         }
@@ -146,15 +161,18 @@ impl Manager {
         order::sort_by_key(&mut acting, urgency);
         for threshold in acting {
             let threshold = *threshold;
-            if !self.garbage_helps(threshold.signal) {
-                return Act::Evict(threshold);
-            }
-            if self.collecting {
+            let is_busy = self.collecting.is_some_and(|since| now.since(since) < limits::COLLECT_PATIENCE);
+            if is_of_disk(threshold.signal) && (is_busy || now < self.rests_until) {
                 // Something else may be short, too.
                 continue;
             }
-            if self.collected.is_none_or(|at| now.since(at) >= limits::COLLECT_AGAIN) {
-                self.collecting = true;
+            if !self.garbage_helps(threshold.signal) {
+                return Act::Evict(threshold);
+            }
+            let again = doubled(limits::COLLECT_AGAIN, self.in_vain, limits::COLLECT_AGAIN_MAX);
+            if self.collecting.is_none() && self.collected.is_none_or(|at| now.since(at) >= again) {
+                self.in_vain = self.in_vain.saturating_add(u32::from(self.collected.is_some()));
+                self.collecting = Some(now);
                 return Act::Collect(threshold);
             }
             return Act::Evict(threshold);
@@ -173,8 +191,15 @@ impl Manager {
 
     /// All garbage was collected. The next look tells whether it was enough.
     pub fn collected(&mut self, now: Mono) {
-        self.collecting = false;
+        self.collecting = None;
         self.collected = Some(now);
+    }
+
+    /// What is garbage could not be found out, for Docker does not answer, or a source has not spoken: that is no reason
+    /// for a pod to go.
+    pub fn not_collected(&mut self, now: Mono) {
+        self.collecting = None;
+        self.rests_until = now.after(limits::COLLECT_AGAIN);
     }
 
     /// The pod that goes, of all of which something runs; `None` when there is none that may go.
@@ -188,7 +213,18 @@ impl Manager {
         let resource = threshold.signal.resource();
         let seen = found.get(&threshold.signal)?;
         rank(resource, &mut pods);
-        let pod = pods.into_iter().find(|pod| !pod.is_critical())?;
+        let worth = worth_it(threshold, *seen);
+        // Of what nobody can tell the use of, nobody knows that its end would help.
+        let may_go = |pod: &Candidate| !pod.is_critical() && pod.used.is_some_and(|used| used >= worth);
+        let is_stubborn = |pod: &Candidate| self.stubborn.contains(&pod.uid);
+        let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
+        let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
+            if is_of_disk(threshold.signal) {
+                self.rests_until = now.after(limits::COLLECT_AGAIN);
+            }
+            return None;
+        };
+        let pod = pods.swap_remove(at);
         let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
         // Its containers are garbage soon.
         self.collected = None;
@@ -230,6 +266,22 @@ impl Manager {
         }
         Some(falls.rest(watched, found))
     }
+}
+
+/// What a pod has to use of a disk for its end to help: a tenth of what is missing, and a thousandth of all there is. A
+/// disk that others have filled is no reason to take down pods that use next to nothing of it. This is a deliberate
+/// difference from the kubelet, which would take them all down, one after the other, and in vain.
+fn worth_it(threshold: &Threshold, seen: Observation) -> u64 {
+    if !is_of_disk(threshold.signal) {
+        return 0;
+    }
+    let missing = threshold.value.of(seen.capacity).saturating_sub(seen.available);
+    (missing / 10).max(seen.capacity / 1000)
+}
+
+/// The first wait, doubled so often, and never more than `most`.
+fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(most)
 }
 
 fn is_of_disk(signal: Signal) -> bool {

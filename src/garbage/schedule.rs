@@ -41,6 +41,10 @@ pub struct Schedule {
     looked: Option<Mono>,
     freed: Option<Mono>,
     failed: bool,
+    /// Nothing is due before: the last run could not know what may go.
+    rests_until: Mono,
+    /// It was told that the disk has no size.
+    no_size: bool,
 }
 
 impl Schedule {
@@ -52,8 +56,15 @@ impl Schedule {
     /// An event of the node: the disk has no size.
     pub fn due(&mut self, policy: &Policy, disk: Disk, now: Mono) -> Result<Option<Order>, Words> {
         let Some(percent) = disk.percent() else {
+            if std::mem::replace(&mut self.no_size, true) {
+                return Ok(None);
+            }
             return Err(warning("InvalidDiskCapacity", "invalid capacity 0 on image filesystem".to_owned()));
         };
+        self.no_size = false;
+        if now < self.rests_until {
+            return Ok(None);
+        }
         let first = self.looked.is_none();
         let rested = |last: Option<Mono>| last.is_none_or(|at| now.since(at) >= limits::IMAGE_GC_PERIOD);
         if policy.high < 100 && percent >= policy.high && rested(self.freed) {
@@ -76,11 +87,12 @@ impl Schedule {
     }
 
     /// Events of the node about a run that is over. `disk`: as it was before. A run that could not know what may go is
-    /// made up for with the next look.
-    pub fn told(&mut self, order: Order, disk: Disk, report: &Report) -> Vec<Words> {
+    /// made up for, after a while: the next look may come at once.
+    pub fn told(&mut self, order: Order, disk: Disk, report: &Report, now: Mono) -> Vec<Words> {
         let mut told = Vec::new();
         if report.blind || report.unheard {
             (self.looked, self.freed) = (None, None);
+            self.rests_until = now.after(limits::COLLECT_AGAIN);
         }
         if report.unheard {
             return told;
@@ -149,7 +161,8 @@ mod tests {
     #[test]
     fn images_go_from_the_high_threshold_down_to_the_low_one() {
         let check = |disk: Disk, expected: Option<Order>| {
-            let mut schedule = Schedule { looked: Some(at(0)), freed: Some(at(0)), failed: false };
+            let mut schedule =
+                Schedule { looked: Some(at(0)), freed: Some(at(0)), failed: false, ..Schedule::default() };
             assert_eq!(schedule.due(&policy(), disk, at(5)), Ok(expected), "{disk:?}");
         };
         check(DISK, None);
@@ -171,9 +184,10 @@ mod tests {
         ] {
             let mut schedule = Schedule::default();
             assert_eq!(schedule.due(&policy(), full(50), at(0)), Ok(Some(Order::Free(150))));
-            assert_eq!(schedule.told(Order::Free(150), full(50), &report), []);
-            assert_eq!(schedule.due(&policy(), full(50), at(0)), Ok(Some(Order::Free(150))));
-            assert_eq!(schedule.due(&policy(), full(50), at(1)), Ok(None));
+            assert_eq!(schedule.told(Order::Free(150), full(50), &report, at(0)), []);
+            assert_eq!(schedule.due(&policy(), full(50), at(0)), Ok(None), "the next look may come at once");
+            assert_eq!(schedule.due(&policy(), full(50), at(1)), Ok(Some(Order::Free(150))));
+            assert_eq!(schedule.due(&policy(), full(50), at(2)), Ok(None));
         }
     }
 
@@ -223,20 +237,23 @@ mod tests {
                      sufficient space by deleting unused images (freed 50 bytes). Investigate disk usage, as it could be \
                      used by active images, logs, volumes, or other data.";
         let short = ("FreeDiskSpaceFailed".to_owned(), short.to_owned());
-        assert_eq!(words(schedule.told(Order::Free(150), disk, &report)), std::slice::from_ref(&short));
+        assert_eq!(
+            words(schedule.told(Order::Free(150), disk, &report, at(0))),
+            std::slice::from_ref(&short)
+        );
         let failed = "failed to garbage collect required amount of images. Wanted to free 150 bytes, but freed 50 bytes";
         let failed = ("ImageGCFailed".to_owned(), failed.to_owned());
-        assert_eq!(words(schedule.told(Order::Free(150), disk, &report)), [short.clone(), failed]);
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &report, at(0))), [short.clone(), failed]);
         let refused = Report { errors: vec!["a: x".into(), "b: y".into()], ..report };
         let failed =
             "wanted to free 150 bytes, but freed 50 bytes space with errors in image deletion: a: x; b: y";
         let failed = ("ImageGCFailed".to_owned(), failed.to_owned());
-        assert_eq!(words(schedule.told(Order::Free(150), disk, &refused)), [short, failed]);
-        assert_eq!(schedule.told(Order::Free(150), disk, &Report { freed: 150, ..Report::default() }), []);
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &refused, at(0))), [short, failed]);
+        assert_eq!(schedule.told(Order::Free(150), disk, &Report { freed: 150, ..Report::default() }, at(0)), []);
         let blind =
             Report { blind: true, errors: vec!["Docker is not reachable: x".into()], ..Report::default() };
-        assert_eq!(schedule.told(Order::Free(150), disk, &blind), []);
+        assert_eq!(schedule.told(Order::Free(150), disk, &blind, at(0)), []);
         let failed = ("ImageGCFailed".to_owned(), "Docker is not reachable: x".to_owned());
-        assert_eq!(words(schedule.told(Order::Free(150), disk, &blind)), [failed]);
+        assert_eq!(words(schedule.told(Order::Free(150), disk, &blind, at(0))), [failed]);
     }
 }

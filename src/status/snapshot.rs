@@ -12,6 +12,9 @@ use crate::pod::DesiredPod;
 use crate::pod::problem::Problem;
 use crate::policy;
 
+/// `status.reason` of a pod that no manifest in force names.
+pub const UNMANAGED: &str = "Unmanaged";
+
 /// The node at one moment, as the sync loop publishes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {

@@ -20,3 +20,7 @@ pub const EVICTION_WORST: Duration = Duration::from_secs(300);
 pub const MEMORY_STALLS: &str = "some 200000 2000000\0";
 /// Garbage that was collected in vain is collected again after this time, unless a pod was evicted meanwhile.
 pub const COLLECT_AGAIN: Duration = Duration::from_secs(60);
+/// See [`COLLECT_AGAIN`], which doubles with each collection in vain.
+pub const COLLECT_AGAIN_MAX: Duration = Duration::from_secs(3600);
+/// A collection that takes longer no longer keeps pods from being evicted.
+pub const COLLECT_PATIENCE: Duration = Duration::from_secs(120);

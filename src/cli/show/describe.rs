@@ -20,7 +20,7 @@ use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::problem::{Problem, Severity};
 use crate::recorder::object::{self, Events};
 use crate::status::REJECTED;
-use crate::status::snapshot::StatusFile;
+use crate::status::snapshot::{StatusFile, UNMANAGED};
 
 /// Prints each pod, with two empty lines between, as kubectl does.
 pub fn run(options: &Options, names: &[String]) -> Outcome {
@@ -44,8 +44,6 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
     Ok(exit)
 }
 
-/// `status.reason` of a pod that no manifest in force names.
-const UNMANAGED: &str = "Unmanaged";
 /// Longest annotation that stands behind its key (kubectl's `maxAnnotationLen`).
 const ANNOTATION: usize = 140;
 

@@ -14,7 +14,7 @@ use crate::stats::cgroup::Hierarchies;
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::stats::{cgroup, node, places};
-use crate::status::snapshot::{PodView, Snapshot};
+use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 
 /// Where the figures are.
 #[derive(Debug)]
@@ -134,7 +134,9 @@ impl Measure<'_> {
         round: &mut Round,
     ) -> Option<(Candidate, Vec<PathBuf>)> {
         let phase = view.status.phase.as_deref();
-        if view.leaving.is_some() || matches!(phase, Some("Failed" | "Succeeded")) {
+        // What no source wants is not evicted: it is stopped, or left alone until its manifest can be read.
+        let is_wanted = view.status.reason.as_deref() != Some(UNMANAGED);
+        if view.leaving.is_some() || !is_wanted || matches!(phase, Some("Failed" | "Succeeded")) {
             return None;
         }
         let running = running(view);

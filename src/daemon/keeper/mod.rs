@@ -189,7 +189,11 @@ impl Rounds {
         if listens {
             set.extend(self.kernel.set());
         }
-        let ready = wait::until(set, due).unwrap_or_default();
+        let Ok(ready) = wait::until(set, due) else {
+            // The kernel has no memory for it. Looking goes on.
+            thread::sleep(limits::EVICTION_POLL);
+            return Some(false);
+        };
         let (stopped, rest) = ready.split_first()?;
         if !stopped.is_empty() {
             return None;
@@ -208,7 +212,8 @@ impl Rounds {
         if self.watched.is_empty() && !self.parts.garbage.as_ref().is_some_and(ages) {
             return Ok(None);
         }
-        if self.places.docker_root.is_none() {
+        // Docker is not waited for while it is known not to answer.
+        if self.places.docker_root.is_none() && self.parts.pods.get().docker.reachable {
             self.places.docker_root = docker_root(&self.parts.docker);
         }
         let pods = self.parts.parents.get().map(|naming| naming.top());
@@ -218,7 +223,8 @@ impl Rounds {
         self.falls.see(&look.found, now);
         self.kernel.watch(&look.usages);
         let traces = &self.traces;
-        let is_gone = |_: &_, _: &str| !traces.iter().any(|trace| trace.exists());
+        // Without a trace nobody can tell, and its time is waited for.
+        let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
         let looked = self.manager.look(&look.found, is_gone, now);
         if looked.pressures != self.told {
             self.told.clone_from(&looked.pressures);
@@ -266,7 +272,9 @@ impl Rounds {
         let resource = threshold.signal.resource();
         let Some(eviction) = self.manager.choose(threshold, &look.found, candidates, now) else {
             if !std::mem::replace(&mut self.is_stuck, true) {
-                log::warn!("the node is short of {resource}, and no pod that may be evicted runs");
+                log::warn!(
+                    "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
+                );
             }
             return Ok(());
         };
@@ -321,11 +329,14 @@ impl Rounds {
     /// A run of the collector is over.
     fn collected(&mut self) -> Result<(), Gone> {
         let Some(Collecting { thread, order, disk, .. }) = self.collecting.take() else { return Ok(()) };
-        if order == Order::All {
-            self.manager.collected(self.parts.clock.now().mono);
+        let now = self.parts.clock.now().mono;
+        let report = thread.join().unwrap_or_default();
+        match order {
+            Order::All if report.blind || report.unheard => self.manager.not_collected(now),
+            Order::All => self.manager.collected(now),
+            Order::Free(_) | Order::Old => {}
         }
-        let Ok(report) = thread.join() else { return Ok(()) };
-        for words in self.schedule.told(order, disk, &report) {
+        for words in self.schedule.told(order, disk, &report, now) {
             self.tell(News::Node(words))?;
         }
         Ok(())

@@ -22,10 +22,7 @@ use crate::plan::{Owned, Role, RunState};
 use crate::pod::problem::Severity;
 use crate::pod::{ContainerKind, DesiredPod, Origin, PodKey, Source};
 use crate::status::seconds;
-use crate::status::snapshot::PodView;
-
-/// `status.reason` of such a pod.
-const UNMANAGED: &str = "Unmanaged";
+use crate::status::snapshot::{PodView, UNMANAGED};
 
 impl Turn {
     /// All found pods that no source wants.
