@@ -172,6 +172,21 @@ fn an_image_that_goes_after_it_was_looked_at_is_asked_for_again() {
     assert!(made != first && made.starts_with("sha256:"), "{made}");
 }
 
+/// Unused images are collected, also one that was pulled a moment ago and of which no container is made yet.
+#[test]
+fn an_image_that_goes_between_its_pull_and_the_create_is_pulled_again() {
+    let mut rig = Rig::fresh();
+    // The first create comes after the pull, and fails for another reason.
+    rig.hurt("create app", 1, super::rig::Hurt::Says(super::rig::no_space()));
+    rig.run(&with_image("web:1", "Always"));
+    rig.pass_until("create app#0");
+    assert_eq!(rig.pulls.len(), 1);
+    rig.engine.remove_image("web:1");
+    rig.pass(s(120));
+    assert_eq!(rig.status(), "Running, app: running");
+    assert_eq!(rig.pulls.len(), 2);
+}
+
 /// An image that a secret of one pod brought is asked for again by another pod, which does not get it where its
 /// policy forbids to ask.
 #[test]
