@@ -237,7 +237,11 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
         };
         retry = result.is_err().then(|| Instant::now() + limits::STATUS_RETRY);
         match result {
-            Ok(()) => complained = false,
+            Ok(()) => {
+                if std::mem::take(&mut complained) {
+                    log::info!("the status file in {} is written again", run_dir.display());
+                }
+            }
             Err(error) => {
                 if !complained {
                     let run_dir = run_dir.display();
