@@ -29,6 +29,7 @@ mod kubepods;
 pub mod names;
 pub mod node;
 pub mod orders;
+pub mod resource;
 pub mod slices;
 pub mod tree;
 pub mod values;

@@ -220,6 +220,37 @@ impl Tree {
         first
     }
 
+    /// Moves a process into a cgroup, which is made where it is missing. In version 2 a cgroup with processes gives no
+    /// controllers on: it gets none to give.
+    ///
+    /// # Errors
+    /// An error of the kernel.
+    pub fn enter(&self, cgroup: &Path, pid: u32) -> io::Result<()> {
+        if let Some(parent) = cgroup.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.make(parent)?;
+        }
+        for hierarchy in self.written() {
+            let path = hierarchy.join(cgroup);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+                }
+                Ok(()) | Err(_) => fs::write(path.join("cgroup.procs"), pid.to_string())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The processes directly in a cgroup, of any hierarchy.
+    #[must_use]
+    pub fn processes(&self, cgroup: &Path) -> Vec<u32> {
+        let of = |hierarchy: PathBuf| {
+            fs::read_to_string(hierarchy.join(cgroup).join("cgroup.procs")).unwrap_or_default()
+        };
+        let all: String = self.written().into_iter().map(of).collect();
+        order::set(all.lines().filter_map(|line| line.parse().ok())).into_iter().collect()
+    }
+
     /// A cgroup's limit of memory, bytes; none is [`i64::MAX`], and a cgroup that is not there has no answer.
     #[must_use]
     pub fn memory(&self, cgroup: &Path) -> Option<i64> {

@@ -57,6 +57,18 @@ pub fn too_short(period: Duration) -> Option<String> {
     (period < shortest).then(|| format!("{period:?} must be at least {shortest:?}"))
 }
 
+/// An absolute path of a cgroup, without ways up; empty for none.
+///
+/// # Errors
+/// It is none.
+pub fn cgroup(text: &str) -> Result<String, String> {
+    let up = text.split('/').any(|part| matches!(part, "." | ".."));
+    if !text.is_empty() && (!text.starts_with('/') || up) {
+        return Err("must be an absolute path below the mounted cgroups".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// What kubectl calls pods.
 pub const PODS: &[&str] = &["pods", "pod", "po"];
 

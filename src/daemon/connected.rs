@@ -6,11 +6,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_channel::Sender;
+
 use crate::cgroup::Cgroups;
+use crate::cgroup::resource::{Resources, Told};
 use crate::daemon::events::Listener;
+use crate::daemon::turn::Event;
+use crate::eviction::News;
 use crate::garbage::collector::Collector;
 use crate::image::preload::Preload;
 use crate::network::docker::PodNetwork;
+use crate::recorder::words;
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
@@ -29,6 +35,9 @@ pub(super) struct Connected {
     pub(super) preload: Option<Preload>,
     /// Remembers which images are used.
     pub(super) garbage: Arc<Collector>,
+    /// The cgroups of what is no pod, if podkeeper looks after them.
+    pub(super) resources: Option<Resources>,
+    pub(super) events: Sender<Event>,
 }
 
 impl Listener for Connected {
@@ -43,6 +52,15 @@ impl Listener for Connected {
         }
         if let Some(preload) = &self.preload {
             preload.connected();
+        }
+        // Docker may be another process now.
+        for told in self.resources.iter().flat_map(Resources::settle) {
+            let words = match told {
+                Told::Enforced(what, cgroup) => words::reserved_enforced(what, &cgroup),
+                Told::Failed(what, cgroup, why) => words::reserved_not_enforced(what, &cgroup, &why),
+            };
+            // Without a main loop nobody is told.
+            _ = self.events.send(Event::Node(News::Node(words)));
         }
     }
 

@@ -4,7 +4,9 @@
 //! Never here: a decision. `wiring` starts the actors.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,9 +24,10 @@ use crate::daemon::turn::{Effect, Event, Turn};
 use crate::daemon::watch;
 use crate::daemon::wiring::{self, Actors, RunError, cannot};
 use crate::machine::Slot;
-use crate::node::sys;
+use crate::node::{kernel, sys};
 use crate::pod::PodKey;
 use crate::recorder::object;
+use crate::runtime::docker::Endpoint;
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
@@ -48,6 +51,11 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
     sys::raise_open_files();
     if let Err(error) = sys::protect_from_oom_killer() {
         log::debug!("this process's oom_score_adj stays as it is: {error}");
+    }
+    // A Docker in memory has no node.
+    if config.docker != Endpoint::Fake {
+        kernel::set_up(Path::new(kernel::SETTINGS), config.node.host.protect_kernel_defaults)
+            .map_err(|why| cannot("the kernel is not set up for pods")(io::Error::other(why)))?;
     }
     let (events_in, events) = bounded(limits::EVENT_QUEUE);
     let pulses = Pulses::default();

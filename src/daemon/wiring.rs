@@ -14,6 +14,7 @@ use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
 use crate::base::pulse::Pulses;
+use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
@@ -33,6 +34,7 @@ use crate::machine::Settings;
 use crate::mapping::MapConfig;
 use crate::network::docker::PodNetwork;
 use crate::network::files::NodeFiles;
+use crate::node::host::Enforce;
 use crate::node::sys;
 use crate::pod::Source;
 use crate::pod_logs::PodLogs;
@@ -140,6 +142,9 @@ pub(super) fn start(
         sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
         preload: preload.clone(),
         garbage: Arc::clone(&garbage),
+        resources: Resources::of(&config.node, cgroup::node::MOUNT.into())
+            .filter(|_| config.docker != Endpoint::Fake),
+        events: parts.events.clone(),
     })?;
     let volumes = parts.volumes()?;
     let sources = parts.sources()?;
@@ -266,7 +271,8 @@ impl Parts<'_> {
             per_qos: node.cgroups_per_qos && self.config.docker != Endpoint::Fake,
             root: node.cgroup_root.clone(),
             milli_cpu: node.allocatable.milli_cpu,
-            memory: Some(node.allocatable.memory).filter(|_| node.memory_reserved),
+            memory: Some(node.allocatable.memory)
+                .filter(|_| node.memory_reserved && node.host.enforces(Enforce::Pods)),
         };
         Cgroups::new(settings, cgroup::node::MOUNT.into(), self.root_dir.clone())
     }

@@ -2,6 +2,8 @@
 //! Plain data, made by `cli/` from flags and from the machine.
 
 pub mod devices;
+pub mod host;
+pub mod kernel;
 pub mod pressure;
 pub mod sys;
 pub mod sysctl;
@@ -10,6 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::base::quantity;
 use crate::node::devices::Pools;
+use crate::node::host::Host;
 use crate::pod::allocatable::Allocatable;
 
 /// Default of `--max-pods`.
@@ -39,6 +42,12 @@ pub struct Node {
     pub app_armor: bool,
     /// `--device`.
     pub devices: Pools,
+    /// `--kube-reserved`.
+    pub kube_reserved: Allocatable,
+    /// `--system-reserved`.
+    pub system_reserved: Allocatable,
+    /// What is done with the machine itself.
+    pub host: Host,
 }
 
 impl Default for Node {
@@ -57,6 +66,9 @@ impl Default for Node {
             sysctls: sysctl::Allowed::default(),
             app_armor: false,
             devices: Pools::default(),
+            kube_reserved: Allocatable::default(),
+            system_reserved: Allocatable::default(),
+            host: Host::default(),
         }
     }
 }
@@ -73,6 +85,7 @@ pub struct Options {
     pub cgroup_root: String,
     pub allowed_unsafe_sysctls: Vec<String>,
     pub devices: Pools,
+    pub host: Host,
 }
 
 impl Default for Options {
@@ -86,6 +99,7 @@ impl Default for Options {
             cgroup_root: String::new(),
             allowed_unsafe_sysctls: Vec::new(),
             devices: Pools::default(),
+            host: Host::default(),
         }
     }
 }
@@ -141,6 +155,9 @@ impl Node {
             sysctls: sysctl::Allowed::new(options.allowed_unsafe_sysctls.clone(), &kernel),
             app_armor,
             devices: options.devices.clone(),
+            kube_reserved: kube,
+            system_reserved: system,
+            host: options.host.clone(),
         })
     }
 }

@@ -34,6 +34,28 @@ fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> 
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
 }
 
+/// A process outside of containers was killed for want of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
+#[must_use]
+pub fn system_oom(process: &str, pid: u32) -> Words {
+    warning("SystemOOM", format!("System OOM encountered, victim process: {process}, pid: {pid}"))
+}
+
+/// What is reserved holds for the cgroup of it; `what` is kube or system. Upstream:
+/// `pkg/kubelet/cm/node_container_manager_linux.go`.
+#[must_use]
+pub fn reserved_enforced(what: &str, cgroup: &str) -> Words {
+    normal("NodeAllocatableEnforced", format!("Updated limits on {what} reserved cgroup {cgroup}"))
+}
+
+/// It does not hold; `what` is Kube or System.
+#[must_use]
+pub fn reserved_not_enforced(what: &str, cgroup: &str, why: &str) -> Words {
+    warning(
+        "FailedNodeAllocatableEnforcement",
+        format!("Failed to enforce {what} Reserved Cgroup Limits on {cgroup:?}: {why}"),
+    )
+}
+
 /// A pod was evicted. Upstream: `pkg/kubelet/eviction/eviction_manager.go`.
 #[must_use]
 pub fn evicted(message: &str) -> Words {

@@ -38,7 +38,7 @@ fn the_drain_unit_runs_before_docker_stops() {
     let unit = read("packaging/systemd/podkeeper-drain.service");
     let lines: Vec<&str> = unit.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
     for line in [
-        "After=docker.service podkeeper.service",
+        "After=docker.service docker.socket containerd.service podkeeper.service",
         "ExecStart=/bin/true",
         "RemainAfterExit=yes",
         "RefuseManualStop=yes",

@@ -98,6 +98,8 @@ pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 /// How often podkeeper tries to kill the processes in the cgroup of a pod without containers and to remove
 /// it.
 pub const CGROUP_KILL_ROUNDS: u32 = 6;
+/// How often what still stands in the topmost cgroup is looked for.
+pub const CGROUP_ROUNDS: u32 = 10;
 /// How long another podkeeper may take between making a cgroup and marking it.
 pub const CGROUP_MARK: Duration = Duration::from_millis(50);
 /// Most cgroups that are searched, once per start, for those made under other flags.

@@ -10,6 +10,7 @@ mod directories;
 mod docker;
 mod eviction;
 mod garbage;
+mod host;
 mod logging;
 mod node;
 mod policy;
@@ -236,6 +237,7 @@ pub static SECTIONS: &[&Section] = &[
     &node::SECTION,
     &eviction::SECTION,
     &garbage::SECTION,
+    &host::SECTION,
     &docker::SECTION,
     &policy::SECTION,
     &directories::SECTION,

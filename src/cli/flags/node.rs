@@ -109,7 +109,7 @@ pub static SECTION: Section = Section {
         },
         Flag {
             name: "cgroup-root",
-            takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, cgroup_root(text))),
+            takes: Text("PATH", |o, text| put(&mut o.node.gives.cgroup_root, value::cgroup(text))),
             help: "Cgroup in which those of the pods are made, below kubepods; the topmost when not given",
             ..RUN
         },
@@ -123,15 +123,6 @@ pub static SECTION: Section = Section {
         },
     ],
 };
-
-/// A path below the mounted cgroups, without ways up.
-fn cgroup_root(text: &str) -> Result<String, String> {
-    let up = text.split('/').any(|part| matches!(part, "." | ".."));
-    if !text.is_empty() && (!text.starts_with('/') || up) {
-        return Err("must be an absolute path below the mounted cgroups".to_owned());
-    }
-    Ok(text.to_owned())
-}
 
 #[cfg(test)]
 mod tests {
@@ -162,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_cgroup_root_has_no_way_up() {
-        assert_eq!(cgroup_root(""), Ok(String::new()));
+        assert_eq!(value::cgroup(""), Ok(String::new()));
         for bad in ["edge", "/a/../b", "/a/./b"] {
-            assert!(cgroup_root(bad).is_err(), "{bad}");
+            assert!(value::cgroup(bad).is_err(), "{bad}");
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
+use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
 
 impl Turn {
@@ -132,7 +133,7 @@ impl Turn {
     }
 
     /// Docker does not always know why a container was killed: its pod is told what the kernel said.
-    pub(super) fn out_of_memory(&mut self, kill: OutOfMemory) {
+    pub(super) fn out_of_memory(&mut self, kill: OutOfMemory, now: &Now) {
         let OutOfMemory { container, of_the_node, process, pid } = kill;
         let owner = container.as_ref().and_then(|id| {
             let has =
@@ -143,7 +144,9 @@ impl Turn {
             .as_ref()
             .map(|(key, id)| format!(" of pod {key}, container {}", id.get(..12).unwrap_or(id)));
         let of = of.unwrap_or_default();
-        if of_the_node {
+        if of_the_node && container.is_none() {
+            self.node_event(words::system_oom(&process, pid), now);
+        } else if of_the_node {
             // The kubelet's words (`pkg/kubelet/oom/oom_watcher_linux.go`).
             let words = format!("System OOM encountered, victim process: {process}, pid: {pid}{of}");
             self.log(log::Level::Warn, words);

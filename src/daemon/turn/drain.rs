@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Turn;
+use super::due::Due;
 use super::entry::Entry;
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
 use crate::base::duration;
 use crate::base::limits;
 use crate::base::order;
@@ -24,6 +26,31 @@ pub(super) struct Draining {
     told: BTreeSet<PodKey>,
     /// Whether the end of the drain was logged.
     done: bool,
+    /// The machine goes down: when each of the two groups has to have ended.
+    shutdown: Option<Deadlines>,
+}
+
+/// When pods have to have ended at a shutdown (`pkg/kubelet/nodeshutdown`): those that are not critical, then the others.
+#[derive(Debug, Clone, Copy)]
+struct Deadlines {
+    regular: Mono,
+    critical: Mono,
+    /// The most that a critical pod gets.
+    most: Duration,
+}
+
+/// Priorities from here on are critical.
+const CRITICAL: i32 = 2_000_000_000;
+
+impl Deadlines {
+    /// The time that is left for pods of this priority, whole seconds.
+    fn left(self, priority: i32, now: &Now) -> u32 {
+        let left = match priority < CRITICAL {
+            true => self.regular.since(now.mono),
+            false => self.critical.since(now.mono).min(self.most),
+        };
+        u32::try_from(left.as_secs()).unwrap_or(u32::MAX)
+    }
 }
 
 impl Draining {
@@ -45,7 +72,16 @@ impl Turn {
                 let line =
                     "the node is drained: its pods are stopped, and none is started until podkeeper resume";
                 self.log(log::Level::Info, line.to_owned());
-                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false });
+                // A drain that ends with this boot is the machine's shutdown.
+                let bounded = self.config.node.host.shutdown().filter(|_| drain.boot.is_some());
+                let shutdown = bounded.map(|time| {
+                    let regular = now.mono.after(time.regular);
+                    Deadlines { regular, critical: regular.after(time.critical), most: time.critical }
+                });
+                if let Some(deadlines) = shutdown {
+                    self.due.replace(deadlines.regular, Due::Shutdown);
+                }
+                self.draining = Some(Draining { drain, told: BTreeSet::new(), done: false, shutdown });
                 if self.listed {
                     // Pods that admission refused stay refused, and pods that have ended are not touched.
                     let refused = |e: &Entry| e.rejected().is_some() || e.is_over();
@@ -65,8 +101,9 @@ impl Turn {
         }
     }
 
-    /// Tells the pods of the lowest priority to stop.
-    pub(super) fn drain_on(&mut self) {
+    /// Tells the pods of the lowest priority to stop; at a shutdown with a time of its own all that are not critical, and
+    /// the others when those have ended or their time is over.
+    pub(super) fn drain_on(&mut self, now: &Now) {
         if self.draining.is_none() || !self.listed {
             return;
         }
@@ -79,16 +116,23 @@ impl Turn {
             return;
         }
         draining.done = alive.is_empty();
-        let most = draining.drain.grace;
+        let (most, shutdown) = (draining.drain.grace, draining.shutdown);
         // A pod that has ended only waits for its sandbox to stop by itself. Stopping it as a whole would
         // remove the containers that show that it has ended, and it would run again after the drain.
         let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
-        let turn = alive.into_iter().filter(|(priority, key)| Some(*priority) == lowest && !over(key));
+        let is_next = |priority: i32| match shutdown {
+            None => Some(priority) == lowest,
+            Some(deadlines) => {
+                priority < CRITICAL || lowest >= Some(CRITICAL) || now.mono >= deadlines.regular
+            }
+        };
+        let turn = alive.into_iter().filter(|(priority, key)| is_next(*priority) && !over(key));
         let turn: Vec<PodKey> =
             turn.map(|(_, key)| key).filter(|key| draining.told.insert(key.clone())).collect();
         for key in turn {
             self.changed = true;
-            let grace = most.map(|most| most.min(self.own_grace(&key)));
+            let left = shutdown.map(|deadlines| deadlines.left(self.priority_of(&key), now));
+            let grace = most.into_iter().chain(left).min().map(|most| most.min(self.own_grace(&key)));
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.desired = None;
             }

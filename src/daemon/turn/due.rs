@@ -15,6 +15,8 @@ pub(super) enum Due {
     After(PodKey),
     /// Sources have waited long enough for the first report of the sources before them.
     Sources,
+    /// The time of the pods that are not critical is over: the machine goes down.
+    Shutdown,
     /// A pod was evicted long enough ago.
     Evicted(PodKey),
     /// Another evicted pod may start.

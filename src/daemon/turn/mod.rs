@@ -278,7 +278,7 @@ impl Turn {
             Event::Runtime(event) => self.runtime(event, now),
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
-            Event::OutOfMemory(kill) => self.out_of_memory(kill),
+            Event::OutOfMemory(kill) => self.out_of_memory(kill, now),
             Event::Node(news) => self.node_told(news, now),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
@@ -299,7 +299,7 @@ impl Turn {
             self.settle_names(now);
             self.settle_networks(now);
         }
-        self.drain_on();
+        self.drain_on(now);
         self.note_node(now);
         self.note_stops(now);
         std::mem::take(&mut self.out)
@@ -371,6 +371,8 @@ impl Turn {
                     }
                 }
                 Due::Sources => self.unpark(now),
+                // What follows is decided after every event.
+                Due::Shutdown => {}
                 Due::Evicted(_) | Due::Returns => self.return_evicted(now),
             }
         }

@@ -57,7 +57,7 @@ fn a_kill_for_want_of_memory_is_told_to_the_pod_that_has_the_container() {
     let node = "System OOM encountered, victim process: tail, pid: 7";
     let both = log(&format!("{node} of pod default/a, container a-a-1-app-0"));
     assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), true)), [both.as_str(), hint]);
-    assert_eq!(rig.handle(kill(None, true)), [log(node).as_str()]);
+    assert_eq!(rig.handle(kill(None, true)), [log(&format!("node n1: SystemOOM: {node}")).as_str()]);
     // Of somebody else's container, or of a process outside of containers that reached its own limit.
     assert_eq!(rig.handle(kill(Some("other"), false)), [""; 0]);
     assert_eq!(rig.handle(kill(None, false)), [""; 0]);

@@ -1,9 +1,11 @@
 //! Draining a node: the order, the pods left alone, and the pods that may not start.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::rig::{Rig, acts, pod, pod_of};
 use crate::base::clock::Timestamp;
+use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::turn::Event;
 use crate::pod::DesiredPod;
@@ -131,4 +133,42 @@ fn a_drain_whose_thread_cannot_be_started_is_tried_again_after_a_pause() {
     rig.now = rig.turn.next_due().unwrap();
     assert_eq!(acts(rig.handle(Event::Tick)), ["spawn a", "stop a: the node is drained"]);
     assert_eq!(left(&rig), "default/a");
+}
+
+/// The kubelet's two groups: critical pods have the end of the time, and begin when the others have ended or theirs is over.
+#[test]
+fn a_shutdown_has_its_time_and_critical_pods_the_end_of_it() {
+    let host = crate::node::host::Host {
+        shutdown: Duration::from_secs(30),
+        shutdown_critical: Duration::from_secs(10),
+        ..Default::default()
+    };
+    let node = Arc::new(crate::node::Node { host, ..Default::default() });
+    let why = "the node is drained";
+    let begun = || {
+        let mut rig = Rig::listed_with(Config { node: Arc::clone(&node), ..super::rig::config() });
+        let spec = "{priorityClassName: system-node-critical, terminationGracePeriodSeconds: 60, \
+                    containers: [{name: app}]}";
+        let pods = [of("a", 0, 600), of("b", 1000, 5), pod_of("n", spec)];
+        rig.want(&pods);
+        pods.iter().for_each(|pod| _ = rig.status(pod, "Running", false));
+        let since = Timestamp::from_second(1).unwrap();
+        let drain = Drain { since, grace: None, boot: Some("this".to_owned()) };
+        let told = acts(rig.handle(Event::Drain(Some(drain))));
+        assert_eq!(told, [format!("stop a within 20 s: {why}"), format!("stop b within 5 s: {why}")]);
+        rig
+    };
+    // All have ended early.
+    let mut early = begun();
+    assert_eq!(acts(early.gone("b")), ["retire b"]);
+    assert_eq!(acts(early.gone("a")), [format!("stop n within 10 s: {why}"), "retire a".to_owned()]);
+    // One has not.
+    let mut late = begun();
+    late.now = late.turn.next_due().unwrap();
+    assert_eq!(late.now, crate::base::clock::Mono(Duration::from_secs(20)));
+    assert_eq!(acts(late.handle(Event::Tick)), [format!("stop n within 10 s: {why}")]);
+    // An operator's drain has no bound but its own.
+    let mut rig = Rig::listed_with(Config { node, ..super::rig::config() });
+    rig.want(&[of("a", 0, 600), of("b", 1000, 5)]);
+    assert_eq!(acts(rig.handle(marker(1, None))), [format!("stop a: {why}")]);
 }

@@ -144,7 +144,11 @@ impl Rig {
 
     /// Docker was listed and is empty; log lines are dropped.
     pub(super) fn listed() -> Rig {
-        let mut rig = Rig::new();
+        Rig::listed_with(config())
+    }
+
+    pub(super) fn listed_with(config: Config) -> Rig {
+        let mut rig = Rig::with(config);
         rig.list(&[]);
         rig
     }

@@ -1,0 +1,99 @@
+//! Flags: what podkeeper does with the machine itself, beside its pods.
+
+use super::Takes::{Duration, Switch, Text};
+use super::{Flag, RUN, Section, put, value};
+use crate::node::host;
+
+pub static SECTION: Section = Section {
+    title: "Machine",
+    flags: &[
+        Flag {
+            name: "shutdown-grace-period",
+            takes: Duration(|o, time| o.node.gives.host.shutdown = time),
+            default: "0s",
+            help: "Time for all pods to end when the machine goes down; 0 for each pod's own",
+            ..RUN
+        },
+        Flag {
+            name: "shutdown-grace-period-critical-pods",
+            takes: Duration(|o, time| o.node.gives.host.shutdown_critical = time),
+            default: "0s",
+            help: "The part of it that critical pods have, at its end",
+            ..RUN
+        },
+        Flag {
+            name: "protect-kernel-defaults",
+            takes: Switch(|o, on| o.node.gives.host.protect_kernel_defaults = on),
+            help: "Do not begin where a setting of the kernel is not as expected, instead of setting it",
+            ..RUN
+        },
+        Flag {
+            name: "enforce-node-allocatable",
+            takes: Text("WHAT,...", |o, text| {
+                put(&mut o.node.gives.host.enforce, host::parse_enforce(text).map(Some))
+            }),
+            help: "What is held to its share: pods (the default), kube-reserved, system-reserved, none",
+            ..RUN
+        },
+        Flag {
+            name: "kube-reserved-cgroup",
+            takes: Text("CGROUP", |o, text| {
+                put(&mut o.node.gives.host.kube_reserved_cgroup, value::cgroup(text))
+            }),
+            help: "The cgroup that kube-reserved limits: that of podkeeper and Docker",
+            ..RUN
+        },
+        Flag {
+            name: "system-reserved-cgroup",
+            takes: Text("CGROUP", |o, text| {
+                put(&mut o.node.gives.host.system_reserved_cgroup, value::cgroup(text))
+            }),
+            help: "The cgroup that system-reserved limits: that of everything else",
+            ..RUN
+        },
+        Flag {
+            name: "kubelet-cgroups",
+            takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.kubelet_cgroups, value::cgroup(text))),
+            help: "The cgroup that podkeeper moves itself into; it stays where it is when not given",
+            ..RUN
+        },
+        Flag {
+            name: "runtime-cgroups",
+            takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.runtime_cgroups, value::cgroup(text))),
+            help: "The cgroup that podkeeper moves Docker into; it stays where it is when not given",
+            ..RUN
+        },
+        Flag {
+            name: "system-cgroups",
+            takes: Text("CGROUP", |o, text| put(&mut o.node.gives.host.system_cgroups, value::cgroup(text))),
+            help: "The cgroup that everything in the topmost one is moved into; needs --cgroup-root",
+            ..RUN
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("shutdown-grace-period", "30s", |o| o.node.gives.host.shutdown.as_secs() == 30),
+                ("shutdown-grace-period-critical-pods", "10s", |o| {
+                    o.node.gives.host.shutdown_critical.as_secs() == 10
+                }),
+                ("protect-kernel-defaults", "true", |o| o.node.gives.host.protect_kernel_defaults),
+                ("enforce-node-allocatable", "none", |o| o.node.gives.host.enforce == Some([].into())),
+                ("kube-reserved-cgroup", "/kube", |o| o.node.gives.host.kube_reserved_cgroup == "/kube"),
+                ("system-reserved-cgroup", "/s", |o| o.node.gives.host.system_reserved_cgroup == "/s"),
+                ("kubelet-cgroups", "/podkeeper", |o| o.node.gives.host.kubelet_cgroups == "/podkeeper"),
+                ("runtime-cgroups", "/docker", |o| o.node.gives.host.runtime_cgroups == "/docker"),
+                ("system-cgroups", "/system", |o| o.node.gives.host.system_cgroups == "/system"),
+            ],
+        );
+    }
+}
