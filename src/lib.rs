@@ -10,7 +10,6 @@ mod daemon;
 #[cfg(test)]
 mod effects;
 mod eviction;
-#[allow(dead_code, reason = "the seam is laid before both of its sides are there")]
 mod garbage;
 mod image;
 #[cfg(test)]

@@ -249,7 +249,10 @@ mod tests {
             "wanted to free 150 bytes, but freed 50 bytes space with errors in image deletion: a: x; b: y";
         let failed = ("ImageGCFailed".to_owned(), failed.to_owned());
         assert_eq!(words(schedule.told(Order::Free(150), disk, &refused, at(0))), [short, failed]);
-        assert_eq!(schedule.told(Order::Free(150), disk, &Report { freed: 150, ..Report::default() }, at(0)), []);
+        assert_eq!(
+            schedule.told(Order::Free(150), disk, &Report { freed: 150, ..Report::default() }, at(0)),
+            []
+        );
         let blind =
             Report { blind: true, errors: vec!["Docker is not reachable: x".into()], ..Report::default() };
         assert_eq!(schedule.told(Order::Free(150), disk, &blind, at(0)), []);

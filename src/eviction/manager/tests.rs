@@ -171,7 +171,7 @@ fn garbage_elsewhere_is_left_alone() {
     let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]);
     scene.manager.set_dedicated(true);
     scene.garbage = 15 * GI;
-    assert_eq!(scene.look(MINUTE, MI), (true, told(VICTIM, 1)));
+    assert_eq!(scene.look(MINUTE, 200 * MI), (true, told(VICTIM, 1)));
     assert_eq!(scene.collections, 0);
 }
 
@@ -203,7 +203,12 @@ fn one_pod_goes_and_its_end_is_awaited() {
     assert_eq!(look(10, false), Act::Nothing);
     assert_eq!(look(29, false), Act::Nothing);
     assert_eq!(look(30, false), Act::Evict(hard), "it was waited for long enough");
-    assert_eq!(scene.look(Duration::ZERO, MI), (true, told(VICTIM, 1)));
+    let next = "burstable-above-requests";
+    assert_eq!(
+        scene.look(Duration::ZERO, MI),
+        (true, told(next, 1)),
+        "the one that did not go is no longer first"
+    );
     let at = scene.now.after(Duration::from_secs(2));
     assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
 }
@@ -236,7 +241,7 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
     let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
     let found: Observations = [(Signal::ImageFs, Observation { available: 1, capacity: GI })].into();
     let mut acts = Vec::new();
-    for seconds in (0..130).step_by(10) {
+    for seconds in (0..500).step_by(10) {
         let now = Mono(Duration::from_secs(seconds));
         let act = manager.look(&found, |_, _| true, now).act;
         if let Act::Collect(_) = act {
@@ -247,7 +252,41 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
             assert_eq!(manager.choose(&threshold, &found, Vec::new(), now), None);
         }
     }
-    assert_eq!(acts, [0, 60, 120]);
+    assert_eq!(acts, [0, 70, 200, 450], "less and less often");
+}
+
+#[test]
+fn nobody_goes_while_it_is_not_known_what_is_garbage() {
+    let disk = threshold(Signal::ImageFs, GI, Duration::ZERO, None);
+    let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
+    let found: Observations = [(Signal::ImageFs, Observation { available: 1, capacity: GI })].into();
+    let look = |manager: &mut Manager, seconds: u64| {
+        manager.look(&found, |_, _| true, Mono(Duration::from_secs(seconds))).act
+    };
+    assert_eq!(look(&mut manager, 0), Act::Collect(disk));
+    manager.not_collected(Mono(Duration::from_secs(1)));
+    assert_eq!(look(&mut manager, 1), Act::Nothing);
+    assert_eq!(look(&mut manager, 60), Act::Nothing);
+    assert_eq!(look(&mut manager, 61), Act::Collect(disk), "Docker may answer again");
+    // One that does not come to an end holds nobody up for ever.
+    assert_eq!(look(&mut manager, 100), Act::Nothing);
+    assert_eq!(look(&mut manager, 61 + 120), Act::Evict(disk));
+}
+
+#[test]
+fn who_uses_next_to_nothing_of_a_full_disk_is_left_alone() {
+    let disk = threshold(Signal::NodeFs, GI, Duration::ZERO, None);
+    let mut manager = Manager::new(Settings { thresholds: vec![disk], ..Settings::none() });
+    let found: Observations =
+        [(Signal::NodeFs, Observation { available: GI - MI, capacity: 100 * GI })].into();
+    let now = Mono(Duration::from_secs(9));
+    let unknown = Candidate { used: None, ..pod("unknown", 0, 0, 0) };
+    let small = vec![pod("a", 0, 0, 12 << 10), pod("b", 0, 0, 100 * MI), unknown];
+    assert_eq!(manager.choose(&disk, &found, small.clone(), now), None);
+    assert_eq!(manager.look(&found, |_, _| true, now).act, Act::Nothing, "and not asked for at every look");
+    let hog = pod("c", 9, GI, 200 * MI);
+    let all = [small, vec![hog]].concat();
+    assert_eq!(manager.choose(&disk, &found, all, now).unwrap().key.name, "c");
 }
 
 #[test]

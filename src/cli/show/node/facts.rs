@@ -25,7 +25,7 @@ impl Facts {
             String::from_utf8_lossy(&bytes).trim().to_owned()
         };
         // The kernel's own are no regular files with a size, and nobody can put a pipe there.
-        let kernels = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let uuid = std::fs::read_to_string("/sys/class/dmi/id/product_uuid").unwrap_or_default();
         let release = Some(file("/etc/os-release")).filter(|text| !text.is_empty());
         Facts {
             os_image: os_image(&release.unwrap_or_else(|| file("/usr/lib/os-release"))),
@@ -33,7 +33,7 @@ impl Facts {
             architecture: crate::node::sys::architecture(std::env::consts::ARCH).to_owned(),
             machine_id: file("/etc/machine-id"),
             boot_id: crate::base::clock::boot_id().unwrap_or_default(),
-            system_uuid: kernels("/sys/class/dmi/id/product_uuid"),
+            system_uuid: uuid.trim().to_owned(),
         }
     }
 }
