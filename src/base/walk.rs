@@ -41,6 +41,13 @@ pub trait Visit {
     /// # Errors
     /// They end the walk, as with the others.
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()>;
+    /// Called for a directory when its name is found, before it is looked into.
+    ///
+    /// # Errors
+    /// They end the walk.
+    fn found(&mut self) -> io::Result<()> {
+        Ok(())
+    }
     /// Called for a directory, after its content.
     ///
     /// # Errors
@@ -122,6 +129,7 @@ fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
             kind => kind,
         };
         if kind == FileType::Directory {
+            visit.found()?;
             directories.push(name.to_owned());
         } else {
             visit.file(at, name)?;

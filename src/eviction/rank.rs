@@ -107,7 +107,8 @@ pub fn message(resource: Resource, pod: &Candidate, threshold: u64, available: u
         text(threshold),
         text(available)
     );
-    if let (Some(request), Some(used)) = (pod.own_request, pod.used) {
+    // What could not be counted is not told as a number.
+    if let (Some(request), Some(used)) = (pod.own_request, pod.used.filter(|used| *used < u64::MAX)) {
         message.push_str(&format!(
             "Pod {} was using {}, request is {}, has larger consumption of {resource}. ",
             pod.key.name,

@@ -1,8 +1,9 @@
 //! What trees and logs take of a disk, counted as `du` counts: blocks, each inode once.
 //!
 //! Containers own what is counted here: no link is followed and no mount crossed. A round looks at a bounded number of
-//! entries; past that, and where a tree changes below the walk's feet, a figure is what was counted so far, which is
-//! never more than the truth.
+//! entries; past that, and where a tree changes below the walk's feet, a figure is what was counted so far, and the round
+//! is not whole. Of files with several names so many are remembered; further ones count with each name, for nobody is to
+//! hide a file behind many others.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -40,11 +41,14 @@ impl DiskUse {
 #[derive(Debug)]
 pub struct Round {
     left: u64,
+    /// Directories that may still be found.
+    directories: usize,
+    is_whole: bool,
 }
 
 impl Default for Round {
     fn default() -> Round {
-        Round { left: limits::DISK_USE_ENTRIES }
+        Round { left: limits::DISK_USE_ENTRIES, directories: limits::DISK_USE_DIRECTORIES, is_whole: true }
     }
 }
 
@@ -55,13 +59,21 @@ impl Round {
         self.left == 0
     }
 
+    /// Whether all was counted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole && !self.is_over()
+    }
+
     /// A directory with all that is in it; nothing where there is no directory.
     pub fn tree(&mut self, path: &Path) -> DiskUse {
         let Ok(top) = rustix::fs::open(path, DIRECTORY, Mode::empty()) else { return DiskUse::default() };
         let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
         // What was counted before an error holds.
-        _ = walk(top, &mut count);
-        count.sum
+        let whole = walk(top, &mut count).is_ok();
+        let sum = count.sum;
+        self.is_whole &= whole;
+        sum
     }
 
     /// A log of Docker's with its rotated files, which are named `FILE.1`, `FILE.2.gz` and so on.
@@ -112,8 +124,11 @@ impl Count<'_> {
         if names > 1 && !is_directory {
             let (device, inode) =
                 (u64::try_from(stat.st_dev).unwrap_or(0), u64::try_from(stat.st_ino).unwrap_or(0));
-            if self.linked.len() >= limits::DISK_USE_LINKED || !self.linked.insert((device, inode)) {
+            if self.linked.contains(&(device, inode)) {
                 return Ok(());
+            }
+            if self.linked.len() < limits::DISK_USE_LINKED {
+                self.linked.insert((device, inode));
             }
         }
         let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
@@ -123,6 +138,10 @@ impl Count<'_> {
 }
 
 impl Visit for Count<'_> {
+    fn found(&mut self) -> io::Result<()> {
+        self.round.directories = self.round.directories.checked_sub(1).ok_or(Errno::TOOBIG)?;
+        Ok(())
+    }
     fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
         match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => self.see(&stat),

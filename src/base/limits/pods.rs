@@ -26,6 +26,8 @@ pub const KERNEL_FILE: u64 = 64 * 1024;
 pub const DISK_USE_ENTRIES: u64 = 500_000;
 /// Files with several names that are remembered while one tree is counted; more are not counted.
 pub const DISK_USE_LINKED: usize = 16_384;
+/// Directories of a pod that are looked into: their names are in memory before.
+pub const DISK_USE_DIRECTORIES: usize = 50_000;
 /// Most files of one log that are counted.
 pub const LOG_FILES_COUNTED: u32 = 1000;
 /// How long until the next look at the disk use of pods near a limit of their own (upstream's `monitoringInterval`).

@@ -137,7 +137,7 @@ impl Disks {
 }
 
 /// Name and Docker id of each container that is there.
-fn containers(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn containers(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
     let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     all.filter_map(|c| Some((c.name.as_str(), c.container_id.as_deref()?.strip_prefix("docker://")?)))
 }

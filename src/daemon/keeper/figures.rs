@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::disk::Disks;
+use super::disk::{Disks, containers};
 use crate::eviction::manager::{Observation, Observations};
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
@@ -113,9 +113,10 @@ impl Places {
     ) -> Vec<(Candidate, Vec<PathBuf>)> {
         let cgroups = places::containers(&self.cgroups);
         let measure = Measure { places: self, signal, counted: Counted::of(signal, dedicated), cgroups };
-        let mut round = Round::default();
         disks.retain(&snapshot.pods);
-        snapshot.pods.iter().filter_map(|view| measure.candidate(view, disks, &mut round)).collect()
+        // Each pod has a round of its own: what one has lying about hides nothing of another.
+        let candidate = |view| measure.candidate(view, disks, &mut Round::default());
+        snapshot.pods.iter().filter_map(candidate).collect()
     }
 }
 
@@ -139,13 +140,16 @@ impl Measure<'_> {
         if view.leaving.is_some() || !is_wanted || matches!(phase, Some("Failed" | "Succeeded")) {
             return None;
         }
-        let running = running(view);
-        let at = |id: &str| self.cgroups.get(id).cloned();
-        let paths: Vec<PathBuf> = running.iter().filter_map(|(_, id)| at(id)).collect();
-        if running.is_empty() {
+        let (pod, resource) = (&view.pod, self.signal.resource());
+        let of_disk = matches!(resource, Resource::Storage | Resource::Inodes);
+        // On a disk lies also what a container has left that has ended: a pod that fills it and crashes is no better.
+        let running: Vec<(&str, &str)> =
+            containers(&view.status).filter(|(_, id)| of_disk || self.cgroups.contains_key(*id)).collect();
+        if running.is_empty() && !of_disk {
             return None;
         }
-        let (pod, resource) = (&view.pod, self.signal.resource());
+        let at = |id: &str| self.cgroups.get(id).cloned();
+        let paths: Vec<PathBuf> = running.iter().filter_map(|(_, id)| at(id)).collect();
         let name = match resource {
             Resource::Memory => "memory",
             Resource::Storage => "ephemeral-storage",
@@ -158,13 +162,16 @@ impl Measure<'_> {
         let of_containers =
             (!known.is_empty()).then(|| known.iter().fold(0, |a: u64, b| a.saturating_add(*b)));
         let used = match resource {
-            Resource::Memory | Resource::Pids => of_containers,
+            // What an init container has left in a volume in memory is the pod's, and no container's.
+            Resource::Memory | Resource::Pids => self.whole(&pod.uid, &paths).or(of_containers),
             Resource::Storage | Resource::Inodes => {
                 let volumes = match layout::pod_dir(&self.places.root_dir, &pod.uid) {
                     Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
                     _ => 0,
                 };
-                Some(of_containers.unwrap_or(0).saturating_add(volumes))
+                let counted = of_containers.unwrap_or(0).saturating_add(volumes);
+                // Who has more than can be counted, or hides it, counts as the one that has most.
+                Some(if round.is_whole() { counted } else { u64::MAX })
             }
         };
         let asked = |container: &str| {
@@ -186,6 +193,24 @@ impl Measure<'_> {
         Some((candidate, paths))
     }
 
+    /// Of the cgroup of the pod, when its containers have one in common.
+    fn whole(&self, uid: &str, containers: &[PathBuf]) -> Option<u64> {
+        let above = containers.first()?.parent()?;
+        let name = above.file_name()?.to_str()?;
+        // systemd's names have `_` for `-`.
+        let is_of_pod = name.ends_with(&format!("pod{uid}"))
+            || name.ends_with(&format!("pod{}.slice", uid.replace('-', "_")));
+        if !is_of_pod {
+            return None;
+        }
+        let figures = self.places.cgroups.read(above);
+        match self.signal.resource() {
+            Resource::Memory => figures.working_set,
+            Resource::Pids => figures.tasks,
+            Resource::Storage | Resource::Inodes => None,
+        }
+    }
+
     fn container(&self, id: &str, disks: &mut Disks, round: &mut Round) -> Option<u64> {
         let figures = || self.cgroups.get(id).map(|path| self.places.cgroups.read(path));
         match self.signal.resource() {
@@ -205,16 +230,4 @@ impl Measure<'_> {
             _ => used.bytes,
         }
     }
-}
-
-/// Names and ids of a pod's running containers.
-fn running(view: &PodView) -> Vec<(&str, &str)> {
-    let status = &view.status;
-    let lists =
-        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
-    let all = lists.into_iter().flatten().flatten().filter_map(|container| {
-        container.state.as_ref()?.running.as_ref()?;
-        Some((container.name.as_str(), container.container_id.as_deref()?.strip_prefix("docker://")?))
-    });
-    all.collect()
 }

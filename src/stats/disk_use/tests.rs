@@ -62,11 +62,11 @@ fn a_round_ends_and_tells_what_it_counted_until_then() {
     for name in 0..50 {
         fs::write(base.join(format!("f{name}")), "x").unwrap();
     }
-    let mut round = Round { left: 20 };
+    let mut round = Round { left: 20, ..Round::default() };
     let some = round.tree(&base);
     assert_eq!((some.inodes, round.is_over()), (20, true));
     assert_eq!(round.tree(&base), DiskUse::default());
-    let mut enough = Round { left: 1000 };
+    let mut enough = Round { left: 1000, ..Round::default() };
     assert_eq!((enough.tree(&base).inodes, enough.is_over()), (51, false));
     fs::remove_dir_all(base).unwrap();
 }
@@ -82,5 +82,29 @@ fn a_log_counts_with_its_rotated_files() {
     let expected = names.iter().map(|name| blocks(&base.join(name))).sum::<u64>();
     assert_eq!(found, DiskUse { bytes: expected, inodes: 4 });
     assert_eq!(Round::default().log(&base.join("none.log")), DiskUse::default());
+    fs::remove_dir_all(base).unwrap();
+}
+
+#[test]
+fn nothing_is_hidden_behind_many_names_or_directories() {
+    let base = crate::base::testing::scratch("disk-use-hidden");
+    for at in 0..4 {
+        fs::create_dir_all(base.join(format!("tree/{at}"))).unwrap();
+    }
+    fs::write(base.join("tree/0/big"), vec![1; 1 << 20]).unwrap();
+    fs::hard_link(base.join("tree/0/big"), base.join("tree/1/again")).unwrap();
+    let mut round = Round::default();
+    let whole = round.tree(&base.join("tree"));
+    assert!(round.is_whole());
+    // So many others have several names that this one is not remembered: it counts twice, and never not at all.
+    let linked = (0..limits::DISK_USE_LINKED as u64).map(|inode| (u64::MAX, inode)).collect();
+    let mut full = Round::default();
+    let mut count = Count { round: &mut full, sum: DiskUse::default(), linked };
+    walk(rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap(), &mut count).unwrap();
+    assert_eq!(count.sum.bytes, whole.bytes + blocks(&base.join("tree/0/big")));
+    // More directories than are looked into: what is told is not the whole.
+    let mut few = Round { directories: 3, ..Round::default() };
+    few.tree(&base.join("tree"));
+    assert!(!few.is_whole());
     fs::remove_dir_all(base).unwrap();
 }
