@@ -198,6 +198,7 @@ fn of_pods_that_are_gone_nothing_is_left() {
     for path in [
         node.run_dir().join("events.json"),
         node.root().join("pods"),
+        node.root().join("images-seen"),
         logs.join("pods"),
         logs.join("containers"),
     ] {

@@ -6,8 +6,10 @@ use serde_json::json;
 use super::harness::Node;
 use super::pods::{OBEYS, Pod};
 
+/// Those of pods; the node has its own.
 fn events(node: &Node) -> Vec<EventObject> {
-    object::read(&node.run_dir()).unwrap().items
+    let all = object::read(&node.run_dir()).unwrap().items;
+    all.into_iter().filter(|event| event.involved_object.kind == "Pod").collect()
 }
 
 fn find(node: &Node, reason: &str) -> Option<EventObject> {
