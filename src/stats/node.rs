@@ -13,6 +13,9 @@ pub struct Figures {
     pub working_set: Option<u64>,
     /// Bytes of memory in all.
     pub memory: Option<u64>,
+    /// Bytes of memory that programs can have without swapping, as the kernel reckons: it would give back the page cache
+    /// that is in use, too.
+    pub available: Option<u64>,
     /// Processes and threads.
     pub tasks: Option<u64>,
     /// How many there can be.
@@ -30,6 +33,7 @@ pub fn read(proc: &Path) -> Figures {
     Figures {
         cpu: text(&proc.join("stat")).and_then(|text| cpu(&text)),
         working_set: meminfo.as_deref().and_then(working_set),
+        available: meminfo.as_deref().and_then(|text| field(text, "MemAvailable")?.checked_mul(1024)),
         memory: meminfo.as_deref().and_then(|text| field(text, "MemTotal")?.checked_mul(1024)),
         tasks: text(&proc.join("loadavg")).and_then(|text| tasks(&text)),
         most_tasks: [limit("pid_max"), limit("threads-max")].into_iter().flatten().min(),
@@ -69,7 +73,7 @@ mod tests {
         tree.write("stat", "cpu  10 2 30 400 50 6 7 800 9 0\ncpu0 1 1 1 1\n");
         tree.write(
             "meminfo",
-            "MemTotal:  1000 kB\nMemFree: 300 kB\nInactive:  9 kB\nInactive(file):  200 kB\n",
+            "MemTotal:  1000 kB\nMemFree: 300 kB\nMemAvailable: 650 kB\nInactive:  9 kB\nInactive(file):  200 kB\n",
         );
         tree.write("loadavg", "0.52 2.09 3.03 1/345 4711\n");
         tree.write("sys/kernel/pid_max", "32768\n");
@@ -77,6 +81,7 @@ mod tests {
         let expected = Figures {
             cpu: Some(55 * 10_000_000),
             working_set: Some(512_000),
+            available: Some(650 * 1024),
             memory: Some(1_024_000),
             tasks: Some(345),
             most_tasks: Some(15_000),

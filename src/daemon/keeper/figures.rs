@@ -71,7 +71,14 @@ impl Places {
         };
         if watched(&[Signal::Memory]) {
             let root = self.cgroups.read(Path::new(""));
-            of_memory(Signal::Memory, memory(Path::new(""), &root, machine.working_set));
+            let seen = memory(Path::new(""), &root, machine.working_set);
+            // On a small node most of what counts as a working set is cache that the kernel would give back: nobody goes
+            // while it says that there is enough.
+            let seen = seen.map(|(seen, events, cache)| {
+                let available = seen.available.max(machine.available.unwrap_or(0)).min(seen.capacity);
+                (Observation { available, ..seen }, events, cache)
+            });
+            of_memory(Signal::Memory, seen);
         }
         if let Some(pods) = pods.filter(|_| watched(&[Signal::AllocatableMemory])) {
             let figures = self.cgroups.read(pods);
