@@ -161,6 +161,6 @@ fn who_has_most_processes_goes_and_a_critical_pod_stays() {
         message.starts_with("The node was low on resource: pids. Threshold quantity: 4194304, available: "),
         "{message}"
     );
-    node.wait_until("nobody else may go", || node.log().contains("no pod that may be evicted runs"));
+    node.wait_until("nobody else may go", || node.log().contains("no pod whose end would help"));
     assert_eq!(node.wait_running("critical", "app").id, stays.id);
 }
