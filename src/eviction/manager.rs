@@ -219,7 +219,8 @@ impl Manager {
         let is_stubborn = |pod: &Candidate| self.stubborn.contains(&pod.uid);
         let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
         let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
-            if is_of_disk(threshold.signal) {
+            // At the start nothing is known of pods yet.
+            if is_of_disk(threshold.signal) && !pods.is_empty() {
                 self.rests_until = now.after(limits::COLLECT_AGAIN);
             }
             return None;

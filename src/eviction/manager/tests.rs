@@ -249,7 +249,8 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
             manager.collected(now);
         }
         if let Act::Evict(threshold) = act {
-            assert_eq!(manager.choose(&threshold, &found, Vec::new(), now), None);
+            let critical = vec![pod("critical", 2_000_000_000, 0, GI)];
+            assert_eq!(manager.choose(&threshold, &found, critical, now), None);
         }
     }
     assert_eq!(acts, [0, 70, 200, 450], "less and less often");
@@ -282,6 +283,13 @@ fn who_uses_next_to_nothing_of_a_full_disk_is_left_alone() {
     let now = Mono(Duration::from_secs(9));
     let unknown = Candidate { used: None, ..pod("unknown", 0, 0, 0) };
     let small = vec![pod("a", 0, 0, 12 << 10), pod("b", 0, 0, 100 * MI), unknown];
+    assert_eq!(manager.choose(&disk, &found, Vec::new(), now), None);
+    assert_eq!(
+        manager.look(&found, |_, _| true, now).act,
+        Act::Collect(disk),
+        "no pod is known yet: it looks on"
+    );
+    manager.collected(now);
     assert_eq!(manager.choose(&disk, &found, small.clone(), now), None);
     assert_eq!(manager.look(&found, |_, _| true, now).act, Act::Nothing, "and not asked for at every look");
     let hog = pod("c", 9, GI, 200 * MI);
