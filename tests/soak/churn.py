@@ -247,7 +247,7 @@ def settled(node):
             break
         last = now
         time.sleep(1)
-    run(node.podkeeper, "prune", "--run-dir", node.base / "run", "--docker-endpoint", f"unix://{node.socket}")
+    run(node.podkeeper, "prune", "--run-dir", node.base / "run")
     return {"left": node.left(), "bytes": node.used(), "inodes": node.inodes()}
 
 
