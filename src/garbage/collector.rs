@@ -124,6 +124,10 @@ impl Collector {
             let wants = self.wants();
             let root_dir = self.settings.root_dir.to_string_lossy();
             for container in dead::unneeded(&containers, &root_dir, &wants) {
+                // Images go too, and pods wait for both.
+                if began.elapsed() >= limits::GARBAGE_RUN {
+                    break;
+                }
                 match remove_container(docker, &container.id) {
                     Ok(()) => report.containers.push(container.name.clone()),
                     Err(error) => report.errors.push(format!("container {}: {error}", container.name)),
