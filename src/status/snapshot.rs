@@ -93,6 +93,8 @@ pub struct PodView {
     pub leaving: Option<Timestamp>,
     /// It runs from an older version than its source holds, or from the store of last good versions.
     pub stale: bool,
+    /// A worker keeps it running, and would stop it if it were told to: only such a pod can be evicted.
+    pub is_kept: bool,
 }
 
 /// Whether Docker answers.

@@ -144,7 +144,9 @@ impl Measure<'_> {
         let phase = view.status.phase.as_deref();
         // What no source wants is not evicted: it is stopped, or left alone until its manifest can be read.
         let is_wanted = view.status.reason.as_deref() != Some(UNMANAGED);
-        if view.leaving.is_some() || !is_wanted || matches!(phase, Some("Failed" | "Succeeded")) {
+        // An order about a pod that nobody could stop would be lost, and waited for in vain.
+        let can_go = view.is_kept && view.leaving.is_none();
+        if !can_go || !is_wanted || matches!(phase, Some("Failed" | "Succeeded")) {
             return None;
         }
         let (pod, resource) = (&view.pod, self.signal.resource());

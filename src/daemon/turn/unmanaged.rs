@@ -105,7 +105,7 @@ impl Turn {
             shape: None,
             withheld: BTreeSet::new(),
         };
-        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving, stale: false })
+        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving, stale: false, is_kept: false })
     }
 
     /// The first error about a path.

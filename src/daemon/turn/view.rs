@@ -29,6 +29,7 @@ impl Turn {
                 status: Arc::clone(&status.status),
                 leaving: status.leaving.or(Some(now.wall)),
                 stale: false,
+                is_kept: false,
             })
         }));
         pods.extend(self.refused_views(now));
@@ -105,10 +106,12 @@ impl Turn {
             let stopping = entry.and_then(|entry| entry.worker.as_ref()).and_then(|worker| worker.stopping);
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
-            return PodView { pod, status: shown, leaving, stale };
+            let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
+            return PodView { pod, status: shown, leaving, stale, is_kept };
         }
         if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
-            return PodView { pod: Arc::clone(pod), status: Arc::clone(status), leaving: None, stale };
+            let (pod, status) = (Arc::clone(pod), Arc::clone(status));
+            return PodView { pod, status, leaving: None, stale, is_kept: false };
         }
         let status = status::compute(&status::Input {
             pod,
@@ -124,7 +127,8 @@ impl Turn {
             recursive_mounts: false,
             now: now.wall,
         });
-        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale }
+        let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
+        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale, is_kept }
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.
@@ -135,7 +139,7 @@ impl Turn {
         let mut seen = std::collections::BTreeSet::new();
         shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
             let status = Arc::new(status::rejected(pod, reason, message, wall));
-            PodView { pod: Arc::clone(pod), status, leaving: None, stale: false }
+            PodView { pod: Arc::clone(pod), status, leaving: None, stale: false, is_kept: false }
         })
     }
 

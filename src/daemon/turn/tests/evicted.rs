@@ -35,6 +35,19 @@ fn later(rig: &mut Rig, wait: Duration) -> Vec<String> {
     acts(rig.handle(Event::Tick))
 }
 
+/// An order about another one would be lost, and the keeper would wait for its end.
+#[test]
+fn the_keeper_is_shown_which_pods_it_can_order_to_go() {
+    let kept = |rig: &Rig| rig.snapshot().pods.iter().map(|view| view.is_kept).collect::<Vec<_>>();
+    let mut rig = Rig::new();
+    rig.want(&[pod("a")]);
+    assert_eq!(kept(&rig), [false], "Docker was not listed yet");
+    rig.list(&[]);
+    assert_eq!(kept(&rig), [true]);
+    rig.handle(eviction("a", "a-1", true));
+    assert_eq!(kept(&rig), [false], "it was told already");
+}
+
 #[test]
 fn an_evicted_pod_ends_in_the_kubelets_words_and_says_when_it_returns() {
     let (mut rig, _) = running(&["a", "b"]);
