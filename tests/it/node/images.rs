@@ -15,7 +15,7 @@ use crate::pods::{IMAGE, Pod};
 use crate::private_engine::Engine;
 
 /// Makes an image of one file of so many random bytes.
-fn make_image(engine: &Engine, name: &str, bytes: usize) {
+pub(super) fn make_image(engine: &Engine, name: &str, bytes: usize) {
     let dir = engine.base().join(format!("tar-{name}"));
     fs::create_dir_all(&dir).unwrap();
     let mut random = vec![0; bytes];
@@ -35,7 +35,7 @@ fn make_image(engine: &Engine, name: &str, bytes: usize) {
 }
 
 /// The names of all images but the sandbox's.
-fn names(engine: &Engine) -> Vec<String> {
+pub(super) fn names(engine: &Engine) -> Vec<String> {
     let list = docker_get(&engine.socket(), "/images/json");
     let tags = list.as_array().unwrap().iter().flat_map(|image| image["RepoTags"].as_array().unwrap());
     let tags = tags.map(|tag| tag.as_str().unwrap().to_owned());
@@ -51,7 +51,7 @@ fn make_stranger(node: &Node, image: &str) {
     assert!(matches!(made, Reply::Created { .. }), "{made:?}");
 }
 
-fn node_on(engine: &Engine, flags: &[&str]) -> Node {
+pub(super) fn node_on(engine: &Engine, flags: &[&str]) -> Node {
     let socket = Some(engine.socket());
     Node::prepare(Options { endpoint: socket.clone(), look_at: socket, ..Options::flags(flags) })
 }

@@ -5,3 +5,4 @@ pub mod images;
 pub mod local_limits;
 pub mod log_drivers;
 mod pressure;
+mod small_disk;

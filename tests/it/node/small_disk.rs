@@ -1,0 +1,123 @@
+//! An engine on a disk of 300 MiB that runs short: images that nobody needs go before any pod, and of the pods the one
+//! that fills the disk with its log.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::faults::{assert_untouched, lives};
+use crate::harness::Node;
+use crate::node::images::{make_image, names, node_on};
+use crate::pods::{IMAGE, Pod};
+use crate::private_engine::Engine;
+
+const MIB: u64 = 1 << 20;
+
+/// Whether the node has this condition.
+fn has(node: &Node, condition: &str) -> bool {
+    let conditions = node.status().map(|status| status.conditions).unwrap_or_default();
+    conditions.iter().any(|it| it.type_ == condition && it.is_true)
+}
+
+/// Bytes that are left on the file system.
+fn left(path: &Path) -> u64 {
+    let disk = rustix::fs::statvfs(path).unwrap();
+    disk.f_bavail * disk.f_frsize
+}
+
+fn pod(name: &str) -> Pod {
+    Pod::new(name).set("/spec/hostNetwork", true)
+}
+
+#[test]
+fn images_that_nobody_needs_go_and_no_pod_does() {
+    const THRESHOLD: u64 = 100 * MIB;
+    let mut engine = Engine::new(&[]);
+    engine.put_on_a_disk_of(300);
+    engine.start_with_image();
+    make_image(&engine, "wanted", 1000);
+    // Just above the threshold the node is looked at often.
+    let mut made = 0;
+    while left(&engine.data()) > THRESHOLD + 25 * MIB {
+        made += 1;
+        make_image(&engine, &format!("garbage-{made}"), 20 << 20);
+    }
+    assert!(left(&engine.data()) > THRESHOLD && made > 2, "{made} images");
+    let node = node_on(
+        &engine,
+        &[
+            "--eviction-hard=imagefs.available<100Mi",
+            "--eviction-pressure-transition-period=5s",
+            "--minimum-image-ttl-duration=0s",
+        ],
+    );
+    node.write("p.yaml", pod("p").text());
+    let wants = pod("q").set("/spec/nodeSelector/no", "node").set("/spec/containers/0/image", "wanted:1");
+    node.write("q.yaml", wants.text());
+    node.launch();
+    node.wait_running("p", "app");
+    node.wait_phase("q", "Failed");
+    let before = lives(&node);
+    assert!(!has(&node, "DiskPressure"));
+
+    make_image(&engine, "garbage-last", 27 << 20);
+    node.wait_until("the node has the condition", || has(&node, "DiskPressure"));
+    node.wait_until("all images go that nobody needs", || names(&engine) == [IMAGE, "wanted:1"]);
+    assert!(left(&engine.data()) > THRESHOLD);
+    node.wait_until("the condition goes", || !has(&node, "DiskPressure"));
+    let log = node.log();
+    assert!(log.contains("Attempting to reclaim ephemeral-storage"), "the event of the node: {log}");
+    assert_eq!(node.reason("p"), "");
+    assert_untouched(&before, &node, "images were removed");
+    drop(node);
+}
+
+/// podkeeper's root directory lies on the file system of Docker's.
+#[test]
+fn who_fills_the_disk_with_its_log_goes_and_nobody_else() {
+    let mut engine = Engine::new(&[]);
+    engine.put_on_a_disk_of(300);
+    engine.start_with_image();
+    let node = node_on(
+        &engine,
+        &[
+            "--eviction-hard=nodefs.available<100Mi",
+            "--eviction-pressure-transition-period=5s",
+            "--container-log-max-size=-1",
+        ],
+    );
+    let root = engine.data().join("podkeeper");
+    fs::create_dir(&root).unwrap();
+    let bound = Command::new("mount").arg("--bind").args([&root, &node.root()]).status().unwrap();
+    assert!(bound.success());
+    // What is no pod's.
+    let ballast = left(&engine.data()) - 125 * MIB;
+    rustix::fs::fallocate(
+        fs::File::create(engine.data().join("ballast")).unwrap(),
+        rustix::fs::FallocateFlags::empty(),
+        0,
+        ballast,
+    )
+    .unwrap();
+    let line = "x".repeat(1000);
+    let some = format!("i=0; while [ $i -lt 5000 ]; do echo {line}; i=$((i+1)); done; ");
+    let modest = format!("{some} trap 'exit 0' TERM; sleep 100000 & wait");
+    let endless = format!("trap 'exit 0' TERM; while :; do {some} sleep 1; done");
+    node.write("modest.yaml", pod("modest").script(&modest).text());
+    node.launch();
+    let stays = node.wait_running("modest", "app");
+    node.wait_until("it has written its log", || left(&engine.data()) < 120 * MIB);
+    assert!(!has(&node, "DiskPressure"));
+
+    node.write("endless.yaml", pod("endless").script(&endless).text());
+    node.wait_until("it is evicted", || node.reason("endless") == "Evicted");
+    node.wait_gone("endless");
+    let message = node.pod("endless").unwrap().status.unwrap().message.unwrap();
+    let told = "The node was low on resource: ephemeral-storage. Threshold quantity: 100Mi, available: ";
+    assert!(message.starts_with(told) && message.contains("Container app was using "), "{message}");
+    node.wait_until("its log is gone", || left(&engine.data()) > 110 * MIB);
+    node.wait_until("the condition goes", || !has(&node, "DiskPressure"));
+    assert_eq!(node.reason("modest"), "");
+    assert_eq!(node.wait_running("modest", "app").id, stays.id);
+    drop(node);
+}
