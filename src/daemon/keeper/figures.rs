@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Disks, containers};
-use crate::eviction::manager::{Observation, Observations};
+use super::mind::Seen;
+use crate::eviction::manager::Observation;
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
 use crate::eviction::threshold::Threshold;
+use crate::garbage::schedule::Disk;
 use crate::layout;
 use crate::pod::{priority, requests};
 use crate::stats::cgroup::Hierarchies;
@@ -32,11 +34,7 @@ pub(super) struct Places {
 /// One look.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    pub(super) found: Observations,
-    /// The file system of images.
-    pub(super) images: Option<FileSystem>,
-    /// Docker's root directory is on a file system of its own.
-    pub(super) dedicated: bool,
+    pub(super) seen: Seen,
     /// Cgroups with the usage at which the kernel should tell, bytes.
     pub(super) usages: Vec<(PathBuf, u64)>,
 }
@@ -60,7 +58,7 @@ impl Places {
         };
         let mut of_memory = |signal: Signal, seen: Option<(Observation, Option<PathBuf>, u64)>| {
             let Some((seen, events, cache)) = seen else { return };
-            look.found.insert(signal, seen);
+            look.seen.found.insert(signal, seen);
             let Some(events) = events else { return };
             // The kernel tells of one of them only; the others are above or below it.
             let value =
@@ -89,22 +87,23 @@ impl Places {
         }
         if let (Some(tasks), Some(most)) = (machine.tasks, machine.most_tasks) {
             let seen = Observation { available: most.saturating_sub(tasks), capacity: most };
-            look.found.insert(Signal::Pid, seen);
+            look.seen.found.insert(Signal::Pid, seen);
         }
         let nodefs = FileSystem::of(&self.root_dir);
-        look.images = self.docker_root.as_deref().and_then(FileSystem::of);
-        look.dedicated = match (nodefs, look.images) {
+        let images = self.docker_root.as_deref().and_then(FileSystem::of);
+        look.seen.images = images.map(|it| Disk { capacity: it.capacity, available: it.available });
+        look.seen.dedicated = match (nodefs, images) {
             (Some(node), Some(images)) => node.device != images.device,
             _ => false,
         };
-        for (disk, bytes, inodes) in [
-            (nodefs, Signal::NodeFs, Signal::NodeFsInodes),
-            (look.images, Signal::ImageFs, Signal::ImageFsInodes),
-        ] {
+        for (disk, bytes, inodes) in
+            [(nodefs, Signal::NodeFs, Signal::NodeFsInodes), (images, Signal::ImageFs, Signal::ImageFsInodes)]
+        {
             let Some(disk) = disk.filter(|disk| disk.capacity > 0) else { continue };
-            look.found.insert(bytes, Observation { available: disk.available, capacity: disk.capacity });
+            let found = &mut look.seen.found;
+            found.insert(bytes, Observation { available: disk.available, capacity: disk.capacity });
             if disk.inodes > 0 {
-                look.found.insert(inodes, Observation { available: disk.inodes_free, capacity: disk.inodes });
+                found.insert(inodes, Observation { available: disk.inodes_free, capacity: disk.inodes });
             }
         }
         look

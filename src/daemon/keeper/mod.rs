@@ -4,18 +4,19 @@
 //! Far from every threshold it looks once a minute; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). The kernel tells it between two looks that memory runs short. Without a
 //! threshold it never wakes up. Collecting garbage may take Docker minutes, so it has a thread of its own, which is
-//! there only meanwhile: memory is watched all the time. Never here: a decision about which pod goes.
+//! there only meanwhile: memory is watched all the time. Never here: a decision, which [`mind`] makes.
 
 mod disk;
 mod figures;
 mod kernel;
 pub(super) mod local;
+pub mod mind;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{io, thread};
 
 use crossbeam_channel::Sender;
@@ -25,22 +26,17 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use self::disk::Disks;
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
+use self::mind::{Deed, Mind, Seen};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
 use crate::cgroup::{self, Parents};
 use crate::daemon::turn::Event;
 use crate::eviction::News;
-use crate::eviction::cadence::Falls;
-use crate::eviction::manager::{Act, Manager};
-use crate::eviction::signal::Signal;
-use crate::eviction::threshold::{Amount, Settings, Threshold};
+use crate::eviction::threshold::{Settings, Threshold};
 use crate::garbage::collector::Collector;
-use crate::garbage::schedule::{Disk, Schedule};
 use crate::garbage::{Order, Report};
 use crate::layout;
-use crate::node::pressure::Pressures;
-use crate::recorder::words;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, Reply};
 use crate::stats::cgroup::Hierarchies;
@@ -99,9 +95,6 @@ struct Gone;
 /// A run of the collector in its thread.
 struct Collecting {
     thread: JoinHandle<Report>,
-    order: Order,
-    /// The file system of images before.
-    disk: Disk,
     /// Hangs up when the run is over.
     over: OwnedFd,
 }
@@ -109,25 +102,12 @@ struct Collecting {
 struct Rounds {
     parts: Parts,
     places: Places,
-    manager: Manager,
-    /// The manager's thresholds, and that of the collection of images.
-    watched: Vec<Threshold>,
+    mind: Mind,
     disks: Disks,
-    falls: Falls,
     kernel: Kernel,
-    /// What the main loop was told.
-    told: Pressures,
     collecting: Option<Collecting>,
-    /// When images are collected though the node is short of nothing.
-    schedule: Schedule,
-    /// The manager wants all garbage collected, and another run is not over.
-    owed: bool,
-    /// How often it was looked.
-    looks: u32,
     /// What is there as long as the evicted pod is: cgroups of its containers, and the directory of its volumes.
     traces: Vec<PathBuf>,
-    /// It was told that no pod can go.
-    is_stuck: bool,
 }
 
 impl Rounds {
@@ -138,31 +118,15 @@ impl Rounds {
             root_dir: parts.root_dir.clone(),
             docker_root: None,
         };
-        let manager = Manager::new(parts.eviction.clone());
+        let policy = parts.garbage.as_deref().map(|garbage| garbage.policy().clone());
+        let mind = Mind::new(parts.eviction.clone(), policy);
         let disks = Disks::new(parts.docker.clone(), parts.root_dir.clone());
-        let mut watched = manager.thresholds().to_vec();
-        watched.extend(parts.garbage.as_deref().and_then(image_threshold));
-        Rounds {
-            parts,
-            places,
-            manager,
-            watched,
-            disks,
-            falls: Falls::default(),
-            kernel: Kernel::default(),
-            told: Pressures::new(),
-            collecting: None,
-            schedule: Schedule::default(),
-            owed: false,
-            looks: 0,
-            traces: Vec::new(),
-            is_stuck: false,
-        }
+        Rounds { parts, places, mind, disks, kernel: Kernel::default(), collecting: None, traces: Vec::new() }
     }
 
     /// Looks when it is due, until the handle or the main loop is gone.
     fn keep(&mut self, stopped: &OwnedFd) {
-        if self.manager.thresholds().iter().any(is_of_memory) {
+        if self.mind.watches_memory() {
             self.kernel = Kernel::open(&self.places.proc);
         }
         let mut is_told = false;
@@ -208,8 +172,7 @@ impl Rounds {
 
     /// Looks at the node; returns when to look again.
     fn look(&mut self) -> Result<Option<Instant>, Gone> {
-        let ages = |garbage: &Arc<Collector>| !garbage.policy().max_age.is_zero();
-        if self.watched.is_empty() && !self.parts.garbage.as_ref().is_some_and(ages) {
+        if self.mind.is_idle() {
             return Ok(None);
         }
         // Docker is not waited for while it is known not to answer.
@@ -217,41 +180,16 @@ impl Rounds {
             self.places.docker_root = docker_root(&self.parts.docker);
         }
         let pods = self.parts.parents.get().map(|naming| naming.top());
-        let look = self.places.look(&self.watched, pods.as_deref());
+        let Look { seen, usages } = self.places.look(self.mind.watched(), pods.as_deref());
         let now = self.parts.clock.now().mono;
-        self.manager.set_dedicated(look.dedicated);
-        self.falls.see(&look.found, now);
-        self.kernel.watch(&look.usages);
+        self.kernel.watch(&usages);
         let traces = &self.traces;
         // Without a trace nobody can tell, and its time is waited for.
         let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
-        let looked = self.manager.look(&look.found, is_gone, now);
-        if looked.pressures != self.told {
-            self.told.clone_from(&looked.pressures);
-            self.tell(News::Pressures(looked.pressures))?;
+        for deed in self.mind.look(&seen, is_gone, now) {
+            self.carry_out(deed, &seen, now)?;
         }
-        match looked.act {
-            Act::Nothing => self.is_stuck = false,
-            Act::Collect(threshold) => {
-                self.tell(News::Node(words::threshold_met(threshold.signal.resource().name())))?;
-                self.owed = true;
-            }
-            Act::Evict(threshold) => self.evict(&threshold, &look, now)?,
-        }
-        self.collect(&look, now)?;
-        self.looks = self.looks.saturating_add(1);
-        let mut rest = self.manager.rest(&self.watched, &look.found, &self.falls, now);
-        let is_blind = self.watched.iter().any(|t| !look.found.contains_key(&t.signal));
-        if is_blind && self.looks <= limits::EVICTION_FIRST_LOOKS {
-            // Docker has not told yet where its files and the pods' cgroups are.
-            rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
-        }
-        if let Some(garbage) = &self.parts.garbage
-            && let Some(next) = self.schedule.next(garbage.policy())
-        {
-            let next = next.since(now);
-            rest = Some(rest.map_or(next, |rest| rest.min(next)));
-        }
+        let rest = self.mind.rest(&seen.found, now);
         Ok(rest.and_then(|rest| Instant::now().checked_add(rest)))
     }
 
@@ -259,9 +197,20 @@ impl Rounds {
         self.parts.out.send(Event::Node(news)).map_err(|_| Gone)
     }
 
-    fn evict(&mut self, threshold: &Threshold, look: &Look, now: Mono) -> Result<(), Gone> {
+    fn carry_out(&mut self, deed: Deed, seen: &Seen, now: Mono) -> Result<(), Gone> {
+        match deed {
+            Deed::Tell(news) => self.tell(news),
+            Deed::Rank(threshold) => self.evict(&threshold, seen, now),
+            Deed::Collect(order) => {
+                self.collect(order, now);
+                Ok(())
+            }
+        }
+    }
+
+    fn evict(&mut self, threshold: &Threshold, seen: &Seen, now: Mono) -> Result<(), Gone> {
         let snapshot = self.parts.pods.get();
-        let found = self.places.candidates(&snapshot, threshold.signal, look.dedicated, &mut self.disks);
+        let found = self.places.candidates(&snapshot, threshold.signal, seen.dedicated, &mut self.disks);
         let (candidates, traces): (Vec<_>, Vec<_>) = found
             .into_iter()
             .map(|(candidate, cgroups)| {
@@ -269,41 +218,21 @@ impl Rounds {
                 (candidate, traces)
             })
             .unzip();
-        let resource = threshold.signal.resource();
-        let Some(eviction) = self.manager.choose(threshold, &look.found, candidates, now) else {
-            if !std::mem::replace(&mut self.is_stuck, true) {
-                log::warn!(
-                    "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
-                );
-            }
+        let Some((told, eviction)) = self.mind.choose(threshold, &seen.found, candidates, now) else {
             return Ok(());
         };
-        self.is_stuck = false;
         let cgroups =
             traces.into_iter().filter(|(uid, _)| *uid == eviction.uid).flat_map(|(_, cgroups)| cgroups);
         let tree = self.places.cgroups.tree();
         self.traces = cgroups.map(|cgroup| tree.join(cgroup)).collect();
         self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
-        self.tell(News::Node(words::threshold_met(resource.name())))?;
+        self.tell(told)?;
         self.tell(News::Evict(eviction))
     }
 
-    /// Starts the thread that collects, when something is due.
-    fn collect(&mut self, look: &Look, now: Mono) -> Result<(), Gone> {
-        let Some(garbage) = self.parts.garbage.clone().filter(|_| self.collecting.is_none()) else {
-            return Ok(());
-        };
-        let disk = look.images.map(|images| Disk { capacity: images.capacity, available: images.available });
-        let order = if std::mem::take(&mut self.owed) {
-            Some(Order::All)
-        } else {
-            match disk.map(|disk| self.schedule.due(garbage.policy(), disk, now)) {
-                Some(Ok(order)) => order,
-                Some(Err(words)) => return self.tell(News::Node(words)),
-                None => None,
-            }
-        };
-        let Some(order) = order else { return Ok(()) };
+    /// Starts the thread that collects.
+    fn collect(&mut self, order: Order, now: Mono) {
+        let Some(garbage) = self.parts.garbage.clone() else { return };
         let begun = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).and_then(|(over, end)| {
             let thread =
                 thread::Builder::new().name("pk-garbage".to_owned()).stack_size(limits::WORKER_STACK);
@@ -312,46 +241,24 @@ impl Rounds {
                 drop(end);
                 report
             })?;
-            Ok(Collecting { thread, order, disk: disk.unwrap_or_default(), over })
+            Ok(Collecting { thread, over })
         });
         match begun {
             Ok(collecting) => self.collecting = Some(collecting),
             Err(error) => {
                 log::warn!("garbage cannot be collected: no thread could be started: {error}");
-                if order == Order::All {
-                    self.manager.collected(now);
-                }
+                self.mind.not_begun(now);
             }
         }
-        Ok(())
     }
 
     /// A run of the collector is over.
     fn collected(&mut self) -> Result<(), Gone> {
-        let Some(Collecting { thread, order, disk, .. }) = self.collecting.take() else { return Ok(()) };
+        let Some(Collecting { thread, .. }) = self.collecting.take() else { return Ok(()) };
         let now = self.parts.clock.now().mono;
         let report = thread.join().unwrap_or_default();
-        match order {
-            Order::All if report.blind || report.unheard => self.manager.not_collected(now),
-            Order::All => self.manager.collected(now),
-            Order::Free(_) | Order::Old => {}
-        }
-        for words in self.schedule.told(order, disk, &report, now) {
-            self.tell(News::Node(words))?;
-        }
-        Ok(())
+        self.mind.collected(&report, now).into_iter().try_for_each(|news| self.tell(news))
     }
-}
-
-/// As a threshold, what images are collected at; `None` when they never are.
-fn image_threshold(garbage: &Collector) -> Option<Threshold> {
-    let left = 100_u32.checked_sub(garbage.policy().high.into()).filter(|left| *left > 0)?;
-    let value = Amount::Part(left.saturating_mul(1000));
-    Some(Threshold { signal: Signal::ImageFs, value, grace: Duration::ZERO, reclaim: None })
-}
-
-fn is_of_memory(threshold: &Threshold) -> bool {
-    threshold.signal.pressure() == crate::node::pressure::Pressure::Memory
 }
 
 /// Docker's root directory; `None` when Docker does not tell.

@@ -1,0 +1,266 @@
+//! What the keeper decides: figures, the time and what became of its orders go in; orders come out. The thread carries
+//! them out, and the simulation does the same in a world of its own.
+//!
+//! Never here: reading a figure, a thread, a call.
+
+use std::time::Duration;
+
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::eviction::cadence::Falls;
+use crate::eviction::manager::{Act, Manager, Observations};
+use crate::eviction::rank::Candidate;
+use crate::eviction::signal::Signal;
+use crate::eviction::threshold::{Amount, Settings, Threshold};
+use crate::eviction::{Eviction, News};
+use crate::garbage::images::Policy;
+use crate::garbage::schedule::{Disk, Schedule};
+use crate::garbage::{Order, Report};
+use crate::node::pressure::{Pressure, Pressures};
+use crate::pod::PodKey;
+use crate::recorder::words;
+
+/// What one look at the node has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How much is left of what signals watch.
+    pub found: Observations,
+    /// The file system of images.
+    pub images: Option<Disk>,
+    /// Docker's root directory is on a file system of its own.
+    pub dedicated: bool,
+}
+
+/// An order to the thread.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deed {
+    /// Tell the main loop.
+    Tell(News),
+    /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`].
+    Rank(Threshold),
+    /// Have the collector run, and tell its report: [`Mind::collected`].
+    Collect(Order),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mind {
+    manager: Manager,
+    /// The manager's thresholds, and that of the collection of images.
+    watched: Vec<Threshold>,
+    /// How garbage is collected, if it is.
+    policy: Option<Policy>,
+    falls: Falls,
+    /// What the main loop was told.
+    told: Pressures,
+    /// When images are collected though the node is short of nothing.
+    schedule: Schedule,
+    /// The run of the collector that is not over, and the file system of images before it.
+    collecting: Option<(Order, Disk)>,
+    /// The manager wants all garbage collected, and another run is not over.
+    owed: bool,
+    /// How often it was looked.
+    looks: u32,
+    /// It was told that no pod can go.
+    is_stuck: bool,
+}
+
+impl Mind {
+    /// A mind that has seen nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings, policy: Option<Policy>) -> Mind {
+        let manager = Manager::new(settings);
+        let mut watched = manager.thresholds().to_vec();
+        watched.extend(policy.as_ref().and_then(image_threshold));
+        Mind {
+            manager,
+            watched,
+            policy,
+            falls: Falls::default(),
+            told: Pressures::new(),
+            schedule: Schedule::default(),
+            collecting: None,
+            owed: false,
+            looks: 0,
+            is_stuck: false,
+        }
+    }
+
+    /// All thresholds that are watched.
+    #[must_use]
+    pub fn watched(&self) -> &[Threshold] {
+        &self.watched
+    }
+
+    /// Pods may be evicted for want of memory.
+    #[must_use]
+    pub fn watches_memory(&self) -> bool {
+        self.manager.thresholds().iter().any(|threshold| threshold.signal.pressure() == Pressure::Memory)
+    }
+
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let has_ages = self.policy.as_ref().is_some_and(|policy| !policy.max_age.is_zero());
+        self.watched.is_empty() && !has_ages
+    }
+
+    /// The node was looked at. `is_gone` tells whether nothing is left of a pod that was told to go.
+    pub fn look(&mut self, seen: &Seen, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        self.manager.set_dedicated(seen.dedicated);
+        self.falls.see(&seen.found, now);
+        let looked = self.manager.look(&seen.found, is_gone, now);
+        if looked.pressures != self.told {
+            self.told.clone_from(&looked.pressures);
+            deeds.push(Deed::Tell(News::Pressures(looked.pressures)));
+        }
+        match looked.act {
+            Act::Nothing => self.is_stuck = false,
+            Act::Collect(threshold) => {
+                deeds.push(Deed::Tell(met(&threshold)));
+                self.owed = true;
+            }
+            Act::Evict(threshold) => deeds.push(Deed::Rank(threshold)),
+        }
+        deeds.extend(self.collect(seen.images, now));
+        self.looks = self.looks.saturating_add(1);
+        deeds
+    }
+
+    fn collect(&mut self, disk: Option<Disk>, now: Mono) -> Option<Deed> {
+        let policy = self.policy.as_ref().filter(|_| self.collecting.is_none())?;
+        let order = if std::mem::take(&mut self.owed) {
+            Order::All
+        } else {
+            match self.schedule.due(policy, disk?, now) {
+                Ok(order) => order?,
+                Err(words) => return Some(Deed::Tell(News::Node(words))),
+            }
+        };
+        self.collecting = Some((order, disk.unwrap_or_default()));
+        Some(Deed::Collect(order))
+    }
+
+    /// The candidates of a [`Deed::Rank`], of all of which something runs. The pod that goes, and what is told before;
+    /// `None` when none of them may go, which is logged once.
+    pub fn choose(
+        &mut self,
+        threshold: &Threshold,
+        found: &Observations,
+        candidates: Vec<Candidate>,
+        now: Mono,
+    ) -> Option<(News, Eviction)> {
+        let chosen = self.manager.choose(threshold, found, candidates, now);
+        if chosen.is_none() && !self.is_stuck {
+            let resource = threshold.signal.resource();
+            log::warn!(
+                "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
+            );
+        }
+        self.is_stuck = chosen.is_none();
+        chosen.map(|eviction| (met(threshold), eviction))
+    }
+
+    /// A run of the collector is over. What is to be told.
+    pub fn collected(&mut self, report: &Report, now: Mono) -> Vec<News> {
+        let Some((order, disk)) = self.collecting.take() else { return Vec::new() };
+        match order {
+            Order::All if report.blind || report.unheard => self.manager.not_collected(now),
+            Order::All => self.manager.collected(now),
+            Order::Free(_) | Order::Old => {}
+        }
+        let told = self.schedule.told(order, disk, report, now);
+        told.into_iter().map(News::Node).collect()
+    }
+
+    /// The collector could not begin.
+    pub fn not_begun(&mut self, now: Mono) {
+        if let Some((Order::All, _)) = self.collecting.take() {
+            self.manager.collected(now);
+        }
+    }
+
+    /// How long until the node has to be looked at again; `None`: never.
+    #[must_use]
+    pub fn rest(&self, found: &Observations, now: Mono) -> Option<Duration> {
+        let mut rest = self.manager.rest(&self.watched, found, &self.falls, now);
+        let is_blind = self.watched.iter().any(|threshold| !found.contains_key(&threshold.signal));
+        if is_blind && self.looks <= limits::EVICTION_FIRST_LOOKS {
+            // Docker has not told yet where its files and the pods' cgroups are.
+            rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
+        }
+        let next = self.policy.as_ref().and_then(|policy| self.schedule.next(policy));
+        let next = next.map(|next| next.since(now));
+        rest.into_iter().chain(next).min()
+    }
+}
+
+fn met(threshold: &Threshold) -> News {
+    News::Node(words::threshold_met(threshold.signal.resource().name()))
+}
+
+/// As a threshold, what images are collected at; `None` when they never are.
+fn image_threshold(policy: &Policy) -> Option<Threshold> {
+    let left = 100_u32.checked_sub(policy.high.into()).filter(|left| *left > 0)?;
+    let value = Amount::Part(left.saturating_mul(1000));
+    Some(Threshold { signal: Signal::ImageFs, value, grace: Duration::ZERO, reclaim: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eviction::manager::Observation;
+
+    fn at(seconds: u64) -> Mono {
+        Mono(Duration::from_secs(seconds))
+    }
+
+    fn mind() -> Mind {
+        let value = Amount::Part(10_000);
+        let threshold = Threshold { signal: Signal::NodeFs, value, grace: Duration::ZERO, reclaim: None };
+        Mind::new(Settings { thresholds: vec![threshold], ..Settings::none() }, Some(Policy::default()))
+    }
+
+    fn seen(available: u64) -> Seen {
+        let disk = Observation { available, capacity: 1000 };
+        Seen {
+            found: [(Signal::NodeFs, disk), (Signal::ImageFs, disk)].into(),
+            images: Some(Disk { capacity: 1000, available }),
+            dedicated: false,
+        }
+    }
+
+    fn orders(deeds: &[Deed]) -> Vec<&Deed> {
+        deeds.iter().filter(|deed| !matches!(deed, Deed::Tell(_))).collect()
+    }
+
+    #[test]
+    fn one_run_of_the_collector_follows_the_other() {
+        let mut mind = mind();
+        let gone = |_: &PodKey, _: &str| true;
+        assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)], "ages begin");
+        assert_eq!(
+            orders(&mind.look(&seen(50), gone, at(60))),
+            [] as [&Deed; 0],
+            "the first run is not over"
+        );
+        assert_eq!(mind.collected(&Report::default(), at(61)), []);
+        assert_eq!(orders(&mind.look(&seen(50), gone, at(70))), [&Deed::Collect(Order::All)]);
+        mind.collected(&Report::default(), at(71));
+        let ranked = mind.look(&seen(50), gone, at(80));
+        assert!(matches!(orders(&ranked)[..], [Deed::Rank(_), Deed::Collect(Order::Free(_))]), "{ranked:?}");
+    }
+
+    #[test]
+    fn what_is_known_is_not_told_again() {
+        let mut mind = mind();
+        let told =
+            |deeds: Vec<Deed>| deeds.iter().filter(|d| matches!(d, Deed::Tell(News::Pressures(_)))).count();
+        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(0))), 0);
+        assert_eq!(told(mind.look(&seen(50), |_, _| true, at(10))), 1);
+        assert_eq!(told(mind.look(&seen(50), |_, _| true, at(20))), 0);
+        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(30))), 0, "the transition period");
+        assert_eq!(told(mind.look(&seen(900), |_, _| true, at(320))), 1);
+    }
+}
