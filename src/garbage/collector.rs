@@ -1,4 +1,4 @@
-//! Carries out what is decided about garbage: asks Docker what is there, removes what may go, goes on after failures.
+//! Carries out what is decided about garbage: asks Docker what is there, and sends the removals that [`run`] decides on.
 //! It blocks for as long as Docker needs, so it has a thread of its own, which nobody waits for when the daemon ends:
 //! a run that was cut off left nothing half done, for Docker removes an image whole or not.
 //!
@@ -9,20 +9,20 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
 
-use super::images::{Fixed, Judge, Judged, Kept, Policy};
+use super::images::Policy;
 use super::records::{self, Moment, Records};
+use super::removal::Removal;
+use super::run::{self, Run, View};
 use super::wants::Wants;
-use super::{Order, Report, dead};
+use super::{Order, Report};
 use crate::base::clock::{Boot, Clock, Now};
 use crate::base::hex::short_ids;
 use crate::base::limits;
 use crate::base::order;
 use crate::image::reference::normal;
 use crate::runtime::docker::Docker;
-use crate::runtime::progress::bytes;
-use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply, labels};
+use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, Reply};
 use crate::status::snapshot::Latest;
 
 /// Full names, or ids, of preloaded images; `None` while they are not known.
@@ -102,116 +102,35 @@ impl Collector {
 
     /// Carries out an order.
     pub fn collect(&self, order: Order) -> Report {
-        let mut report = Report::default();
-        let began = Instant::now();
-        if let Err(error) = self.round(order, &mut report, began) {
-            report.blind = true;
-            report.errors.push(error.to_string());
+        let docker = &self.settings.docker;
+        let root_dir = self.settings.root_dir.to_string_lossy();
+        let mut run = Run::new(order, self.moment());
+        while let Some(call) = run.next(&self.view(&root_dir)) {
+            let answer = ask(docker, &call);
+            let view = self.view(&root_dir);
+            if let Some(line) = run.answer(answer, &mut self.records(), &view) {
+                log::info!("{line}");
+            }
         }
         if self.records().take_changed() {
             self.write();
         }
+        let report = run.report();
         for why in &report.errors {
             log::warn!("garbage: {why}");
         }
         report
     }
 
-    fn round(&self, order: Order, report: &mut Report, began: Instant) -> Result<(), DockerError> {
-        let docker = &self.settings.docker;
-        if order == Order::All {
-            let containers = containers(docker)?;
-            let wants = self.wants();
-            let root_dir = self.settings.root_dir.to_string_lossy();
-            for container in dead::unneeded(&containers, &root_dir, &wants) {
-                // Images go too, and pods wait for both.
-                if began.elapsed() >= limits::GARBAGE_RUN {
-                    break;
-                }
-                match remove_container(docker, &container.id) {
-                    Ok(()) => report.containers.push(container.name.clone()),
-                    Err(error) => report.errors.push(format!("container {}: {error}", container.name)),
-                }
-            }
+    fn view<'a>(&'a self, root_dir: &'a str) -> View<'a> {
+        View {
+            policy: &self.settings.policy,
+            sandbox: &self.settings.sandbox,
+            root_dir,
+            preloaded: &*self.settings.preloaded,
+            wants: Wants::of_snapshot(&self.settings.pods.get()),
+            moment: self.moment(),
         }
-        // In this order: what is pulled and used in between is not in the list of images.
-        let images = images(docker)?;
-        let containers = containers(docker)?;
-        self.note(&images, &containers);
-        let judged = self.judge(images, &containers);
-        report.unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
-        let mut timeouts = 0;
-        for judged in judged.iter().take_while(|judged| judged.kept.is_none()) {
-            let due = match order {
-                Order::All => true,
-                Order::Free(wanted) => report.freed < wanted || self.is_old(judged),
-                Order::Old => self.is_old(judged),
-            };
-            if !due || self.is_wanted_now(&judged.image) {
-                continue;
-            }
-            if began.elapsed() >= limits::GARBAGE_RUN {
-                report.errors.push("it takes too long; the rest is left for another time".to_owned());
-                break;
-            }
-            let name = name(&judged.image);
-            match remove_image(docker, &judged.image) {
-                Ok(true) => {
-                    log::info!("unused image {name} is removed ({})", bytes(judged.image.size));
-                    report.freed = report.freed.saturating_add(judged.image.size);
-                    report.images.push(name);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    timeouts = if matches!(error, DockerError::Timeout(_)) { timeouts + 1 } else { 0 };
-                    report.errors.push(format!("image {name}: {error}"));
-                    // The next one may work, unless Docker does not.
-                    if timeouts >= limits::GARBAGE_TIMEOUTS || matches!(error, DockerError::Unreachable(_)) {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&self, images: &[ImageSummary], containers: &[ContainerSummary]) {
-        let moment = self.moment();
-        let root_dir = self.settings.root_dir.to_string_lossy();
-        let is_ours =
-            |c: &&ContainerSummary| c.labels.get(labels::ROOT_DIR).is_some_and(|dir| *dir == root_dir);
-        let ours: Vec<ContainerSummary> = containers.iter().filter(is_ours).cloned().collect();
-        let mut records = self.records();
-        records.note_containers(&ours, moment);
-        records.note_images(images, moment);
-        records.note_others(containers.iter().map(|c| c.image_id.as_str()), moment);
-    }
-
-    fn judge(&self, images: Vec<ImageSummary>, containers: &[ContainerSummary]) -> Vec<Judged> {
-        let mut wants = self.wants();
-        let preloaded = (self.settings.preloaded)();
-        wants.heard &= preloaded.is_some();
-        let fixed =
-            Fixed { sandbox: self.settings.sandbox.clone(), preloaded: preloaded.unwrap_or_default() };
-        let records = self.records();
-        let policy = &self.settings.policy;
-        let now = Some(self.moment());
-        Judge { policy, fixed: &fixed, wants: &wants, records: &records, now }.all(images, containers)
-    }
-
-    fn is_old(&self, judged: &Judged) -> bool {
-        let (policy, now) = (&self.settings.policy, self.moment());
-        judged.is_older(policy.max_age, now)
-    }
-
-    fn wants(&self) -> Wants {
-        Wants::of_snapshot(&self.settings.pods.get())
-    }
-
-    /// A pod that names it may have come since the images were judged.
-    fn is_wanted_now(&self, image: &ImageSummary) -> bool {
-        let wants = self.wants();
-        !wants.heard || wants.of(&image.id, &full_names(image)).is_some()
     }
 
     fn write(&self) {
@@ -251,10 +170,7 @@ pub fn name(image: &ImageSummary) -> String {
 /// # Errors
 /// Docker's.
 pub fn images(docker: &Docker) -> Result<Vec<ImageSummary>, DockerError> {
-    match docker.call(&Call::ImageList)? {
-        Reply::Images(images) => Ok(images),
-        _ => Err(DockerError::BadAnswer("image list: an answer of another kind".to_owned())),
-    }
+    run::images(docker.call(&Call::ImageList))
 }
 
 /// All containers of the engine, whoever made them.
@@ -262,10 +178,7 @@ pub fn images(docker: &Docker) -> Result<Vec<ImageSummary>, DockerError> {
 /// # Errors
 /// Docker's.
 pub fn containers(docker: &Docker) -> Result<Vec<ContainerSummary>, DockerError> {
-    match docker.call(&Call::List { labels: Vec::new() })? {
-        Reply::Containers(containers) => Ok(containers),
-        _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
-    }
+    run::containers(docker.call(&Call::List { labels: Vec::new() }))
 }
 
 /// Removes a dead container. One that is gone already is no error.
@@ -273,51 +186,27 @@ pub fn containers(docker: &Docker) -> Result<Vec<ContainerSummary>, DockerError>
 /// # Errors
 /// Docker's.
 pub fn remove_container(docker: &Docker, id: &str) -> Result<(), DockerError> {
-    match docker.call(&Call::Remove { id: id.to_owned(), force: false }) {
-        Ok(_) => Ok(()),
-        Err(error) => match error.refusal() {
-            Some(RefusalKind::NoSuchContainer | RefusalKind::RemovalInProgress) => Ok(()),
-            _ => Err(error),
-        },
-    }
+    run::is_container_removed(docker.call(&Call::Remove { id: id.to_owned(), force: false }))
 }
 
 /// Removes an image; false when it was gone already.
 ///
-/// By its id, which means no other image by the time that Docker hears of it, and which Docker refuses while a container
-/// is made of it. Only of one that has several names these are taken away one by one: Docker does not look for
-/// containers before the last, so they are looked for here.
-///
 /// # Errors
-/// Docker's.
+/// Docker's; a container is made of it by now.
 pub fn remove_image(docker: &Docker, image: &ImageSummary) -> Result<bool, DockerError> {
-    match remove(docker, &image.id) {
-        Err(error) if error.refusal() == Some(&RefusalKind::SeveralNames) => {}
-        other => return other,
-    }
-    if let Some(user) = containers(docker)?.iter().find(|container| container.image_id == image.id) {
-        let message = format!("container {} is made of it by now", user.name);
-        return Err(DockerError::BadAnswer(message));
-    }
-    for name in image.tags.iter().chain(&image.digests) {
-        // It may be another image's by now.
-        match docker.call(&Call::ImageInspect { image: name.clone() }) {
-            Ok(Reply::Image(detail)) if detail.id == image.id => _ = remove(docker, name)?,
-            Ok(_) => {}
-            Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => {}
-            Err(error) => return Err(error),
+    let mut removal = Removal::new(image.clone());
+    loop {
+        if let Some(result) = removal.answer(ask(docker, &removal.call())) {
+            return result;
         }
     }
-    // With its last name it is gone.
-    remove(docker, &image.id).map(|_| true)
 }
 
-fn remove(docker: &Docker, image: &str) -> Result<bool, DockerError> {
-    let call = Call::ImageRemove { image: image.to_owned() };
-    match docker.begin(&call).within(limits::IMAGE_REMOVE).wait() {
-        Ok(_) => Ok(true),
-        Err(error) if error.refusal() == Some(&RefusalKind::NoSuchImage) => Ok(false),
-        Err(error) => Err(error),
+/// Removing an image may take longer than other calls.
+fn ask(docker: &Docker, call: &Call) -> Result<Reply, DockerError> {
+    match call {
+        Call::ImageRemove { .. } => docker.begin(call).within(limits::IMAGE_REMOVE).wait(),
+        _ => docker.call(call),
     }
 }
 

@@ -9,6 +9,8 @@ pub mod dead;
 pub mod images;
 pub mod pins;
 pub mod records;
+pub mod removal;
+pub mod run;
 pub mod schedule;
 pub mod wants;
 

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::clock::{Mono, Timestamp};
-use crate::runtime::CreateBody;
 use crate::runtime::fake::{Fake, Fault, FaultPlan};
+use crate::runtime::{CreateBody, RefusalKind};
 use crate::status::file::tests::snapshot;
 use crate::status::snapshot::{Snapshot, SourceView};
 

@@ -1,0 +1,269 @@
+//! One run of the collector, call by call: what is known and Docker's answers go in, the next call comes out. The
+//! collector sends the calls, and the simulation does the same to its engine. Pure.
+//!
+//! A failure ends no run: the next image may go, unless Docker does not answer at all.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::collector::{full_names, name};
+use super::images::{Fixed, Judge, Judged, Kept, Policy};
+use super::records::{Moment, Records};
+use super::removal::Removal;
+use super::wants::Wants;
+use super::{Order, Report, dead};
+use crate::base::limits;
+use crate::runtime::progress::bytes;
+use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply, labels};
+
+/// What is known at one moment, beside Docker's answers.
+pub struct View<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// Image of the pods' sandboxes.
+    pub sandbox: &'a str,
+    /// The daemon's root directory: its containers bear it.
+    pub root_dir: &'a str,
+    /// Full names, or ids, of preloaded images; `None` while they are not known.
+    pub preloaded: &'a dyn Fn() -> Option<BTreeSet<String>>,
+    /// What pods want.
+    pub wants: Wants,
+    /// The time.
+    pub moment: Moment,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Run {
+    order: Order,
+    /// Uptime.
+    began: Duration,
+    stage: Stage,
+    report: Report,
+    /// Removals in a row that got no answer.
+    timeouts: u32,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Which containers are dead?
+    Containers,
+    /// They go, the last one first.
+    Dead(Vec<ContainerSummary>),
+    /// Which images are there? In this order: what is pulled and used in between is not in the list of images.
+    Images,
+    /// Which containers are made of them?
+    Users(Vec<ImageSummary>),
+    /// Those that may go, the next one first; and the one that goes.
+    Unused(VecDeque<Judged>, Option<Removal>),
+    Over,
+}
+
+impl Run {
+    /// Nothing is asked yet.
+    #[must_use]
+    pub fn new(order: Order, now: Moment) -> Run {
+        let stage = if order == Order::All { Stage::Containers } else { Stage::Images };
+        Run { order, began: now.up, stage, report: Report::default(), timeouts: 0 }
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn report(self) -> Report {
+        self.report
+    }
+
+    /// The call that Docker has to answer now; `None` when the run is over.
+    pub fn next(&mut self, view: &View<'_>) -> Option<Call> {
+        let is_late = view.moment.up.saturating_sub(self.began) >= limits::GARBAGE_RUN;
+        loop {
+            match &mut self.stage {
+                Stage::Containers | Stage::Users(_) => return Some(Call::List { labels: Vec::new() }),
+                // Images go too, and pods wait for both.
+                Stage::Dead(left) => match left.last().filter(|_| !is_late) {
+                    Some(dead) => return Some(Call::Remove { id: dead.id.clone(), force: false }),
+                    None => self.stage = Stage::Images,
+                },
+                Stage::Images => return Some(Call::ImageList),
+                Stage::Unused(_, Some(removal)) => return Some(removal.call()),
+                Stage::Unused(left, None) => {
+                    let Some(judged) = left.pop_front() else {
+                        self.stage = Stage::Over;
+                        continue;
+                    };
+                    if !is_due(self.order, &self.report, &judged, view) {
+                        continue;
+                    }
+                    if is_late {
+                        let why = "it takes too long; the rest is left for another time";
+                        self.report.errors.push(why.to_owned());
+                        self.stage = Stage::Over;
+                        continue;
+                    }
+                    let left = std::mem::take(left);
+                    self.stage = Stage::Unused(left, Some(Removal::new(judged.image)));
+                }
+                Stage::Over => return None,
+            }
+        }
+    }
+
+    /// Docker's answer. What was seen is noted. Returns a line for the operator.
+    pub fn answer(
+        &mut self,
+        answer: Result<Reply, DockerError>,
+        records: &mut Records,
+        view: &View<'_>,
+    ) -> Option<String> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Containers => match containers(answer) {
+                Ok(all) => {
+                    let dead = dead::unneeded(&all, view.root_dir, &view.wants).cloned();
+                    let mut dead: Vec<ContainerSummary> = dead.collect();
+                    dead.reverse();
+                    self.stage = Stage::Dead(dead);
+                }
+                Err(error) => self.is_blind(&error),
+            },
+            Stage::Dead(mut left) => {
+                if let Some(container) = left.pop() {
+                    match is_container_removed(answer) {
+                        Ok(()) => self.report.containers.push(container.name),
+                        Err(error) => {
+                            self.report.errors.push(format!("container {}: {error}", container.name));
+                        }
+                    }
+                }
+                self.stage = Stage::Dead(left);
+            }
+            Stage::Images => match images(answer) {
+                Ok(images) => self.stage = Stage::Users(images),
+                Err(error) => self.is_blind(&error),
+            },
+            Stage::Users(images) => match containers(answer) {
+                Ok(containers) => self.judge(images, &containers, records, view),
+                Err(error) => self.is_blind(&error),
+            },
+            Stage::Unused(left, Some(mut removal)) => match removal.answer(answer) {
+                None => self.stage = Stage::Unused(left, Some(removal)),
+                Some(result) => {
+                    let (may_go_on, line) = self.removed(removal.image(), result);
+                    if may_go_on {
+                        self.stage = Stage::Unused(left, None);
+                    }
+                    return line;
+                }
+            },
+            // Nothing was asked.
+            Stage::Unused(left, None) => self.stage = Stage::Unused(left, None),
+            Stage::Over => {}
+        }
+        None
+    }
+
+    /// Docker does not tell what is there.
+    fn is_blind(&mut self, error: &DockerError) {
+        self.report.blind = true;
+        self.report.errors.push(error.to_string());
+    }
+
+    fn judge(
+        &mut self,
+        images: Vec<ImageSummary>,
+        containers: &[ContainerSummary],
+        records: &mut Records,
+        view: &View<'_>,
+    ) {
+        note(&images, containers, records, view);
+        let preloaded = (view.preloaded)();
+        let mut wants = view.wants.clone();
+        wants.heard &= preloaded.is_some();
+        let fixed = Fixed { sandbox: view.sandbox.to_owned(), preloaded: preloaded.unwrap_or_default() };
+        let judge =
+            Judge { policy: view.policy, fixed: &fixed, wants: &wants, records, now: Some(view.moment) };
+        let judged = judge.all(images, containers);
+        self.report.unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
+        let unused = judged.into_iter().take_while(|judged| judged.kept.is_none());
+        self.stage = Stage::Unused(unused.collect(), None);
+    }
+
+    /// Whether another image may go, and a line for the operator.
+    fn removed(&mut self, image: &ImageSummary, result: Result<bool, DockerError>) -> (bool, Option<String>) {
+        let name = name(image);
+        match result {
+            Ok(true) => {
+                let line = format!("unused image {name} is removed ({})", bytes(image.size));
+                self.report.freed = self.report.freed.saturating_add(image.size);
+                self.report.images.push(name);
+                (true, Some(line))
+            }
+            Ok(false) => (true, None),
+            Err(error) => {
+                let is_silent = matches!(error, DockerError::Timeout(_));
+                self.timeouts = if is_silent { self.timeouts.saturating_add(1) } else { 0 };
+                self.report.errors.push(format!("image {name}: {error}"));
+                // The next one may work, unless Docker does not.
+                let is_away = matches!(error, DockerError::Unreachable(_));
+                (self.timeouts < limits::GARBAGE_TIMEOUTS && !is_away, None)
+            }
+        }
+    }
+}
+
+fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bool {
+    let is_old = || judged.is_older(view.policy.max_age, view.moment);
+    let due = match order {
+        Order::All => true,
+        Order::Free(wanted) => report.freed < wanted || is_old(),
+        Order::Old => is_old(),
+    };
+    // A pod that names it may have come since the images were judged.
+    let is_wanted =
+        || !view.wants.heard || view.wants.of(&judged.image.id, &full_names(&judged.image)).is_some();
+    due && !is_wanted()
+}
+
+fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut Records, view: &View<'_>) {
+    let is_ours =
+        |c: &&ContainerSummary| c.labels.get(labels::ROOT_DIR).is_some_and(|dir| dir == view.root_dir);
+    let ours: Vec<ContainerSummary> = containers.iter().filter(is_ours).cloned().collect();
+    records.note_containers(&ours, view.moment);
+    records.note_images(images, view.moment);
+    records.note_others(containers.iter().map(|c| c.image_id.as_str()), view.moment);
+}
+
+/// What Docker has told of its images.
+///
+/// # Errors
+/// Docker's.
+pub fn images(answer: Result<Reply, DockerError>) -> Result<Vec<ImageSummary>, DockerError> {
+    match answer? {
+        Reply::Images(images) => Ok(images),
+        _ => Err(DockerError::BadAnswer("image list: an answer of another kind".to_owned())),
+    }
+}
+
+/// What Docker has told of its containers.
+///
+/// # Errors
+/// Docker's.
+pub fn containers(answer: Result<Reply, DockerError>) -> Result<Vec<ContainerSummary>, DockerError> {
+    match answer? {
+        Reply::Containers(containers) => Ok(containers),
+        _ => Err(DockerError::BadAnswer("container list: an answer of another kind".to_owned())),
+    }
+}
+
+/// What became of the removal of a dead container. One that is gone already is no error.
+///
+/// # Errors
+/// Docker's.
+pub fn is_container_removed(answer: Result<Reply, DockerError>) -> Result<(), DockerError> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(error) => match error.refusal() {
+            Some(RefusalKind::NoSuchContainer | RefusalKind::RemovalInProgress) => Ok(()),
+            _ => Err(error),
+        },
+    }
+}
