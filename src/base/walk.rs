@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
 use rustix::io::Errno;
@@ -24,14 +24,23 @@ pub const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CL
 pub fn enter(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let same = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(at, name, DIRECTORY, Mode::empty(), same) {
-        // Linux before 5.6, or a sandbox that does not know the call. This does not see bind mounts of the
-        // same file system; the mount table was checked before.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            let found = openat(at, name, DIRECTORY, Mode::empty())?;
-            if fstat(&found)?.st_dev == fstat(at)?.st_dev { Ok(found) } else { Err(Errno::XDEV) }
-        }
+        // Linux before 5.6, or a sandbox that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => enter_same_mount(at, name),
         other => other,
     }
+}
+
+fn enter_same_mount(at: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    let found = openat(at, name, DIRECTORY, Mode::empty())?;
+    // A bind mount of the same file system has the same device, and another number of its mount.
+    let is_same = fstat(&found)?.st_dev == fstat(at)?.st_dev && mount_of(&found) == mount_of(at);
+    if is_same { Ok(found) } else { Err(Errno::XDEV) }
+}
+
+/// The number of the mount that it was opened on (`proc_pid_fdinfo(5)`, since Linux 3.15); `None` without a `/proc`.
+fn mount_of(file: &OwnedFd) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
 }
 
 /// The work on each entry; an error ends the walk.
@@ -136,4 +145,28 @@ fn entries(at: &OwnedFd, visit: &mut dyn Visit) -> io::Result<Vec<CString>> {
         }
     }
     Ok(directories)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_does_not_enter_a_bind_mount_of_the_same_file_system() {
+        let base = crate::base::testing::scratch("walk-old");
+        for dir in ["top/plain", "top/bound", "data"] {
+            fs::create_dir_all(base.join(dir)).unwrap();
+        }
+        rustix::mount::mount_bind(base.join("data"), base.join("top/bound")).unwrap();
+        let top = rustix::fs::open(base.join("top"), DIRECTORY, Mode::empty()).unwrap();
+        let enter = |name: &CStr| enter_same_mount(&top, name).map(|found| fstat(found).unwrap().st_ino);
+        let (plain, bound) = (enter(c"plain"), enter(c"bound"));
+        rustix::mount::unmount(base.join("top/bound"), rustix::mount::UnmountFlags::empty()).unwrap();
+        assert_eq!(bound, Err(Errno::XDEV));
+        use std::os::unix::fs::MetadataExt as _;
+        assert_eq!(plain, Ok(fs::metadata(base.join("top/plain")).unwrap().ino()));
+        fs::remove_dir_all(base).unwrap();
+    }
 }
