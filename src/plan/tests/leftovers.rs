@@ -148,7 +148,7 @@ fn k23881_a_thousand_crashes_keep_one_dead_container() {
     assert_eq!((gone.len(), gone[0].as_str(), gone[998].as_str()), (999, "app-0", "app-998"));
 }
 
-/// Rows of upstream's `TestGarbageCollect` (`kuberuntime_gc_test.go`): how many dead ones of a live pod stay.
+/// How many dead ones of a live pod stay: the meaning of `--maximum-dead-containers-per-container`.
 #[test]
 fn as_many_dead_ones_are_kept_as_the_policy_says() {
     let app = simple("Always");
@@ -191,7 +191,7 @@ fn a_young_dead_one_is_kept_until_its_time_has_come() {
     check(300, "app-0 app-1", None);
 }
 
-/// Rows of upstream's `TestGarbageCollect`: the bound of all pods together.
+/// The bound of all pods together: the meaning of `--maximum-dead-containers`.
 #[test]
 fn all_pods_together_keep_no_more_than_the_bound_and_one_of_each_container() {
     let check = |dead: &[u32], most: usize, expected: Option<usize>| {
