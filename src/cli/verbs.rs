@@ -196,8 +196,8 @@ impl Verb {
                 word: "prune",
                 synopsis: "prune [--dry-run] [--prune-build-cache]",
                 summary: "Remove dead containers and images that nothing needs",
-                note: "As the daemon does when the node is short of disk; it need not run. What manifests want stays: that\n\
-             is taken from what the daemon wrote last. Exit code 1: something could not be removed.",
+                note: "As the daemon does when the node is short of disk. It must run, for what manifests want stays, and only\n\
+             the daemon knows that. Exit code 1: something could not be removed.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

@@ -10,6 +10,7 @@ use crossbeam_channel::Sender;
 
 use crate::cgroup::Cgroups;
 use crate::cgroup::resource::{Resources, Told};
+use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Listener;
 use crate::daemon::turn::Event;
 use crate::eviction::News;
@@ -30,6 +31,7 @@ pub(super) struct Connected {
     pub(super) recursive_mounts: Arc<AtomicBool>,
     pub(super) network: Arc<PodNetwork>,
     pub(super) cgroups: Cgroups,
+    pub(super) docker_root: EngineRoot,
     /// Pulls, if the sandbox image is podkeeper's own and must be loaded.
     pub(super) sandbox_image: Option<Pulls>,
     pub(super) preload: Option<Preload>,
@@ -46,7 +48,7 @@ impl Listener for Connected {
         self.run_dir.check();
         self.recursive_mounts.store(self.docker.speaks(RECURSIVE_READ_ONLY), Ordering::Relaxed);
         PodNetwork::connected(&self.network);
-        self.decide_cgroups();
+        self.ask_about_the_engine();
         if let Some(pulls) = &self.sandbox_image {
             pulls.prepare_sandbox_image();
         }
@@ -64,6 +66,10 @@ impl Listener for Connected {
         }
     }
 
+    fn lost(&self) {
+        self.docker_root.lost();
+    }
+
     fn listed(&self, containers: &[ContainerSummary]) {
         self.garbage.saw(containers);
     }
@@ -74,13 +80,17 @@ impl Listener for Connected {
 }
 
 impl Connected {
-    /// Docker's driver decides how the pods' cgroups are named. Without an answer the next list asks again.
-    fn decide_cgroups(&self) {
-        if self.cgroups.is_decided() {
+    /// Docker's driver decides how the pods' cgroups are named, and where its files lie says which disk they fill. Without
+    /// an answer the next list asks again.
+    fn ask_about_the_engine(&self) {
+        if self.cgroups.is_decided() && !self.docker_root.is_due() {
             return;
         }
         if let Ok(Reply::Info(info)) = self.docker.call(&Call::Info) {
-            self.cgroups.decide(&info.cgroup_driver);
+            self.docker_root.tell(&info.root_dir);
+            if !self.cgroups.is_decided() {
+                self.cgroups.decide(&info.cgroup_driver);
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::runtime::{Call, ContainerSummary, DockerError, Reply, labels};
 pub trait Listener: Send + 'static {
     /// After each successful list, before it is sent.
     fn connected(&self);
+    /// After the stream ended: another engine may be the next to answer.
+    fn lost(&self);
     /// The list.
     fn listed(&self, containers: &[ContainerSummary]);
     /// An event of a container that is made of this image.
@@ -77,6 +79,7 @@ impl Body {
         loop {
             let began = Instant::now();
             let Ok(why) = self.follow(listener) else { return };
+            listener.lost();
             if self.tell(RuntimeEvent::Lost(why)).is_err() {
                 return;
             }

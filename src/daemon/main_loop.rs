@@ -28,6 +28,7 @@ use crate::node::{kernel, sys};
 use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::runtime::docker::Endpoint;
+use crate::status::file;
 use crate::status::writer::Restore;
 use crate::worker::thread::Worker;
 
@@ -65,6 +66,10 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
     match object::restore(&config.run_dir) {
         Ok(earlier) => turn.restore_events(earlier),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
+    }
+    // What is not there, or cannot be read, costs nothing but a pod's wait.
+    if let Ok(earlier) = file::read(&config.run_dir) {
+        turn.restore_evictions(earlier.file.evictions);
     }
     actors.writer.set_earlier_events(turn.events());
     let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };

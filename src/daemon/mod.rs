@@ -6,6 +6,7 @@
 pub mod config;
 mod connected;
 pub mod drain;
+mod engine_root;
 pub mod events;
 mod keeper;
 mod kmsg;

@@ -18,6 +18,7 @@ use crate::cgroup::resource::Resources;
 use crate::cgroup::{self, Cgroups};
 use crate::daemon::config::Config;
 use crate::daemon::connected::Connected;
+use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::events::Events;
 use crate::daemon::keeper::local::LimitWatch;
 use crate::daemon::keeper::{self, Keeper};
@@ -133,12 +134,14 @@ pub(super) fn start(
     let writer = parts.writer(restore)?;
     let pods = Latest::default();
     let garbage = Arc::new(parts.garbage(preload.clone(), pods.clone()));
+    let docker_root = EngineRoot::default();
     let stream = parts.event_stream(Connected {
         docker: parts.docker.clone(),
         run_dir: writer.watch(&config.run_dir, LOCK),
         recursive_mounts: Arc::clone(&settings.recursive_mounts),
         network: Arc::clone(&network),
         cgroups: cgroups.clone(),
+        docker_root: docker_root.clone(),
         sandbox_image: settings.builtin_sandbox.then(|| pulls.clone()),
         preload: preload.clone(),
         garbage: Arc::clone(&garbage),
@@ -150,8 +153,9 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let keeper = parts.keeper(&cgroups, pods, garbage)?;
-    let limits = LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), parts.events.clone());
+    let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
+    let limits =
+        LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
     let watch = Watch::start(Notifier::of_environment(), parts.pulses.clone(), parts.events.clone())
         .map_err(cannot("the watch over the threads could not be started"))?;
     let termination = Files::new(config.root_dir.clone());
@@ -305,7 +309,13 @@ impl Parts<'_> {
         }
     }
 
-    fn keeper(&self, cgroups: &Cgroups, pods: Latest, garbage: Arc<Collector>) -> Result<Keeper, RunError> {
+    fn keeper(
+        &self,
+        cgroups: &Cgroups,
+        pods: Latest,
+        garbage: Arc<Collector>,
+        docker_root: EngineRoot,
+    ) -> Result<Keeper, RunError> {
         let (eviction, garbage) = match self.config.docker {
             Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
             Endpoint::Fake => (threshold::Settings::none(), None),
@@ -316,6 +326,7 @@ impl Parts<'_> {
             pods,
             root_dir: self.config.root_dir.clone(),
             docker: self.docker.clone(),
+            docker_root,
             clock: self.clock,
             parents: cgroups.parents.clone(),
             out: self.events.clone(),

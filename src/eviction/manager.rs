@@ -35,6 +35,8 @@ pub enum Act {
     Nothing,
     /// Have all garbage collected, and tell when it was.
     Collect(Threshold),
+    /// Have counted what pods have on disks, which may take long, and tell when it was.
+    Measure(Threshold),
     /// Rank the pods, for one has to go.
     Evict(Threshold),
 }
@@ -48,6 +50,16 @@ pub struct Looked {
     pub act: Act,
 }
 
+/// Whether it is known what pods have on disks. What was counted serves the next look and no later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    No,
+    /// It is being counted.
+    Begun,
+    /// For this signal.
+    For(Signal),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Manager {
@@ -58,11 +70,15 @@ pub struct Manager {
     met: BTreeMap<usize, Mono>,
     /// Those whose grace is over: they stay met until the minimum was reclaimed, too.
     acting: Vec<usize>,
+    /// So little is left of a disk that no pod is admitted.
+    is_out_of_disk: bool,
     /// When the node was last seen short of something.
     short: BTreeMap<Pressure, Mono>,
     /// Since when garbage is being collected.
     collecting: Option<Mono>,
-    /// When that was last done in vain; forgotten when there is new garbage.
+    /// What pods have on disks.
+    measured: Measured,
+    /// When garbage was last done in vain; forgotten when there is new garbage.
     collected: Option<Mono>,
     /// How often in a row it was done in vain.
     in_vain: u32,
@@ -83,8 +99,10 @@ impl Manager {
             dedicated: false,
             met: BTreeMap::new(),
             acting: Vec::new(),
+            is_out_of_disk: false,
             short: BTreeMap::new(),
             collecting: None,
+            measured: Measured::No,
             collected: None,
             in_vain: 0,
             rests_until: Mono::default(),
@@ -125,12 +143,17 @@ impl Manager {
             }
         }
         self.met = met;
+        self.is_out_of_disk =
+            self.settings.of_admission().iter().any(|threshold| is_met(threshold, found, false));
+        if self.is_out_of_disk {
+            self.short.insert(Pressure::OutOfDisk, now);
+        }
         let is_over = |at: &usize, since: &Mono| {
             let grace = self.settings.thresholds.get(*at).map(|threshold| threshold.grace);
             grace.is_some_and(|grace| now.since(*since) >= grace)
         };
         self.acting = self.met.iter().filter(|(at, since)| is_over(at, since)).map(|(at, _)| *at).collect();
-        if !self.acting().any(|threshold| is_of_disk(threshold.signal)) {
+        if !self.acting().any(|threshold| threshold.signal.is_of_disk()) {
             (self.collected, self.in_vain, self.rests_until) = (None, 0, Mono::default());
         }
         if self.met.is_empty() {
@@ -144,6 +167,13 @@ impl Manager {
     }
 
     fn act(&mut self, is_gone: impl Fn(&PodKey, &str) -> bool, now: Mono) -> Act {
+        let known = match self.measured {
+            Measured::For(signal) => {
+                self.measured = Measured::No;
+                Some(signal)
+            }
+            Measured::No | Measured::Begun => None,
+        };
         if let Some((key, uid, until)) = &self.ending {
             if !is_gone(key, uid) {
                 if now < *until {
@@ -162,18 +192,23 @@ impl Manager {
         for threshold in acting {
             let threshold = *threshold;
             let is_busy = self.collecting.is_some_and(|since| now.since(since) < limits::COLLECT_PATIENCE);
-            if is_of_disk(threshold.signal) && (is_busy || now < self.rests_until) {
+            let is_busy = is_busy || self.measured == Measured::Begun;
+            if threshold.signal.is_of_disk() && (is_busy || now < self.rests_until) {
                 // Something else may be short, too.
                 continue;
             }
-            if !self.garbage_helps(threshold.signal) {
-                return Act::Evict(threshold);
-            }
             let again = doubled(limits::COLLECT_AGAIN, self.in_vain, limits::COLLECT_AGAIN_MAX);
-            if self.collecting.is_none() && self.collected.is_none_or(|at| now.since(at) >= again) {
+            if self.garbage_helps(threshold.signal)
+                && self.collecting.is_none()
+                && self.collected.is_none_or(|at| now.since(at) >= again)
+            {
                 self.in_vain = self.in_vain.saturating_add(u32::from(self.collected.is_some()));
                 self.collecting = Some(now);
                 return Act::Collect(threshold);
+            }
+            if threshold.signal.is_of_disk() && known != Some(threshold.signal) {
+                self.measured = Measured::Begun;
+                return Act::Measure(threshold);
             }
             return Act::Evict(threshold);
         }
@@ -189,6 +224,11 @@ impl Manager {
         }
     }
 
+    /// All garbage is being collected only now: another run was not over.
+    pub fn collects(&mut self, now: Mono) {
+        self.collecting = Some(now);
+    }
+
     /// All garbage was collected. The next look tells whether it was enough.
     pub fn collected(&mut self, now: Mono) {
         self.collecting = None;
@@ -199,6 +239,17 @@ impl Manager {
     /// for a pod to go.
     pub fn not_collected(&mut self, now: Mono) {
         self.collecting = None;
+        self.rests_until = now.after(limits::COLLECT_AGAIN);
+    }
+
+    /// What pods have on disks was counted for this signal. The next look tells whether one has to go.
+    pub fn measured(&mut self, signal: Signal) {
+        self.measured = Measured::For(signal);
+    }
+
+    /// It could not be counted, for Docker does not answer, and could not stop a pod either.
+    pub fn not_measured(&mut self, now: Mono) {
+        self.measured = Measured::No;
         self.rests_until = now.after(limits::COLLECT_AGAIN);
     }
 
@@ -220,7 +271,7 @@ impl Manager {
         let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
         let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
             // At the start nothing is known of pods yet.
-            if is_of_disk(threshold.signal) && !pods.is_empty() {
+            if threshold.signal.is_of_disk() && !pods.is_empty() {
                 self.rests_until = now.after(limits::COLLECT_AGAIN);
             }
             return None;
@@ -241,6 +292,7 @@ impl Manager {
             self.met
                 .keys()
                 .any(|at| self.settings.thresholds.get(*at).is_some_and(|t| t.signal.pressure() == *pressure))
+                || *pressure == Pressure::OutOfDisk && self.is_out_of_disk
                 || self.short.get(pressure).is_some_and(|at| now.since(*at) < period)
         };
         Pressure::ALL.into_iter().filter(is_short).collect()
@@ -273,7 +325,7 @@ impl Manager {
 /// disk that others have filled is no reason to take down pods that use next to nothing of it. This is a deliberate
 /// difference from the kubelet, which would take them all down, one after the other, and in vain.
 fn worth_it(threshold: &Threshold, seen: Observation) -> u64 {
-    if !is_of_disk(threshold.signal) {
+    if !threshold.signal.is_of_disk() {
         return 0;
     }
     let missing = threshold.value.of(seen.capacity).saturating_sub(seen.available);
@@ -283,10 +335,6 @@ fn worth_it(threshold: &Threshold, seen: Observation) -> u64 {
 /// The first wait, doubled so often, and never more than `most`.
 fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(most)
-}
-
-fn is_of_disk(signal: Signal) -> bool {
-    signal.pressure() == Pressure::Disk
 }
 
 /// `with_reclaim`: the minimum that is to be reclaimed counts, too.

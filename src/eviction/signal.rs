@@ -89,6 +89,12 @@ impl Signal {
         }
     }
 
+    /// Whether it is of bytes or inodes of a file system.
+    #[must_use]
+    pub fn is_of_disk(self) -> bool {
+        matches!(self.resource(), Resource::Storage | Resource::Inodes)
+    }
+
     /// The condition of the node.
     #[must_use]
     pub fn pressure(self) -> Pressure {

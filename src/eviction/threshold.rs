@@ -68,6 +68,8 @@ pub struct Options {
     pub pressure_transition_period: Duration,
     /// `--eviction-max-pod-grace-period`, seconds; negative: the pod's own.
     pub max_pod_grace: i64,
+    /// `--low-diskspace-threshold-mb`, MiB; 0 for none.
+    pub low_disk_space: u32,
 }
 
 /// What is decided by flags, together.
@@ -79,6 +81,9 @@ pub struct Settings {
     pub pressure_transition_period: Duration,
     /// Most seconds that a pod gets at a soft threshold.
     pub max_pod_grace: u32,
+    /// While less than so many bytes of the root directory's file system, or of Docker's, are left, no pod is admitted;
+    /// 0 for always.
+    pub low_disk_space: u64,
 }
 
 impl Settings {
@@ -89,7 +94,17 @@ impl Settings {
             thresholds: Vec::new(),
             pressure_transition_period: Duration::from_secs(300),
             max_pod_grace: 0,
+            low_disk_space: 0,
         }
+    }
+
+    /// Thresholds that no pod is evicted for: those of `--low-diskspace-threshold-mb`.
+    #[must_use]
+    pub fn of_admission(&self) -> Vec<Threshold> {
+        let value = Amount::Units(self.low_disk_space);
+        let threshold = |signal| Threshold { signal, value, grace: Duration::ZERO, reclaim: None };
+        let signals = [Signal::NodeFs, Signal::ImageFs].into_iter().filter(|_| self.low_disk_space > 0);
+        signals.map(threshold).collect()
     }
 }
 
@@ -143,6 +158,7 @@ impl Options {
             pressure_transition_period: self.pressure_transition_period,
             // Negative: the pod's own, which is the most it ever gets.
             max_pod_grace: u32::try_from(self.max_pod_grace).unwrap_or(u32::MAX),
+            low_disk_space: u64::from(self.low_disk_space) << 20,
         })
     }
 }

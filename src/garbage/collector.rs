@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -19,8 +20,6 @@ use super::{Order, Report};
 use crate::base::clock::{Boot, Clock, Now};
 use crate::base::hex::short_ids;
 use crate::base::limits;
-use crate::base::order;
-use crate::image::reference::normal;
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, Reply};
 use crate::status::snapshot::Latest;
@@ -52,8 +51,19 @@ pub struct Settings {
 pub struct Collector {
     settings: Settings,
     records: Mutex<Records>,
-    /// Held while the file is written.
-    writing: Mutex<()>,
+    writing: Mutex<Writing>,
+    /// The last try to write the file failed.
+    is_unwritten: AtomicBool,
+}
+
+/// Whether somebody writes the file. The latest state is written, however many changes came meanwhile.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    #[default]
+    No,
+    Yes,
+    /// And has to do so once more.
+    Again,
 }
 
 impl fmt::Debug for Collector {
@@ -69,7 +79,12 @@ impl Collector {
         let mut records = records::read(&settings.root_dir, &settings.boot.id);
         let pinned = settings.policy.pinned.iter().map(ToString::to_string).collect();
         records.set_fixed(&settings.sandbox, pinned);
-        Collector { settings, records: Mutex::new(records), writing: Mutex::default() }
+        Collector {
+            settings,
+            records: Mutex::new(records),
+            writing: Mutex::default(),
+            is_unwritten: AtomicBool::new(false),
+        }
     }
 
     /// The policy.
@@ -83,13 +98,14 @@ impl Collector {
         let moment = self.moment();
         let mut records = self.records();
         records.note_containers(containers, moment);
-        let changed = records.take_changed();
+        let changed = records.is_changed();
         drop(records);
-        if changed {
+        if changed && self.begins_to_write() {
             let this = Arc::clone(self);
             let thread =
                 thread::Builder::new().name("pk-garbage".to_owned()).stack_size(limits::WORKER_STACK);
             if let Err(error) = thread.spawn(move || this.write()) {
+                *self.writing() = Writing::No;
                 log::warn!("which images are used is not noted: no thread could be started: {error}");
             }
         }
@@ -100,8 +116,8 @@ impl Collector {
         self.records().note_name(image);
     }
 
-    /// Carries out an order.
-    pub fn collect(&self, order: Order) -> Report {
+    /// Carries out an order. Once `gives_way` is set, a run begins no further removal.
+    pub fn collect(&self, order: Order, gives_way: &AtomicBool) -> Report {
         let docker = &self.settings.docker;
         let root_dir = self.settings.root_dir.to_string_lossy();
         let mut run = Run::new(order, self.moment());
@@ -111,8 +127,11 @@ impl Collector {
             if let Some(line) = run.answer(answer, &mut self.records(), &view) {
                 log::info!("{line}");
             }
+            if gives_way.load(Ordering::Relaxed) {
+                run.give_way();
+            }
         }
-        if self.records().take_changed() {
+        if self.records().is_changed() && self.begins_to_write() {
             self.write();
         }
         let report = run.report();
@@ -133,13 +152,39 @@ impl Collector {
         }
     }
 
+    /// Whether who asks is to write; else somebody does so already, and will once more.
+    fn begins_to_write(&self) -> bool {
+        let mut writing = self.writing();
+        let begins = *writing == Writing::No;
+        *writing = if begins { Writing::Yes } else { Writing::Again };
+        begins
+    }
+
+    /// Writes until the latest state is written. What could not be written is tried again with the next list or run.
     fn write(&self) {
-        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let records = self.records().clone();
-        if let Err(error) = records.write(&self.settings.root_dir) {
-            let path = self.settings.root_dir.join(records::FILE);
-            log::warn!("{}: {error}; after a restart images are collected in another order", path.display());
+        loop {
+            let records = self.records().take_unwritten();
+            let written = records.write(&self.settings.root_dir);
+            let was_unwritten = self.is_unwritten.swap(written.is_err(), Ordering::Relaxed);
+            if let Err(error) = written {
+                self.records().not_written();
+                let path = self.settings.root_dir.join(records::FILE);
+                if !was_unwritten {
+                    let path = path.display();
+                    log::warn!("{path}: {error}; after a restart images are collected in another order");
+                }
+            }
+            let mut writing = self.writing();
+            if *writing != Writing::Again {
+                *writing = Writing::No;
+                return;
+            }
+            *writing = Writing::Yes;
         }
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn moment(&self) -> Moment {
@@ -150,13 +195,6 @@ impl Collector {
     fn records(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// All full names of an image, and its id.
-#[must_use]
-pub fn full_names(image: &ImageSummary) -> BTreeSet<String> {
-    let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
-    order::set(names.chain([image.id.clone()]))
 }
 
 /// What an operator knows an image by.
@@ -189,13 +227,21 @@ pub fn remove_container(docker: &Docker, id: &str) -> Result<(), DockerError> {
     run::is_container_removed(docker.call(&Call::Remove { id: id.to_owned(), force: false }))
 }
 
-/// Removes an image; false when it was gone already.
+/// Removes an image; false when it was gone already, or may not go any more: a pod may come that names it, so `may_go` is
+/// asked before each call.
 ///
 /// # Errors
 /// Docker's; a container is made of it by now.
-pub fn remove_image(docker: &Docker, image: &ImageSummary) -> Result<bool, DockerError> {
+pub fn remove_image(
+    docker: &Docker,
+    image: &ImageSummary,
+    may_go: &dyn Fn() -> bool,
+) -> Result<bool, DockerError> {
     let mut removal = Removal::new(image.clone());
     loop {
+        if !may_go() {
+            return Ok(false);
+        }
         if let Some(result) = removal.answer(ask(docker, &removal.call())) {
             return result;
         }

@@ -12,16 +12,19 @@ pub fn unneeded<'a>(
     root_dir: &str,
     wants: &Wants,
 ) -> impl Iterator<Item = &'a ContainerSummary> {
-    let gone = move |container: &&ContainerSummary| {
-        let label = |name| container.labels.get(name).map(String::as_str);
-        let ours = label(labels::ROOT_DIR) == Some(root_dir);
-        let (Some(namespace), Some(name)) = (label(labels::POD_NAMESPACE), label(labels::POD_NAME)) else {
-            return false;
-        };
-        let dead = matches!(container.state, DockerState::Exited | DockerState::Removing);
-        wants.heard && ours && dead && !wants.pods.contains(&format!("{namespace}/{name}"))
+    containers.iter().filter(move |container| is_unneeded(container, root_dir, wants))
+}
+
+/// Whether it is one of these.
+#[must_use]
+pub fn is_unneeded(container: &ContainerSummary, root_dir: &str, wants: &Wants) -> bool {
+    let label = |name| container.labels.get(name).map(String::as_str);
+    let ours = label(labels::ROOT_DIR) == Some(root_dir);
+    let (Some(namespace), Some(name)) = (label(labels::POD_NAMESPACE), label(labels::POD_NAME)) else {
+        return false;
     };
-    containers.iter().filter(gone)
+    let dead = matches!(container.state, DockerState::Exited | DockerState::Removing);
+    wants.heard && ours && dead && !wants.pods.contains(&format!("{namespace}/{name}"))
 }
 
 #[cfg(test)]

@@ -125,8 +125,7 @@ impl Judge<'_> {
     fn one(&self, image: ImageSummary, users: &BTreeMap<&str, String>) -> Judged {
         let record = self.records.get(&image.id).copied();
         let names: Vec<&String> = image.tags.iter().chain(&image.digests).collect();
-        let full: BTreeSet<String> =
-            order::set(names.iter().map(|name| normal(name)).chain([image.id.clone()]));
+        let full = full_names(&image);
         let pins = &self.policy.pinned;
         let young = || {
             let (now, record) = (self.now?, record?);
@@ -141,7 +140,7 @@ impl Judge<'_> {
             Some(Kept::Sandbox)
         } else if full.iter().any(|name| self.fixed.preloaded.contains(name)) {
             Some(Kept::Preloaded)
-        } else if pins.iter().any(|pin| pin.fits(&image.id, names.iter().copied())) {
+        } else if pins.iter().any(|pin| pin.fits(&image.id, names.iter().copied().chain(&full))) {
             Some(Kept::Pinned)
         } else if !self.wants.heard {
             Some(Kept::Unheard)
@@ -150,6 +149,14 @@ impl Judge<'_> {
         };
         Judged { image, kept, record }
     }
+}
+
+/// All full names of an image, and its id. What Podman has built is `localhost/NAME`, and is meant by `NAME` alone, too.
+#[must_use]
+pub fn full_names(image: &ImageSummary) -> BTreeSet<String> {
+    let names = image.tags.iter().chain(&image.digests);
+    let of = |name: &String| [Some(normal(name)), name.strip_prefix("localhost/").map(normal)];
+    order::set(names.flat_map(of).flatten().chain([image.id.clone()]))
 }
 
 impl Judged {

@@ -36,7 +36,7 @@ pub struct Report {
     pub containers: Vec<String>,
     /// What went wrong, for the operator; the run went on where it could.
     pub errors: Vec<String>,
-    /// Not every source had said what it wants, so that every unused image stayed.
+    /// Not every source had said what it wants, so that every unused image stayed; it may do so soon.
     pub unheard: bool,
     /// Docker did not even tell what is there: nothing is known.
     pub blind: bool,

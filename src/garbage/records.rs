@@ -73,6 +73,8 @@ pub struct Records {
     pinned: Vec<String>,
     /// Names in events of containers, that no list of images has told the ids of.
     named: BTreeMap<String, u64>,
+    /// Ids of images that only containers of others were made of when it was looked last.
+    others: BTreeSet<String>,
     changed: bool,
 }
 
@@ -157,17 +159,22 @@ impl Records {
         self.ticked(changed, number);
     }
 
-    /// Images that containers of others are made of, seen in passing.
+    /// Images that containers of others are made of, seen in passing. That one is still in use is no reason to write.
     pub fn note_others<'a>(&mut self, ids: impl Iterator<Item = &'a str>, now: Moment) {
         let number = self.last.saturating_add(1);
-        let mut changed = false;
+        let mut others = BTreeSet::new();
         for id in ids {
             if let Some(record) = self.images.get_mut(id).filter(|record| !record.in_use) {
-                changed = true;
+                others.insert(id.to_owned());
                 record.used = number;
                 (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());
             }
         }
+        if !others.is_empty() {
+            self.last = self.last.max(number);
+        }
+        let changed = others != self.others;
+        self.others = others;
         self.ticked(changed, number);
     }
 
@@ -178,9 +185,21 @@ impl Records {
         }
     }
 
-    /// Whether there is anything to write since this was asked last.
-    pub fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+    /// Whether there is anything to write.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// What is to be written now.
+    pub fn take_unwritten(&mut self) -> Records {
+        self.changed = false;
+        self.clone()
+    }
+
+    /// That could not be written, and is still to be.
+    pub fn not_written(&mut self) {
+        self.changed = true;
     }
 
     /// Writes the file.

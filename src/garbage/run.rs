@@ -6,8 +6,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::collector::{full_names, name};
-use super::images::{Fixed, Judge, Judged, Kept, Policy};
+use super::collector::name;
+use super::images::{Fixed, Judge, Judged, Kept, Policy, full_names};
 use super::records::{Moment, Records};
 use super::removal::Removal;
 use super::wants::Wants;
@@ -40,8 +40,9 @@ pub struct Run {
     began: Duration,
     stage: Stage,
     report: Report,
-    /// Removals in a row that got no answer.
+    /// Removals that got no answer; of images, in a row.
     timeouts: u32,
+    gives_way: bool,
 }
 
 #[derive(Debug)]
@@ -64,7 +65,12 @@ impl Run {
     #[must_use]
     pub fn new(order: Order, now: Moment) -> Run {
         let stage = if order == Order::All { Stage::Containers } else { Stage::Images };
-        Run { order, began: now.up, stage, report: Report::default(), timeouts: 0 }
+        Run { order, began: now.up, stage, report: Report::default(), timeouts: 0, gives_way: false }
+    }
+
+    /// Another run is more urgent: no further removal begins.
+    pub fn give_way(&mut self) {
+        self.gives_way = true;
     }
 
     /// What it has done.
@@ -80,11 +86,23 @@ impl Run {
             match &mut self.stage {
                 Stage::Containers | Stage::Users(_) => return Some(Call::List { labels: Vec::new() }),
                 // Images go too, and pods wait for both.
-                Stage::Dead(left) => match left.last().filter(|_| !is_late) {
-                    Some(dead) => return Some(Call::Remove { id: dead.id.clone(), force: false }),
-                    None => self.stage = Stage::Images,
-                },
+                Stage::Dead(left) => {
+                    let is_over = is_late || self.timeouts >= limits::GARBAGE_TIMEOUTS;
+                    let Some(dead) = left.last().filter(|_| !is_over) else {
+                        (self.timeouts, self.stage) = (0, Stage::Images);
+                        continue;
+                    };
+                    if dead::is_unneeded(dead, view.root_dir, &view.wants) {
+                        return Some(Call::Remove { id: dead.id.clone(), force: false });
+                    }
+                    // Its pod has come back since.
+                    left.pop();
+                }
                 Stage::Images => return Some(Call::ImageList),
+                // A pod may have come that names it, and it may have several names.
+                Stage::Unused(left, Some(removal)) if is_wanted(removal.image(), view) => {
+                    self.stage = Stage::Unused(std::mem::take(left), None);
+                }
                 Stage::Unused(_, Some(removal)) => return Some(removal.call()),
                 Stage::Unused(left, None) => {
                     let Some(judged) = left.pop_front() else {
@@ -92,6 +110,10 @@ impl Run {
                         continue;
                     };
                     if !is_due(self.order, &self.report, &judged, view) {
+                        continue;
+                    }
+                    if self.gives_way {
+                        self.stage = Stage::Over;
                         continue;
                     }
                     if is_late {
@@ -129,7 +151,13 @@ impl Run {
                 if let Some(container) = left.pop() {
                     match is_container_removed(answer) {
                         Ok(()) => self.report.containers.push(container.name),
+                        Err(error @ DockerError::Unreachable(_)) => {
+                            self.is_blind(&error);
+                            return None;
+                        }
                         Err(error) => {
+                            let is_silent = matches!(error, DockerError::Timeout(_));
+                            self.timeouts = self.timeouts.saturating_add(u32::from(is_silent));
                             self.report.errors.push(format!("container {}: {error}", container.name));
                         }
                     }
@@ -178,11 +206,13 @@ impl Run {
         let preloaded = (view.preloaded)();
         let mut wants = view.wants.clone();
         wants.heard &= preloaded.is_some();
+        let is_awaited = wants.is_awaited || preloaded.is_none();
         let fixed = Fixed { sandbox: view.sandbox.to_owned(), preloaded: preloaded.unwrap_or_default() };
         let judge =
             Judge { policy: view.policy, fixed: &fixed, wants: &wants, records, now: Some(view.moment) };
         let judged = judge.all(images, containers);
-        self.report.unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
+        let is_unheard = judged.iter().any(|judged| judged.kept == Some(Kept::Unheard));
+        self.report.unheard = is_unheard && is_awaited;
         let unused = judged.into_iter().take_while(|judged| judged.kept.is_none());
         self.stage = Stage::Unused(unused.collect(), None);
     }
@@ -217,10 +247,12 @@ fn is_due(order: Order, report: &Report, judged: &Judged, view: &View<'_>) -> bo
         Order::Free(wanted) => report.freed < wanted || is_old(),
         Order::Old => is_old(),
     };
-    // A pod that names it may have come since the images were judged.
-    let is_wanted =
-        || !view.wants.heard || view.wants.of(&judged.image.id, &full_names(&judged.image)).is_some();
-    due && !is_wanted()
+    due && !is_wanted(&judged.image, view)
+}
+
+/// A pod that names it may have come since the images were judged.
+fn is_wanted(image: &ImageSummary, view: &View<'_>) -> bool {
+    !view.wants.heard || view.wants.of(&image.id, &full_names(image)).is_some()
 }
 
 fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut Records, view: &View<'_>) {

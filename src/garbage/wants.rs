@@ -15,16 +15,18 @@ pub struct Wants {
     pub(super) images: BTreeMap<String, String>,
     /// Pods that are wanted or being stopped, `namespace/name`.
     pub pods: BTreeSet<String>,
-    /// Every source has said what it wants, its last word was restored, or it cannot be read and nothing of it was
-    /// remembered. Before that nobody knows what a pod wants, and no image goes.
+    /// Every source has said what it wants, or its last word was restored. Before that nobody knows what a pod wants, and
+    /// no image goes.
     pub heard: bool,
+    /// A source has said nothing yet, not even that it cannot be read: it is soon known more.
+    pub is_awaited: bool,
 }
 
 impl Wants {
     /// Of the daemon's own view.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot) -> Wants {
-        let mut wants = Wants { heard: heard(&snapshot.sources), ..Wants::default() };
+        let mut wants = Wants::of_sources(&snapshot.sources);
         for view in &snapshot.pods {
             wants.add(&view.pod.key.to_string(), &view.pod.spec);
         }
@@ -35,7 +37,7 @@ impl Wants {
     /// Of what a daemon wrote last.
     #[must_use]
     pub fn of_file(file: &StatusFile) -> Wants {
-        let mut wants = Wants { heard: heard(&file.sources), ..Wants::default() };
+        let mut wants = Wants::of_sources(&file.sources);
         for pod in &file.pods {
             let name = |name: &Option<String>| name.clone().unwrap_or_default();
             let key = format!("{}/{}", name(&pod.metadata.namespace), name(&pod.metadata.name));
@@ -45,6 +47,18 @@ impl Wants {
         }
         wants.add_more(&file.also_wanted);
         wants
+    }
+
+    /// A daemon has a source: without one it has not told anything yet. What a source wants that cannot be read, and of
+    /// which nothing is stored, is not known: its containers may run on, and their images must be there for a restart.
+    fn of_sources(sources: &[SourceView]) -> Wants {
+        let has_said = |source: &SourceView| source.ready || source.restored;
+        let is_silent = |source: &SourceView| !has_said(source) && source.problem.is_none();
+        Wants {
+            heard: !sources.is_empty() && sources.iter().all(has_said),
+            is_awaited: sources.is_empty() || sources.iter().any(is_silent),
+            ..Wants::default()
+        }
     }
 
     /// Images of versions that do not run yet.
@@ -89,12 +103,6 @@ impl Wants {
 /// Digits of the shortest beginning of an id that Docker is asked for here; a shorter one keeps too much, never too
 /// little.
 const SHORTEST: usize = 4;
-
-/// A daemon has a source: without one it has not told anything yet.
-fn heard(sources: &[SourceView]) -> bool {
-    !sources.is_empty()
-        && sources.iter().all(|source| source.ready || source.restored || source.problem.is_some())
-}
 
 #[cfg(test)]
 mod tests {
@@ -141,6 +149,20 @@ mod tests {
         }
     }
 
+    /// Podman calls so what it has built here, and takes the name alone for it.
+    #[test]
+    fn what_podman_has_built_is_wanted_by_its_name_alone() {
+        let image =
+            |tag: &str| ImageSummary { id: "sha256:1".into(), tags: vec![tag.into()], ..Default::default() };
+        let of = |wanted: &str, tag: &str| {
+            let names = crate::garbage::images::full_names(&image(tag));
+            wants(&[wanted]).of("sha256:1", &names).is_some()
+        };
+        assert!(of("app", "localhost/app:latest") && of("me/app:1", "localhost/me/app:1"));
+        assert!(of("localhost/app", "localhost/app:latest"));
+        assert!(!of("app:2", "localhost/app:1") && !of("app", "other/app:latest"));
+    }
+
     #[test]
     fn nothing_is_known_before_every_source_has_spoken() {
         let view = |ready, restored, problem: Option<&str>| SourceView {
@@ -155,13 +177,16 @@ mod tests {
             problem: problem.map(str::to_owned),
             degraded: None,
         };
-        assert!(!heard(&[]));
-        assert!(heard(&[
-            view(true, false, None),
-            view(false, true, Some("404")),
-            view(false, false, Some("404"))
-        ]));
-        assert!(!heard(&[view(true, false, None), view(false, false, None)]));
+        let check = |sources: &[SourceView], heard: bool, is_awaited: bool| {
+            let wants = Wants::of_sources(sources);
+            assert_eq!((wants.heard, wants.is_awaited), (heard, is_awaited), "{sources:?}");
+        };
+        check(&[], false, true);
+        check(&[view(true, false, None), view(false, true, Some("404"))], true, false);
+        check(&[view(true, false, None), view(false, false, None)], false, true);
+        // It may have wanted anything, and may never be read again.
+        check(&[view(true, false, None), view(false, false, Some("404"))], false, false);
+        check(&[view(false, false, None), view(false, false, Some("404"))], false, true);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub enum Pressure {
     Disk,
     /// Numbers of processes.
     Pid,
+    /// Bytes of a file system, below `--low-diskspace-threshold-mb`: the kubelet's word until 1.12.
+    OutOfDisk,
 }
 
 /// All that a node is short of; empty for a node that is well.
@@ -19,7 +21,7 @@ pub type Pressures = BTreeSet<Pressure>;
 
 impl Pressure {
     /// All of them, in the order of the node's conditions.
-    pub const ALL: [Pressure; 3] = [Pressure::Memory, Pressure::Disk, Pressure::Pid];
+    pub const ALL: [Pressure; 4] = [Pressure::Memory, Pressure::Disk, Pressure::Pid, Pressure::OutOfDisk];
 
     /// The node condition that tells of it.
     #[must_use]
@@ -28,6 +30,7 @@ impl Pressure {
             Pressure::Memory => "MemoryPressure",
             Pressure::Disk => "DiskPressure",
             Pressure::Pid => "PIDPressure",
+            Pressure::OutOfDisk => "OutOfDisk",
         }
     }
 }

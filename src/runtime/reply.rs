@@ -255,7 +255,15 @@ fn files(value: &Value) -> ContainerFiles {
         log_path: text(value, "/LogPath"),
         log_driver: text(value, "/HostConfig/LogConfig/Type"),
         size: value.get("SizeRw").and_then(Value::as_u64),
+        volumes: volumes(value).unwrap_or_default(),
     }
+}
+
+fn volumes(value: &Value) -> Option<Vec<String>> {
+    let is_volume = |mount: &&Value| mount.get("Type").and_then(Value::as_str) == Some("volume");
+    let source = |mount: &Value| mount.get("Source")?.as_str().map(str::to_owned);
+    let all = value.get("Mounts")?.as_array()?.iter().filter(is_volume).filter_map(source);
+    Some(all.filter(|source| source.starts_with('/')).collect())
 }
 
 /// Zero means unset in Docker.

@@ -424,6 +424,8 @@ pub struct ContainerFiles {
     pub log_driver: String,
     /// `SizeRw`: bytes of the writable layer, when it was counted.
     pub size: Option<u64>,
+    /// `Source` of its `Mounts` of type `volume`: directories that Docker made for what its image declares as volumes.
+    pub volumes: Vec<String>,
 }
 
 /// An inspect of a network, reduced.

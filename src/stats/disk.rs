@@ -15,7 +15,27 @@ pub struct FileSystem {
     pub inodes_free: u64,
     /// Which one it is.
     pub device: u64,
+    /// How its space is shared with others.
+    pub sharing: Sharing,
 }
+
+/// How file systems of a kind that may have several devices share what space there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// One device, one space.
+    None,
+    /// btrfs: a subvolume has a device number of its own, but `statfs` tells the figures of the whole file system (Linux,
+    /// `fs/btrfs/super.c`, `btrfs_statfs`).
+    Whole,
+    /// ZFS: `statfs` of a dataset tells as available what the pool, or the dataset's own quota, has left (OpenZFS,
+    /// `module/os/linux/zfs/zfs_vfsops.c`, `zfs_statvfs`).
+    Available,
+}
+
+/// `BTRFS_SUPER_MAGIC` of `linux/magic.h`.
+const BTRFS: u64 = 0x9123_683e;
+/// `ZFS_SUPER_MAGIC` of OpenZFS, `include/sys/zfs_vfsops_os.h`.
+const ZFS: u64 = 0x2fc1_2fc1;
 
 impl FileSystem {
     /// The one that a directory is on. `None` when it cannot be told.
@@ -31,13 +51,64 @@ impl FileSystem {
             inodes: found.f_files,
             inodes_free: found.f_favail,
             device,
+            sharing: match kind(directory) {
+                Some(BTRFS) => Sharing::Whole,
+                Some(ZFS) => Sharing::Available,
+                _ => Sharing::None,
+            },
         })
     }
+
+    /// Whether what is written to one of them is missing on the other.
+    #[must_use]
+    pub fn shares_space_with(&self, other: &FileSystem) -> bool {
+        let pair = |sharing| (self.sharing, other.sharing) == (sharing, sharing);
+        // Somebody may write between the two looks.
+        let is_near = |a: u64, b: u64| a.abs_diff(b) <= self.capacity.max(other.capacity) / 1000;
+        self.device == other.device
+            || pair(Sharing::Whole) && self.capacity == other.capacity
+            || pair(Sharing::Available) && is_near(self.available, other.available)
+    }
+}
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "the type differs by architecture"
+)]
+fn kind(directory: &Path) -> Option<u64> {
+    let kind = rustix::fs::statfs(directory).ok()?.f_type;
+    // Some architectures have it in 32 bits, with a sign.
+    u64::try_from(kind & 0xffff_ffff).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two subvolumes, or two datasets, have two device numbers and one space.
+    #[test]
+    fn who_shares_space() {
+        let of = |device, sharing, capacity, available| FileSystem {
+            capacity,
+            available,
+            inodes: 0,
+            inodes_free: 0,
+            device,
+            sharing,
+        };
+        let check = |a: FileSystem, b: FileSystem, shares: bool| {
+            assert_eq!((a.shares_space_with(&b), b.shares_space_with(&a)), (shares, shares), "{a:?} {b:?}");
+        };
+        check(of(1, Sharing::None, 9000, 5), of(1, Sharing::None, 9000, 5), true);
+        check(of(1, Sharing::None, 9000, 5), of(2, Sharing::None, 9000, 5), false);
+        check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::Whole, 9000, 7), true);
+        check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::Whole, 9001, 5), false);
+        check(of(1, Sharing::Whole, 9000, 5), of(2, Sharing::None, 9000, 5), false);
+        // A dataset's size is what it holds and what is available.
+        check(of(1, Sharing::Available, 9000, 5000), of(2, Sharing::Available, 6000, 5009), true);
+        check(of(1, Sharing::Available, 9000, 5000), of(2, Sharing::Available, 9000, 4000), false);
+    }
 
     #[test]
     fn file_systems() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::snapshot::{
-    ConditionView, DockerView, DrainView, NodeView, PodView, Snapshot, SourceView, StatusFile,
+    ConditionView, DockerView, DrainView, EvictionView, NodeView, PodView, Snapshot, SourceView, StatusFile,
 };
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
@@ -57,6 +57,7 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
         stuck: &snapshot.stuck,
         info: &snapshot.info,
         also_wanted: &snapshot.also_wanted,
+        evictions: &snapshot.evictions,
         sources: &snapshot.sources,
         policies: &snapshot.policies,
         problems: &snapshot.problems,
@@ -88,6 +89,8 @@ struct FileOut<'a> {
     info: &'a NodeView,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     also_wanted: &'a BTreeMap<String, BTreeSet<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    evictions: &'a BTreeMap<String, EvictionView>,
     sources: &'a [SourceView],
     policies: &'a BTreeMap<String, policy::Told>,
     problems: &'a [Problem],
@@ -308,6 +311,7 @@ pub(crate) mod tests {
             stuck: vec!["the file source".to_owned()],
             info: NodeView::default(),
             also_wanted: BTreeMap::new(),
+            evictions: BTreeMap::new(),
             sources: vec![],
             policies: BTreeMap::new(),
             pods: vec![view.clone(), PodView { leaving: Some(SINCE), ..view }],

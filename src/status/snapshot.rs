@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub info: NodeView,
     /// By pod, images of its wanted version where the one that is shown is older: no collection takes them.
     pub also_wanted: BTreeMap<String, BTreeSet<String>>,
+    /// By pod, evictions that the next one counts with; the next daemon remembers them by this.
+    pub evictions: BTreeMap<String, EvictionView>,
     /// Declared sources.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.
@@ -97,6 +99,22 @@ pub struct PodView {
     pub is_kept: bool,
 }
 
+/// What is remembered of a pod's evictions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictionView {
+    /// UID of the pod.
+    pub uid: String,
+    /// How often in a row before the last one.
+    pub count: u32,
+    /// It does not return before, wall time. No order depends on it.
+    pub until: Timestamp,
+    /// Why.
+    pub message: String,
+    /// It does not return while the node is short of anything.
+    pub of_the_node: bool,
+}
+
 /// Whether Docker answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DockerView {
@@ -130,7 +148,7 @@ pub struct NodeView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionView {
-    /// `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`.
+    /// `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`; `OutOfDisk`, where a flag asks for it.
     #[serde(rename = "type")]
     pub type_: String,
     /// Whether it holds.
@@ -229,6 +247,9 @@ pub struct StatusFile {
     /// As [`Snapshot::also_wanted`].
     #[serde(default)]
     pub also_wanted: BTreeMap<String, BTreeSet<String>>,
+    /// As [`Snapshot::evictions`].
+    #[serde(default)]
+    pub evictions: BTreeMap<String, EvictionView>,
     /// State of each source.
     pub sources: Vec<SourceView>,
     /// What pods of each source may do, by the source's name.

@@ -26,6 +26,10 @@ pub const KERNEL_FILE: u64 = 64 * 1024;
 pub const DISK_USE_ENTRIES: u64 = 500_000;
 /// Files with several names that are remembered while one tree is counted; more are not counted.
 pub const DISK_USE_LINKED: usize = 16_384;
+/// Descriptors of a pod's processes that are looked at for files that were removed.
+pub const DELETED_FILES: usize = 100_000;
+/// Cgroups of one container whose processes are looked at for it.
+pub const DELETED_CGROUPS: usize = 256;
 /// Directories of a pod that are looked into: their names are in memory before.
 pub const DISK_USE_DIRECTORIES: usize = 50_000;
 /// Most files of one log that are counted.

@@ -1,5 +1,5 @@
-//! `images` and `prune`: what the collector of the daemon sees, and at once what it would do. The daemon need not run:
-//! what manifests want is then taken from what it wrote last.
+//! `images` and `prune`: what the collector of the daemon sees, and at once what it would do. While no daemon runs,
+//! what manifests want is taken from what it wrote last, and nothing is removed.
 //!
 //! Never here: an opinion of its own about what may go.
 

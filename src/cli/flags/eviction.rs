@@ -52,6 +52,13 @@ pub static SECTION: Section = Section {
             help: "Most time a pod gets to end at a soft threshold; negative for its own",
             ..RUN
         },
+        Flag {
+            name: "low-diskspace-threshold-mb",
+            takes: Text("MIB", |o, text| put(&mut o.eviction.low_disk_space, value::count(text))),
+            default: "0",
+            help: "Below so many MiB of disk new pods are refused as OutOfDisk; 0 for never",
+            ..RUN
+        },
     ],
 };
 
@@ -74,6 +81,7 @@ mod tests {
                     o.eviction.pressure_transition_period.as_secs() == 10
                 }),
                 ("eviction-max-pod-grace-period", "-1", |o| o.eviction.max_pod_grace == -1),
+                ("low-diskspace-threshold-mb", "256", |o| o.eviction.low_disk_space == 256),
             ],
         );
     }

@@ -33,6 +33,7 @@ impl Listener for Counts {
     fn connected(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
+    fn lost(&self) {}
     fn listed(&self, containers: &[ContainerSummary]) {
         let images = containers.iter().map(|c| format!("listed {}", c.image));
         self.images.lock().unwrap().extend(images);

@@ -9,17 +9,19 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::PodStatus;
 
+use crate::base::limits;
+use crate::daemon::engine_root::EngineRoot;
 use crate::eviction::local::{Used, Wanted};
 use crate::layout::{self, Kind};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerFiles, Reply};
+use crate::runtime::{Call, ContainerFiles, DockerError, Reply};
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::status::snapshot::PodView;
 
 /// What one container takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ContainerDisk {
-    /// Its writable layer.
+    /// Its writable layer, with the volumes that its image declares: what it writes there is lost with it, too.
     pub writable: DiskUse,
     /// Its log, with rotated files.
     pub logs: DiskUse,
@@ -47,26 +49,34 @@ impl PodDisk {
 }
 
 /// Looks at pods' disks, and remembers where containers are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Disks {
     docker: Docker,
     root: PathBuf,
-    /// Docker's own directory, when it has said it.
-    docker_root: Option<PathBuf>,
+    docker_root: EngineRoot,
     /// By container id.
     places: BTreeMap<String, ContainerFiles>,
+    /// Calls of this round that had no answer in time.
+    timeouts: u32,
+    is_silent: bool,
 }
 
 impl Disks {
-    pub(super) fn new(docker: Docker, root: PathBuf) -> Disks {
-        Disks { docker, root, docker_root: None, places: BTreeMap::new() }
+    pub(super) fn new(docker: Docker, root: PathBuf, docker_root: EngineRoot) -> Disks {
+        Disks { docker, root, docker_root, places: BTreeMap::new(), timeouts: 0, is_silent: false }
     }
 
-    /// Forgets containers that are none of these pods' any more.
-    pub(super) fn retain(&mut self, pods: &[PodView]) {
+    /// A round begins. Forgets containers that are none of these pods' any more.
+    pub(super) fn begin(&mut self, pods: &[PodView]) {
+        (self.timeouts, self.is_silent) = (0, false);
         let is_there =
             |id: &str| pods.iter().any(|view| containers(&view.status).any(|(_, known)| known == id));
         self.places.retain(|id, _| is_there(id));
+    }
+
+    /// Whether Docker did not answer in this round. It is not asked again then.
+    pub(super) fn is_docker_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// Counts what is wanted of a pod. What Docker does not tell takes nothing.
@@ -97,10 +107,12 @@ impl Disks {
                 DiskUse { bytes: size, inodes: 0 }
             }
         };
+        let volumes = files.volumes.iter().map(|volume| round.tree(Path::new(volume)));
+        let writable = volumes.fold(writable, DiskUse::and);
         ContainerDisk { writable, logs: self.logs(id, &files, round) }
     }
 
-    fn logs(&mut self, id: &str, files: &ContainerFiles, round: &mut Round) -> DiskUse {
+    fn logs(&self, id: &str, files: &ContainerFiles, round: &mut Round) -> DiskUse {
         if !files.log_path.is_empty() {
             return round.log(Path::new(&files.log_path));
         }
@@ -108,7 +120,7 @@ impl Disks {
             return DiskUse::default();
         }
         // Docker does not tell where they are, but they have been there since it has this driver.
-        let root = self.docker_root.clone().or_else(|| self.ask_root());
+        let root = self.docker_root.get();
         root.map(|root| round.tree(&root.join("containers").join(id).join("local-logs"))).unwrap_or_default()
     }
 
@@ -121,18 +133,22 @@ impl Disks {
         Some(files)
     }
 
-    fn ask(&self, id: &str, size: bool) -> Option<ContainerFiles> {
-        match self.docker.call(&Call::Files { id: id.to_owned(), size }) {
-            Ok(Reply::Files(files)) => Some(*files),
-            _ => None,
+    fn ask(&mut self, id: &str, size: bool) -> Option<ContainerFiles> {
+        if self.is_silent {
+            return None;
         }
-    }
-
-    fn ask_root(&mut self) -> Option<PathBuf> {
-        let Ok(Reply::Info(info)) = self.docker.call(&Call::Info) else { return None };
-        let root = Some(info.root_dir).filter(|root| !root.is_empty()).map(PathBuf::from);
-        self.docker_root.clone_from(&root);
-        root
+        match self.docker.call(&Call::Files { id: id.to_owned(), size }) {
+            Ok(Reply::Files(files)) => return Some(*files),
+            Err(DockerError::Unreachable(_)) => self.is_silent = true,
+            Err(DockerError::Timeout(_)) => {
+                self.timeouts = self.timeouts.saturating_add(1);
+                // One container may hang in Docker by itself.
+                self.is_silent =
+                    self.timeouts >= limits::GARBAGE_TIMEOUTS && self.docker.call(&Call::Info).is_err();
+            }
+            _ => {}
+        }
+        None
     }
 }
 

@@ -13,6 +13,7 @@ use crossbeam_channel::Sender;
 use super::Gone;
 use super::disk::Disks;
 use crate::base::{limits, order};
+use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
 use crate::eviction::local::{self, Verdict, Wanted};
 use crate::eviction::{Eviction, News};
@@ -30,6 +31,7 @@ pub(in crate::daemon) struct LimitWatch {
     shared: Arc<Shared>,
     docker: Docker,
     root: PathBuf,
+    docker_root: EngineRoot,
     out: Sender<Event>,
 }
 
@@ -52,8 +54,13 @@ struct Slot {
 }
 
 impl LimitWatch {
-    pub(in crate::daemon) fn new(docker: Docker, root: PathBuf, out: Sender<Event>) -> LimitWatch {
-        LimitWatch { shared: Arc::default(), docker, root, out }
+    pub(in crate::daemon) fn new(
+        docker: Docker,
+        root: PathBuf,
+        docker_root: EngineRoot,
+        out: Sender<Event>,
+    ) -> LimitWatch {
+        LimitWatch { shared: Arc::default(), docker, root, docker_root, out }
     }
 
     /// The pods as they are now. Starts the thread when it is needed; it is woken only for more pods with limits.
@@ -72,7 +79,7 @@ impl LimitWatch {
         }
         let mut rounds = Rounds {
             shared: Arc::clone(&self.shared),
-            disks: Disks::new(self.docker.clone(), self.root.clone()),
+            disks: Disks::new(self.docker.clone(), self.root.clone(), self.docker_root.clone()),
             out: self.out.clone(),
             before: BTreeMap::new(),
             first: None,
@@ -156,7 +163,7 @@ impl Rounds {
         let mut pause = limits::LIMITS_FAR;
         let mut before = BTreeMap::new();
         let mut round = Round::default();
-        self.disks.retain(&pods.pods);
+        self.disks.begin(&pods.pods);
         let all: Vec<(&PodView, Wanted)> = limited(pods).collect();
         // Those come first that the last round did not come to.
         let first = self.first.take().and_then(|uid| all.iter().position(|(view, _)| view.pod.uid == uid));

@@ -36,8 +36,14 @@ pub struct Seen {
 pub enum Deed {
     /// Tell the main loop.
     Tell(News),
-    /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`].
+    /// Count what pods have on the disk of this signal, which may take long, and tell when it was: [`Mind::measured`],
+    /// [`Mind::not_measured`].
+    Measure(Signal),
+    /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`]. Of a disk, what was counted just
+    /// before this look is taken.
     Rank(Threshold),
+    /// Have the collector's run begin no further removal: a more urgent one is to follow.
+    GiveWay,
     /// Have the collector run, and tell its report: [`Mind::collected`].
     Collect(Order),
 }
@@ -46,7 +52,7 @@ pub enum Deed {
 #[derive(Debug)]
 pub struct Mind {
     manager: Manager,
-    /// The manager's thresholds, and that of the collection of images.
+    /// The manager's thresholds, those of admission, and that of the collection of images.
     watched: Vec<Threshold>,
     /// How garbage is collected, if it is.
     policy: Option<Policy>,
@@ -57,6 +63,8 @@ pub struct Mind {
     schedule: Schedule,
     /// The run of the collector that is not over, and the file system of images before it.
     collecting: Option<(Order, Disk)>,
+    /// That run makes room for another one.
+    gives_way: bool,
     /// The manager wants all garbage collected, and another run is not over.
     owed: bool,
     /// How often it was looked.
@@ -69,8 +77,10 @@ impl Mind {
     /// A mind that has seen nothing yet.
     #[must_use]
     pub fn new(settings: Settings, policy: Option<Policy>) -> Mind {
+        let of_admission = settings.of_admission();
         let manager = Manager::new(settings);
         let mut watched = manager.thresholds().to_vec();
+        watched.extend(of_admission);
         watched.extend(policy.as_ref().and_then(image_threshold));
         Mind {
             manager,
@@ -80,6 +90,7 @@ impl Mind {
             told: Pressures::new(),
             schedule: Schedule::default(),
             collecting: None,
+            gives_way: false,
             owed: false,
             looks: 0,
             is_stuck: false,
@@ -121,6 +132,7 @@ impl Mind {
                 deeds.push(Deed::Tell(met(&threshold)));
                 self.owed = true;
             }
+            Act::Measure(threshold) => deeds.push(Deed::Measure(threshold.signal)),
             Act::Evict(threshold) => deeds.push(Deed::Rank(threshold)),
         }
         deeds.extend(self.collect(seen.images, now));
@@ -129,7 +141,12 @@ impl Mind {
     }
 
     fn collect(&mut self, disk: Option<Disk>, now: Mono) -> Option<Deed> {
-        let policy = self.policy.as_ref().filter(|_| self.collecting.is_none())?;
+        let policy = self.policy.as_ref()?;
+        if let Some((order, _)) = self.collecting {
+            let is_in_the_way = self.owed && order != Order::All && !self.gives_way;
+            self.gives_way |= is_in_the_way;
+            return is_in_the_way.then_some(Deed::GiveWay);
+        }
         let order = if std::mem::take(&mut self.owed) {
             Order::All
         } else {
@@ -138,6 +155,10 @@ impl Mind {
                 Err(words) => return Some(Deed::Tell(News::Node(words))),
             }
         };
+        if order == Order::All {
+            self.manager.collects(now);
+        }
+        self.gives_way = false;
         self.collecting = Some((order, disk.unwrap_or_default()));
         Some(Deed::Collect(order))
     }
@@ -168,10 +189,22 @@ impl Mind {
         match order {
             Order::All if report.blind || report.unheard => self.manager.not_collected(now),
             Order::All => self.manager.collected(now),
+            // What it would have freed is seen to by the run that it made room for.
+            Order::Free(_) | Order::Old if std::mem::take(&mut self.gives_way) => return Vec::new(),
             Order::Free(_) | Order::Old => {}
         }
         let told = self.schedule.told(order, disk, report, now);
         told.into_iter().map(News::Node).collect()
+    }
+
+    /// What pods have on the disk of this signal was counted; the node is to be looked at now.
+    pub fn measured(&mut self, signal: Signal) {
+        self.manager.measured(signal);
+    }
+
+    /// It could not be counted, for Docker does not answer, and could not stop a pod either.
+    pub fn not_measured(&mut self, now: Mono) {
+        self.manager.not_measured(now);
     }
 
     /// The collector could not begin.
@@ -240,16 +273,19 @@ mod tests {
         let mut mind = mind();
         let gone = |_: &PodKey, _: &str| true;
         assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)], "ages begin");
-        assert_eq!(
-            orders(&mind.look(&seen(50), gone, at(60))),
-            [] as [&Deed; 0],
-            "the first run is not over"
-        );
+        let waits = mind.look(&seen(50), gone, at(60));
+        assert_eq!(orders(&waits), [&Deed::GiveWay], "the first run is not over");
+        assert_eq!(mind.look(&seen(50), gone, at(60)), [], "it was told");
         assert_eq!(mind.collected(&Report::default(), at(61)), []);
         assert_eq!(orders(&mind.look(&seen(50), gone, at(70))), [&Deed::Collect(Order::All)]);
         mind.collected(&Report::default(), at(71));
         let ranked = mind.look(&seen(50), gone, at(80));
-        assert!(matches!(orders(&ranked)[..], [Deed::Rank(_), Deed::Collect(Order::Free(_))]), "{ranked:?}");
+        assert!(
+            matches!(orders(&ranked)[..], [Deed::Measure(_), Deed::Collect(Order::Free(_))]),
+            "{ranked:?}"
+        );
+        mind.measured(Signal::NodeFs);
+        assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
     }
 
     #[test]

@@ -3,19 +3,23 @@
 //!
 //! Far from every threshold it looks once a minute; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). The kernel tells it between two looks that memory runs short. Without a
-//! threshold it never wakes up. Collecting garbage may take Docker minutes, so it has a thread of its own, which is
-//! there only meanwhile: memory is watched all the time. Never here: a decision, which [`mind`] makes.
+//! threshold it never wakes up. Collecting garbage and counting what pods have on disks may take minutes, so each has a
+//! thread of its own, which is there only meanwhile: memory is watched all the time. Never here: a call to Docker in this
+//! thread, or a decision, which [`mind`] makes.
 
+mod amounts;
+mod aside;
 mod disk;
 mod figures;
 mod kernel;
 pub(super) mod local;
 pub mod mind;
+mod victims;
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use std::{io, thread};
 
@@ -23,6 +27,8 @@ use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use self::amounts::Amounts;
+use self::aside::Aside;
 use self::disk::Disks;
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
@@ -31,14 +37,14 @@ use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::pulse::Pulses;
 use crate::base::{limits, wait};
 use crate::cgroup::{self, Parents};
+use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
 use crate::eviction::News;
-use crate::eviction::threshold::{Settings, Threshold};
+use crate::eviction::signal::Signal;
+use crate::eviction::threshold::Settings;
 use crate::garbage::collector::Collector;
 use crate::garbage::{Order, Report};
-use crate::layout;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, Reply};
 use crate::stats::cgroup::Hierarchies;
 use crate::status::snapshot::{Latest, Snapshot};
 
@@ -52,6 +58,7 @@ pub(super) struct Parts {
     pub(super) pods: Latest,
     pub(super) root_dir: PathBuf,
     pub(super) docker: Docker,
+    pub(super) docker_root: EngineRoot,
     pub(super) clock: System,
     /// Where the cgroups of pods are.
     pub(super) parents: Parents,
@@ -94,9 +101,15 @@ struct Gone;
 
 /// A run of the collector in its thread.
 struct Collecting {
-    thread: JoinHandle<Report>,
-    /// Hangs up when the run is over.
-    over: OwnedFd,
+    run: Aside<Report>,
+    /// Set when it is to make room for a run that is more urgent.
+    gives_way: Arc<AtomicBool>,
+}
+
+/// What pods have on disks is being counted, in its thread.
+struct Measuring {
+    signal: Signal,
+    run: Aside<(Disks, Option<Amounts>)>,
 }
 
 struct Rounds {
@@ -106,6 +119,9 @@ struct Rounds {
     disks: Disks,
     kernel: Kernel,
     collecting: Option<Collecting>,
+    measuring: Option<Measuring>,
+    /// What was counted, for the next look.
+    measured: Option<Amounts>,
     /// What is there as long as the evicted pod is: cgroups of its containers, and the directory of its volumes.
     traces: Vec<PathBuf>,
 }
@@ -116,12 +132,22 @@ impl Rounds {
             proc: PathBuf::from("/proc"),
             cgroups: Hierarchies::open(PathBuf::from(cgroup::node::MOUNT)),
             root_dir: parts.root_dir.clone(),
-            docker_root: None,
+            docker_root: parts.docker_root.clone(),
         };
         let policy = parts.garbage.as_deref().map(|garbage| garbage.policy().clone());
         let mind = Mind::new(parts.eviction.clone(), policy);
-        let disks = Disks::new(parts.docker.clone(), parts.root_dir.clone());
-        Rounds { parts, places, mind, disks, kernel: Kernel::default(), collecting: None, traces: Vec::new() }
+        let disks = Disks::new(parts.docker.clone(), parts.root_dir.clone(), parts.docker_root.clone());
+        Rounds {
+            parts,
+            places,
+            mind,
+            disks,
+            kernel: Kernel::default(),
+            collecting: None,
+            measuring: None,
+            measured: None,
+            traces: Vec::new(),
+        }
     }
 
     /// Looks when it is due, until the handle or the main loop is gone.
@@ -147,9 +173,8 @@ impl Rounds {
     /// Waits until it is time to look; says whether the kernel has told something. `None`: the handle is gone.
     fn rest(&mut self, stopped: &OwnedFd, due: Option<Instant>, listens: bool) -> Option<bool> {
         let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
-        let collecting =
-            self.collecting.iter().map(|it| PollFd::from_borrowed_fd(it.over.as_fd(), PollFlags::IN));
-        set.extend(collecting);
+        set.extend(self.collecting.iter().map(|it| it.run.done()));
+        set.extend(self.measuring.iter().map(|it| it.run.done()));
         if listens {
             set.extend(self.kernel.set());
         }
@@ -162,10 +187,16 @@ impl Rounds {
         if !stopped.is_empty() {
             return None;
         }
-        let (over, kernel) =
+        let is_done = |flags: &[PollFlags]| flags.iter().any(|flags| !flags.is_empty());
+        let (collected, rest) =
             rest.split_at_checked(usize::from(self.collecting.is_some())).unwrap_or_default();
-        if over.iter().any(|flags| !flags.is_empty()) {
+        let (measured, kernel) =
+            rest.split_at_checked(usize::from(self.measuring.is_some())).unwrap_or_default();
+        if is_done(collected) {
             self.collected().ok()?;
+        }
+        if is_done(measured) {
+            self.measured();
         }
         Some(listens && self.kernel.heard(kernel))
     }
@@ -174,10 +205,6 @@ impl Rounds {
     fn look(&mut self) -> Result<Option<Instant>, Gone> {
         if self.mind.is_idle() {
             return Ok(None);
-        }
-        // Docker is not waited for while it is known not to answer.
-        if self.places.docker_root.is_none() && self.parts.pods.get().docker.reachable {
-            self.places.docker_root = docker_root(&self.parts.docker);
         }
         let pods = self.parts.parents.get().map(|naming| naming.top());
         let Look { seen, usages } = self.places.look(self.mind.watched(), pods.as_deref());
@@ -189,6 +216,7 @@ impl Rounds {
         for deed in self.mind.look(&seen, is_gone, now) {
             self.carry_out(deed, &seen, now)?;
         }
+        self.measured = None;
         let rest = self.mind.rest(&seen.found, now);
         Ok(rest.and_then(|rest| Instant::now().checked_add(rest)))
     }
@@ -200,7 +228,15 @@ impl Rounds {
     fn carry_out(&mut self, deed: Deed, seen: &Seen, now: Mono) -> Result<(), Gone> {
         match deed {
             Deed::Tell(news) => self.tell(news),
+            Deed::Measure(signal) => {
+                self.measure(signal, seen.dedicated, now);
+                Ok(())
+            }
             Deed::Rank(threshold) => self.evict(&threshold, seen, now),
+            Deed::GiveWay => {
+                self.collecting.iter().for_each(|it| it.gives_way.store(true, Ordering::Relaxed));
+                Ok(())
+            }
             Deed::Collect(order) => {
                 self.collect(order, now);
                 Ok(())
@@ -208,43 +244,13 @@ impl Rounds {
         }
     }
 
-    fn evict(&mut self, threshold: &Threshold, seen: &Seen, now: Mono) -> Result<(), Gone> {
-        let snapshot = self.parts.pods.get();
-        let found = self.places.candidates(&snapshot, threshold.signal, seen.dedicated, &mut self.disks);
-        let (candidates, traces): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .map(|(candidate, cgroups)| {
-                let traces = (candidate.uid.clone(), cgroups);
-                (candidate, traces)
-            })
-            .unzip();
-        let Some((told, eviction)) = self.mind.choose(threshold, &seen.found, candidates, now) else {
-            return Ok(());
-        };
-        let cgroups =
-            traces.into_iter().filter(|(uid, _)| *uid == eviction.uid).flat_map(|(_, cgroups)| cgroups);
-        let tree = self.places.cgroups.tree();
-        self.traces = cgroups.map(|cgroup| tree.join(cgroup)).collect();
-        self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
-        self.tell(told)?;
-        self.tell(News::Evict(eviction))
-    }
-
     /// Starts the thread that collects.
     fn collect(&mut self, order: Order, now: Mono) {
         let Some(garbage) = self.parts.garbage.clone() else { return };
-        let begun = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).and_then(|(over, end)| {
-            let thread =
-                thread::Builder::new().name("pk-garbage".to_owned()).stack_size(limits::WORKER_STACK);
-            let thread = thread.spawn(move || {
-                let report = garbage.collect(order);
-                drop(end);
-                report
-            })?;
-            Ok(Collecting { thread, over })
-        });
-        match begun {
-            Ok(collecting) => self.collecting = Some(collecting),
+        let gives_way = Arc::<AtomicBool>::default();
+        let given = Arc::clone(&gives_way);
+        match Aside::begin("pk-garbage", move || garbage.collect(order, &given)) {
+            Ok(run) => self.collecting = Some(Collecting { run, gives_way }),
             Err(error) => {
                 log::warn!("garbage cannot be collected: no thread could be started: {error}");
                 self.mind.not_begun(now);
@@ -254,19 +260,12 @@ impl Rounds {
 
     /// A run of the collector is over.
     fn collected(&mut self) -> Result<(), Gone> {
-        let Some(Collecting { thread, .. }) = self.collecting.take() else { return Ok(()) };
+        let Some(Collecting { run, .. }) = self.collecting.take() else { return Ok(()) };
         let now = self.parts.clock.now().mono;
-        let report = thread.join().unwrap_or_default();
+        let report = run.result().unwrap_or_default();
         self.mind.collected(&report, now).into_iter().try_for_each(|news| self.tell(news))
     }
 }
 
-/// Docker's root directory; `None` when Docker does not tell.
-fn docker_root(docker: &Docker) -> Option<PathBuf> {
-    match docker.call(&Call::Info) {
-        Ok(Reply::Info(info)) if Path::new(&info.root_dir).is_absolute() => {
-            Some(PathBuf::from(info.root_dir))
-        }
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,11 @@
 //! longer short of anything. They return one after the other, the highest priority first, so that what was too much
 //! together is found out one by one.
 //!
-//! An edited pod is another one, and does not wait. The number of evictions is forgotten at the daemon's end, and when
-//! a pod has run for an hour.
+//! An edited pod is another one, and does not wait. The number of evictions outlives the daemon in the status file, and
+//! is forgotten when a pod has run for an hour.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::Turn;
 use super::admission::pressure::EVICTED;
 use super::due::Due;
 use super::entry::{Blocked, Entry};
-use crate::base::clock::{Mono, Now};
+use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::order;
 use crate::eviction::Eviction;
@@ -24,6 +25,7 @@ use crate::machine::{StopOrder, Wish};
 use crate::pod::{DesiredPod, priority};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
+use crate::status::snapshot::EvictionView;
 
 /// A pod that was evicted and is still wanted.
 #[derive(Debug)]
@@ -45,45 +47,94 @@ pub(super) struct Evictions {
     count: u32,
     /// When it could return from the last one.
     until: Mono,
+    /// The same in wall time, for the status.
+    until_wall: Timestamp,
+    /// Why it was evicted last.
+    message: String,
+    of_the_node: bool,
 }
 
 impl Evictions {
-    /// One more; returns how long it lasts.
-    fn add(&mut self, uid: &str, now: Mono) -> Duration {
-        let is_new = self.uid != uid || now.since(self.until) >= limits::EVICTED_MAX;
+    /// One more.
+    fn add(&mut self, eviction: &Eviction, now: &Now) {
+        let (uid, now, wall) = (&eviction.uid, now.mono, now.wall);
+        let is_new = self.uid != *uid || now.since(self.until) >= limits::EVICTED_MAX;
         self.count = if is_new { 0 } else { self.count.saturating_add(1) };
         let factor = 1_u32.checked_shl(self.count).unwrap_or(u32::MAX);
         let wait = limits::EVICTED_MIN.saturating_mul(factor).min(limits::EVICTED_MAX);
         uid.clone_into(&mut self.uid);
         self.until = now.after(wait);
-        wait
+        self.until_wall = wall.checked_add(wait).unwrap_or(wall);
+        eviction.message.trim_end().clone_into(&mut self.message);
+        self.of_the_node = eviction.of_the_node;
     }
 }
 
 impl Turn {
     /// Stops a pod as the keeper orders. One that has changed since, or has ended, is left alone.
     pub(super) fn evict(&mut self, eviction: Eviction, now: &Now) {
-        let Eviction { key, uid, grace, message, of_the_node } = eviction;
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        if entry.desired.as_ref().is_none_or(|pod| pod.uid != uid) {
+        let Some(entry) = self.entries.get_mut(&eviction.key) else { return };
+        if entry.desired.as_ref().is_none_or(|pod| pod.uid != eviction.uid) {
             return;
         }
         let Some(ran) = entry.desired.take() else { return };
         // A newer version may wait for something while this one runs: that one returns.
         let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
-        let wait = entry.evictions.add(&uid, now.mono);
-        let until = now.mono.after(wait);
-        let at = now.wall.checked_add(wait).map(|at| status::seconds(at).0.to_string()).unwrap_or_default();
-        let message = message.trim_end();
-        let when = if of_the_node { ", once the node has been short of nothing for a while" } else { "" };
+        entry.evictions.add(&eviction, now);
+        let evictions = entry.evictions.clone();
+        self.keep_evicted(pod, &evictions, now);
+        let Eviction { key, uid, grace, .. } = eviction;
+        self.record(ObjectEvent::new(key.clone(), uid, None, words::evicted(&evictions.message)), now);
+        let order = StopOrder { grace: Some(grace), why: "it is evicted" };
+        self.wish(&key, Wish::Stop(order));
+    }
+
+    /// Shows it as evicted until it may return.
+    fn keep_evicted(&mut self, pod: Arc<DesiredPod>, evictions: &Evictions, now: &Now) {
+        let Evictions { until, until_wall, message, of_the_node, .. } = evictions;
+        let at = status::seconds(*until_wall).0;
+        let when = if *of_the_node { ", once the node has been short of nothing for a while" } else { "" };
         let told = format!("{message} It starts again at {at} at the earliest{when}.");
         let status = Arc::new(status::evicted(&pod, EVICTED, message, &told, now.wall));
         self.changed = true;
-        self.block(&key, Some(Blocked::Evicted(Evicted { pod, status, until, of_the_node })));
-        self.due.replace(until, Due::Evicted(key.clone()));
-        self.record(ObjectEvent::new(key.clone(), uid, None, words::evicted(message)), now);
-        let order = StopOrder { grace: Some(grace), why: "it is evicted" };
-        self.wish(&key, Wish::Stop(order));
+        let key = pod.key.clone();
+        let evicted = Evicted { pod, status, until: *until, of_the_node: *of_the_node };
+        self.block(&key, Some(Blocked::Evicted(evicted)));
+        self.due.replace(*until, Due::Evicted(key));
+    }
+
+    /// Whether an earlier daemon had evicted this pod, and it is not to return yet. One that runs was not stopped any
+    /// more: it counts as often evicted, and stays. Its time is wall time, and is believed as far as it is possible.
+    pub(super) fn was_evicted(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+        let Some(earlier) = self.node.evicted_earlier.remove(&pod.key.to_string()) else { return false };
+        if earlier.uid != pod.uid {
+            return false;
+        }
+        let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
+        let left = left.min(limits::EVICTED_MAX);
+        let EvictionView { uid, count, message, of_the_node, .. } = earlier;
+        let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
+        let evictions = Evictions { uid, count, until, until_wall, message, of_the_node };
+        self.entries.get_or_default(pod.key.clone()).evictions = evictions.clone();
+        if left.is_zero() || self.runs(&pod.key, &pod.uid) {
+            return false;
+        }
+        self.keep_evicted(Arc::clone(pod), &evictions, now);
+        true
+    }
+
+    /// Evictions that the next one would count with.
+    pub(super) fn eviction_views(&self, now: &Now) -> BTreeMap<String, EvictionView> {
+        let counts = |it: &Evictions| !it.uid.is_empty() && now.mono.since(it.until) < limits::EVICTED_MAX;
+        let view = |it: &Evictions| EvictionView {
+            uid: it.uid.clone(),
+            count: it.count,
+            until: it.until_wall,
+            message: it.message.clone(),
+            of_the_node: it.of_the_node,
+        };
+        let all = self.entries.iter().filter(|(_, entry)| counts(&entry.evictions));
+        order::map(all.map(|(key, entry)| (key.to_string(), view(&entry.evictions))))
     }
 
     /// Whether this pod is evicted and not to return yet; its newest version waits then.

@@ -50,7 +50,7 @@ impl Turn {
             let (reason, message) = DRAINED;
             return self.hold(pod, Why::Drained, reason, message, now);
         }
-        if self.stays_evicted(&pod) {
+        if self.stays_evicted(&pod) || self.was_evicted(&pod, now) {
             return;
         }
         let entry = self.entries.get(&pod.key);

@@ -26,7 +26,7 @@ mod unmanaged;
 mod view;
 mod waiting;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::clock::{Mono, Now};
@@ -45,7 +45,7 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
-use crate::status::snapshot::DockerView;
+use crate::status::snapshot::{DockerView, EvictionView};
 
 use aliases::Index;
 use drain::Draining;
@@ -333,6 +333,11 @@ impl Turn {
     /// Takes over the events that an earlier daemon wrote to the event file.
     pub fn restore_events(&mut self, kept: Vec<Kept>) {
         self.ring.restore(kept);
+    }
+
+    /// Takes over what an earlier daemon wrote to the status file about evictions.
+    pub fn restore_evictions(&mut self, earlier: BTreeMap<String, EvictionView>) {
+        self.node.evicted_earlier = earlier;
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

@@ -10,7 +10,7 @@ use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
 use crate::recorder::{ObjectEvent, Words, words};
-use crate::status::snapshot::{ConditionView, NodeView};
+use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 
 /// Whether the node can run pods.
 const READY: &str = "Ready";
@@ -27,6 +27,8 @@ pub(super) struct NodeState {
     started: Option<Timestamp>,
     /// No evicted pod returns before.
     pub(super) returns: Mono,
+    /// By pod, evictions by an earlier daemon, until the pod comes.
+    pub(super) evicted_earlier: BTreeMap<String, EvictionView>,
 }
 
 impl NodeState {
@@ -90,10 +92,14 @@ impl Turn {
             (Some(why), false) => Some(format!("container runtime is down: {why}")),
             (None, false) => Some("container runtime is down".to_owned()),
         };
-        let conditions = [condition_of_ready(ready)].into_iter().chain(Pressure::ALL.map(|pressure| {
+        // The kubelet has no such condition any more.
+        let has_out_of_disk = self.config.eviction.low_disk_space > 0;
+        let told = |pressure: &Pressure| *pressure != Pressure::OutOfDisk || has_out_of_disk;
+        let pressures = Pressure::ALL.into_iter().filter(told).map(|pressure| {
             let is_short = self.node.pressures.contains(&pressure);
             condition_of_pressure(pressure, is_short)
-        }));
+        });
+        let conditions = [condition_of_ready(ready)].into_iter().chain(pressures);
         let conditions: Vec<Told> = conditions.collect();
         for told in conditions {
             let old = self.node.conditions.iter_mut().find(|old| old.type_ == told.type_);
@@ -202,6 +208,13 @@ fn condition_of_pressure(pressure: Pressure, is_short: bool) -> Told {
         (Pressure::Pid, true) => {
             ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID")
         }
+        // `pkg/kubelet/kubelet_node_status.go` of the kubelet until 1.12, `setNodeOODCondition`.
+        (Pressure::OutOfDisk, false) => (
+            "KubeletHasSufficientDisk",
+            "kubelet has sufficient disk space available",
+            "NodeHasSufficientDisk",
+        ),
+        (Pressure::OutOfDisk, true) => ("KubeletOutOfDisk", "out of disk space", "NodeOutOfDisk"),
     };
     Told { type_: pressure.condition(), is_true: is_short, reason, message: message.to_owned(), event }
 }

@@ -65,6 +65,7 @@ impl Turn {
             stuck: self.stuck.clone(),
             info: self.node_view(),
             also_wanted: self.also_wanted(),
+            evictions: self.eviction_views(now),
             sources: self.source_views(&problems),
             policies: self.policies(),
             pods,

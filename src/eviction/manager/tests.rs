@@ -47,6 +47,7 @@ impl Scene {
             thresholds: thresholds.to_vec(),
             pressure_transition_period: 5 * MINUTE,
             max_pod_grace: 5,
+            low_disk_space: 0,
         };
         let signal = thresholds[0].signal;
         let now = Mono(Duration::from_secs(1000));
@@ -72,6 +73,7 @@ impl Scene {
                     self.available += std::mem::take(&mut self.garbage);
                     self.manager.collected(self.now);
                 }
+                Act::Measure(threshold) => self.manager.measured(threshold.signal),
                 Act::Evict(threshold) => {
                     let found = self.found();
                     let evicted = self.manager.choose(&threshold, &found, pods(), self.now);
@@ -248,7 +250,9 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
             acts.push(seconds);
             manager.collected(now);
         }
-        if let Act::Evict(threshold) = act {
+        if let Act::Measure(threshold) = act {
+            manager.measured(threshold.signal);
+            assert_eq!(manager.look(&found, |_, _| true, now).act, Act::Evict(threshold));
             let critical = vec![pod("critical", 2_000_000_000, 0, GI)];
             assert_eq!(manager.choose(&threshold, &found, critical, now), None);
         }
@@ -271,7 +275,45 @@ fn nobody_goes_while_it_is_not_known_what_is_garbage() {
     assert_eq!(look(&mut manager, 61), Act::Collect(disk), "Docker may answer again");
     // One that does not come to an end holds nobody up for ever.
     assert_eq!(look(&mut manager, 100), Act::Nothing);
-    assert_eq!(look(&mut manager, 61 + 120), Act::Evict(disk));
+    assert_eq!(look(&mut manager, 61 + 120), Act::Measure(disk));
+}
+
+#[test]
+fn memory_and_processes_are_seen_to_while_disks_are_being_measured() {
+    let disk = threshold(Signal::NodeFs, GI, Duration::ZERO, None);
+    let pids = threshold(Signal::Pid, 100, Duration::ZERO, None);
+    let memory = threshold(Signal::Memory, GI, Duration::ZERO, None);
+    let thresholds = vec![disk, pids, memory];
+    let mut manager = Manager::new(Settings { thresholds, ..Settings::none() });
+    manager.set_dedicated(true);
+    let short = Observation { available: 1, capacity: GI };
+    let enough = Observation { available: GI, capacity: GI };
+    let mut found: Observations =
+        [(Signal::NodeFs, short), (Signal::Memory, enough), (Signal::Pid, enough)].into();
+    let now = Mono(Duration::from_secs(1000));
+    let look = |manager: &mut Manager, found: &Observations| manager.look(found, |_, _| true, now).act;
+    assert_eq!(look(&mut manager, &found), Act::Measure(disk));
+    assert_eq!(look(&mut manager, &found), Act::Nothing, "it is being measured");
+    found.insert(Signal::Pid, short);
+    assert_eq!(look(&mut manager, &found), Act::Evict(pids));
+    found.insert(Signal::Memory, short);
+    assert_eq!(look(&mut manager, &found), Act::Evict(memory));
+    // What was measured is old when something else had to be done first.
+    manager.measured(Signal::NodeFs);
+    assert_eq!(look(&mut manager, &found), Act::Evict(memory));
+    found.extend([(Signal::Memory, enough), (Signal::Pid, enough)]);
+    assert_eq!(look(&mut manager, &found), Act::Measure(disk));
+    manager.measured(Signal::NodeFs);
+    assert_eq!(look(&mut manager, &found), Act::Evict(disk));
+    // The node may have recovered while it was measured.
+    assert_eq!(look(&mut manager, &found), Act::Measure(disk));
+    manager.measured(Signal::NodeFs);
+    assert_eq!(look(&mut manager, &[(Signal::NodeFs, enough)].into()), Act::Nothing);
+    assert_eq!(look(&mut manager, &found), Act::Measure(disk));
+    manager.not_measured(now);
+    assert_eq!(look(&mut manager, &found), Act::Nothing, "Docker does not answer: it rests");
+    let later = now.after(limits::COLLECT_AGAIN);
+    assert_eq!(manager.look(&found, |_, _| true, later).act, Act::Measure(disk));
 }
 
 #[test]
@@ -295,6 +337,32 @@ fn who_uses_next_to_nothing_of_a_full_disk_is_left_alone() {
     let hog = pod("c", 9, GI, 200 * MI);
     let all = [small, vec![hog]].concat();
     assert_eq!(manager.choose(&disk, &found, all, now).unwrap().key.name, "c");
+}
+
+/// `pkg/kubelet/disk_manager.go` of the kubelet until 1.7.
+#[test]
+fn a_node_that_is_out_of_disk_evicts_nobody_for_it() {
+    let low = 256 * MI;
+    let settings = Settings { low_disk_space: low, ..Settings::none() };
+    let watched = settings.of_admission();
+    let mut manager = Manager::new(settings);
+    let falls = crate::eviction::cadence::Falls::default();
+    let mut look = |signal: Signal, available: u64, minutes: u32| {
+        let now = Mono(MINUTE * minutes);
+        let found: Observations = [(signal, Observation { available, capacity: 100 * GI })].into();
+        let looked = manager.look(&found, |_, _| true, now);
+        assert_eq!(looked.act, Act::Nothing);
+        let rest = manager.rest(&watched, &found, &falls, now).unwrap().as_secs();
+        (!looked.pressures.is_empty(), looked.pressures.contains(&Pressure::OutOfDisk), rest)
+    };
+    assert_eq!(look(Signal::NodeFs, 50 * GI, 1), (false, false, 60));
+    assert_eq!(look(Signal::NodeFs, low, 2), (false, false, 10), "not below it yet");
+    assert_eq!(look(Signal::NodeFs, low - 1, 3), (true, true, 10));
+    assert_eq!(look(Signal::NodeFs, 50 * GI, 7), (true, true, 10), "the transition period is not over");
+    assert_eq!(look(Signal::NodeFs, 50 * GI, 8), (false, false, 60));
+    assert_eq!(look(Signal::ImageFs, low - 1, 9), (true, true, 10), "Docker's disk counts, too");
+    assert_eq!(look(Signal::NodeFsInodes, 1, 20), (false, false, 60));
+    assert_eq!(Settings::none().of_admission(), []);
 }
 
 #[test]

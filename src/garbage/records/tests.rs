@@ -16,19 +16,46 @@ fn seen() -> Records {
     records
 }
 
+fn take_changed(records: &mut Records) -> bool {
+    let changed = records.is_changed();
+    records.take_unwritten();
+    changed
+}
+
+/// A disk that is full has images looked at every five minutes.
+#[test]
+fn containers_of_others_that_stay_are_no_reason_take_unwritten() {
+    let mut records = seen();
+    records.note_others(["sha256:2"].into_iter(), at(8));
+    assert!(take_changed(&mut records), "it is used by now");
+    for up in 9..60 {
+        records.note_containers(&[container("c", "sha256:1")], at(up));
+        records.note_others(["sha256:1", "sha256:2", "sha256:3"].into_iter(), at(up));
+        assert!(!records.is_changed());
+    }
+    assert_eq!(
+        records.get("sha256:2").unwrap().unused_up,
+        Duration::from_secs(59),
+        "it is known all the same"
+    );
+    assert!(records.get("sha256:2").unwrap().used > records.get("sha256:1").unwrap().used);
+    records.note_others(std::iter::empty(), at(60));
+    assert!(take_changed(&mut records), "it ceases to be used");
+}
+
 #[test]
 fn nothing_is_written_while_nothing_changes() {
     let mut records = seen();
-    assert!(records.take_changed());
+    assert!(take_changed(&mut records));
     for up in 8..60 {
         records.note_containers(&[container("c", "sha256:1"), container("e", "sha256:1")], at(up));
         records.note_images(&[image("sha256:2"), image("sha256:1")], at(up));
     }
-    assert!(!records.take_changed());
+    assert!(!take_changed(&mut records));
     records.note_containers(&[], at(60));
-    assert!(records.take_changed(), "it ceases to be used");
+    assert!(take_changed(&mut records), "it ceases to be used");
     records.note_images(&[image("sha256:1")], at(61));
-    assert!(records.take_changed(), "an image is gone");
+    assert!(take_changed(&mut records), "an image is gone");
 }
 
 /// A container may come and go between two lists.
@@ -66,12 +93,12 @@ fn records_outlive_the_daemon() {
     assert_eq!(read(&root, "b1"), Records { boot: "b1".into(), ..Records::default() });
     let mut records = seen();
     records.set_fixed("pause:1", vec!["a".into(), "b*".into()]);
-    records.take_changed();
+    take_changed(&mut records);
     records.write(&root).unwrap();
     let mut again = read(&root, "b1");
     assert_eq!(again, records);
     again.set_fixed("pause:1", vec!["a".into(), "b*".into()]);
-    assert!(!again.take_changed(), "nothing new");
+    assert!(!again.is_changed(), "nothing new");
     // What ended meanwhile ceased to be used with the first look.
     again.note_containers(&[], at(99));
     let ended = again.get("sha256:1").unwrap();

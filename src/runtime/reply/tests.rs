@@ -87,7 +87,7 @@ fn where_a_container_s_files_are() {
     };
     let log_path = "/var/lib/docker/containers/d4/d4-json.log".to_owned();
     let log_driver = "json-file".to_owned();
-    let none = ContainerFiles { upper_dir: None, log_path, log_driver, size: None };
+    let none = ContainerFiles { upper_dir: None, log_path, log_driver, size: None, volumes: Vec::new() };
     let found = files(&|value| {
         value["GraphDriver"] = json!({"Data": {"UpperDir": "/d/diff"}, "Name": "overlay2"});
     });
@@ -95,7 +95,18 @@ fn where_a_container_s_files_are() {
     // Other storage drivers, and the image store of containerd.
     assert_eq!(files(&|value| value["GraphDriver"] = json!({"Data": null, "Name": "overlayfs"})), none);
     assert_eq!(files(&|value| value["GraphDriver"] = json!({"Data": {"UpperDir": 7}})), none);
-    assert_eq!(files(&|value| value["SizeRw"] = json!(4096)), ContainerFiles { size: Some(4096), ..none });
+    let counted = files(&|value| value["SizeRw"] = json!(4096));
+    assert_eq!(counted, ContainerFiles { size: Some(4096), ..none.clone() });
+    // The image declares volumes; what is bound is somebody else's, and a plugin's volume is nowhere.
+    let mounted = files(&|value| {
+        value["Mounts"] = json!([
+            {"Type": "volume", "Name": "c0", "Source": "/v/c0/_data", "Driver": "local", "Destination": "/data"},
+            {"Type": "bind", "Source": "/etc", "Destination": "/etc"},
+            {"Type": "volume", "Name": "c1", "Source": "", "Driver": "cloud"},
+            7,
+        ]);
+    });
+    assert_eq!(mounted, ContainerFiles { volumes: vec!["/v/c0/_data".into()], ..none });
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn write_pods(node: &Node) {
     node.write("q.yaml", refused.text());
 }
 
-/// What is used or wanted stays, whoever uses it; what nothing needs goes; also while no daemon runs.
+/// What is used or wanted stays, whoever uses it; what nothing needs goes. Nothing goes while no daemon runs.
 #[test]
 fn prune_takes_what_nothing_needs_and_nothing_else() {
     let mut engine = Engine::new(&[]);
@@ -94,7 +94,19 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
     assert!(said.contains("image a:1 (") && said.contains("would be removed"), "{said}");
     assert_eq!(names(&engine), before, "nothing is removed: {said}");
 
+    // A manifest may come while nobody looks.
     node.kill9();
+    let refused = |why: &str| {
+        let refused = node.podkeeper(&["prune"]);
+        assert_eq!(refused.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains(why) && said.contains("nothing is removed"), "{refused:?}");
+    };
+    refused("without a podkeeper that runs");
+    assert_eq!(names(&engine), before);
+    node.launch();
+    node.wait_running("p", "app");
+    node.wait_phase("q", "Failed");
     let said = node.says(&["prune"]);
     assert_eq!(names(&engine), [IMAGE, "pinned:1", "used:1", "wanted:1"], "{said}");
     assert!(said.contains("image used:1: kept: used by container stranger"), "{said}");
@@ -102,10 +114,9 @@ fn prune_takes_what_nothing_needs_and_nothing_else() {
 
     // After a boot nobody knows what the manifests want.
     make_image(&engine, "c", 1000);
+    node.kill9();
     fs::remove_file(node.run_dir().join("status.json")).unwrap();
-    let refused = node.podkeeper(&["prune"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing is removed"), "{refused:?}");
+    refused("status.json");
     assert!(names(&engine).contains(&"c:1".to_owned()));
     drop(node);
 }

@@ -1,7 +1,13 @@
 //! Limits of local storage that pods set themselves: who is over one goes, and nobody else.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use podkeeper::testing::runtime::{Call, CreateBody, Reply};
+
 use super::super::harness::{Node, Options};
-use super::super::pods::{Pod, container};
+use super::super::pods::{IMAGE, Pod, container};
+use super::super::private_engine::Engine;
 
 /// Writes so many MiB to a place, and goes on.
 fn writes(to: &str, mebibytes: u32) -> String {
@@ -63,4 +69,41 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
         assert_eq!(node.wait_running(name, "app").id, id, "{name}");
         assert_eq!(told(&node, name), (String::new(), String::new()));
     }
+}
+
+/// Makes an image that declares a volume, `voluminous:1`.
+fn declare_volume(engine: &Engine, node: &Node) {
+    let body = CreateBody { image: IMAGE.into(), cmd: Some(vec!["x".into()]), ..CreateBody::default() };
+    let call = Call::Create { name: "basis".into(), body: Box::new(body) };
+    let Reply::Created { id, .. } = node.docker(&call) else { panic!("no container") };
+    let mut stream = UnixStream::connect(engine.socket()).unwrap();
+    let target = format!("/commit?container={id}&repo=voluminous&tag=1&changes=VOLUME%20/data");
+    write!(stream, "POST {target} HTTP/1.0\r\nHost: docker\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 201"), "{answer}");
+    node.docker(&Call::Remove { id, force: false });
+}
+
+/// Docker makes a directory of its own for it, which is no part of the writable layer.
+#[test]
+fn what_a_pod_writes_to_a_volume_of_its_image_counts() {
+    let mut engine = Engine::new(&[]);
+    engine.start_with_image();
+    let socket = Some(engine.socket());
+    let node = Node::prepare(Options { endpoint: socket.clone(), look_at: socket, ..Options::flags(&[]) });
+    declare_volume(&engine, &node);
+    node.launch();
+    let pod = |name: &str, mebibytes: u32| {
+        let limit = "/spec/containers/0/resources/limits/ephemeral-storage";
+        let pod = Pod::new(name).script(&writes("/data/file", mebibytes)).set(limit, "4Mi");
+        pod.set("/spec/hostNetwork", true).set("/spec/containers/0/image", "voluminous:1")
+    };
+    node.write("small.yaml", pod("small", 1).text());
+    let stays = node.wait_running("small", "app");
+    node.write("large.yaml", pod("large", 6).text());
+    node.wait_until("it is evicted", || told(&node, "large").0 == "Evicted");
+    assert!(told(&node, "large").1.contains("4Mi"), "{}", told(&node, "large").1);
+    assert_eq!(node.wait_running("small", "app").id, stays.id);
+    drop(node);
 }

@@ -137,6 +137,35 @@ fn who_fills_the_disk_with_an_empty_dir_goes_and_nobody_else() {
     assert_eq!(node.reason("small"), "");
 }
 
+/// The root directory is on a file system of 64 MiB. No walk finds what was removed and is still open.
+#[test]
+fn who_fills_the_disk_with_a_file_that_has_no_name_goes_and_nobody_else() {
+    let node = Node::prepare(Options::default());
+    let (file, root) = (node.base.join("disk"), node.root());
+    let _disk = Loop::mount(&file, &root, 64);
+    node.launch();
+    node.write("small.yaml", filled("small", 8, json!({})).text());
+    let script = "trap 'exit 0' TERM; exec 3>/data/file; rm /data/file; dd if=/dev/zero bs=1M count=30 >&3; \
+                  touch /data/done; sleep 100000 & wait";
+    let unseen =
+        Pod::new("unseen").script(script).set("/spec/volumes", json!([{"name": "data", "emptyDir": {}}]));
+    let unseen =
+        unseen.set("/spec/containers/0/volumeMounts", json!([{"name": "data", "mountPath": "/data"}]));
+    node.write("unseen.yaml", unseen.text());
+    let stays = node.wait_running("small", "app");
+    for pod in ["small", "unseen"] {
+        node.wait_running(pod, "app");
+        let uid = node.pod(pod).unwrap().metadata.uid.unwrap();
+        let done = root.join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/data/done");
+        node.wait_until("the volume is filled", || done.exists());
+    }
+    node.options.borrow_mut().flags.push("--eviction-hard=nodefs.available<30Mi".to_owned());
+    node.restart();
+    wait_evicted(&node, "unseen");
+    assert_eq!(node.wait_running("small", "app").id, stays.id);
+    assert_eq!(node.reason("small"), "");
+}
+
 /// More numbers of processes are wanted than the machine has.
 #[test]
 fn who_has_most_processes_goes_and_a_critical_pod_stays() {

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use super::{Known, wants_now};
 use crate::base::count::many;
-use crate::base::limits;
+use crate::base::{limits, locks};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, fail, print, say};
-use crate::garbage::collector::{containers, full_names, images, name, remove_container, remove_image};
+use crate::garbage::collector::{containers, images, name, remove_container, remove_image};
 use crate::garbage::dead;
-use crate::garbage::images::Judged;
+use crate::garbage::images::{Judged, full_names};
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, DockerError, Reply};
@@ -19,6 +19,14 @@ use crate::runtime::{Call, DockerError, Reply};
 /// Removes what nothing needs; with `--dry-run` only tells it.
 pub fn run(options: &Options) -> Outcome {
     let known = Known::read(options).map_err(|why| format!("{why}; nothing is removed"))?;
+    if !options.command.dry_run && !locks::is_alive(&known.run_dir) {
+        // Manifests may have come since, and a node without a network could not get their images again.
+        return Err(
+            "without a podkeeper that runs nobody knows what the manifests want by now: nothing is removed; \
+                    --dry-run tells what the last one would remove"
+                .into(),
+        );
+    }
     if !known.wants.heard {
         return Err(
             "not every source has said which pods it wants (podkeeper get sources): nothing is removed"
@@ -53,6 +61,11 @@ impl Prune {
         let wants = self.known.wants.clone();
         for container in dead::unneeded(&all, &root_dir, &wants) {
             let what = format!("container {}", container.name);
+            // Its pod may have come back since.
+            let wants = wants_now(&self.known.run_dir);
+            if !wants.is_some_and(|wants| dead::is_unneeded(container, &root_dir, &wants)) {
+                continue;
+            }
             match if self.dry { Ok(()) } else { remove_container(&self.known.docker, &container.id) } {
                 Ok(()) => _ = print(&format!("{what}: {}\n", self.done())),
                 Err(error) => self.failed(&what, &error),
@@ -93,7 +106,7 @@ impl Prune {
         match () {
             () if wanted() => Ok(false),
             () if self.dry => Ok(true),
-            () => remove_image(&self.known.docker, image),
+            () => remove_image(&self.known.docker, image, &|| !wanted()),
         }
     }
 

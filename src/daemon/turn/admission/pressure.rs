@@ -7,12 +7,25 @@ use crate::pod::{DesiredPod, priority};
 
 /// Reason of pods that are refused here, and of pods that were evicted.
 pub const EVICTED: &str = "Evicted";
+/// Reason of pods that are refused while the node is out of disk (the kubelet until 1.7, `pkg/kubelet/kubelet.go`,
+/// `canAdmitPod`). It was said to critical pods, too.
+const OUT_OF_DISK: &str = "OutOfDisk";
 /// The taint of a node that is short of memory (`pkg/apis/core/well_known_taints.go`).
 const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
-/// Critical pods are always admitted; with memory short and nothing else also those that request something, and those
-/// that tolerate it.
+/// Critical pods are always admitted, unless the node is out of disk; with memory short and nothing else also those that
+/// request something, and those that tolerate it.
 pub(super) fn check(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
+    evicting(pod, pressures)?;
+    if pressures.contains(&Pressure::OutOfDisk) {
+        return refuse(OUT_OF_DISK, "spec", "cannot be started due to lack of disk space.".to_owned());
+    }
+    Ok(())
+}
+
+fn evicting(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
+    let pressures: Vec<Pressure> =
+        pressures.iter().copied().filter(|pressure| *pressure != Pressure::OutOfDisk).collect();
     if pressures.is_empty() || priority::is_critical(pod) {
         return Ok(());
     }

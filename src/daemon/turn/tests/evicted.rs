@@ -146,6 +146,58 @@ fn evicted_pods_return_one_by_one_the_most_important_first() {
     assert_eq!(runs(later(&mut rig, limits::EVICTED_MAX)), [""; 0]);
 }
 
+/// A daemon that ends in between begins nothing from the start.
+#[test]
+fn an_evicted_pod_waits_on_under_the_next_daemon() {
+    let (mut rig, _) = running(&["a", "b", "c"]);
+    for name in ["a", "b"] {
+        rig.handle(eviction(name, &format!("{name}-1"), true));
+        rig.gone(name);
+    }
+    later(&mut rig, limits::EVICTED_MIN);
+    rig.status(&pod("a"), "Running", false);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let earlier = rig.snapshot().evictions;
+    let counts: Vec<(&str, u32)> = earlier.iter().map(|(key, it)| (key.as_str(), it.count)).collect();
+    assert_eq!(counts, [("default/a", 1), ("default/b", 0)]);
+
+    // "b" was started meanwhile by hand, as it were; "d" is another pod of that name.
+    let mut next = Rig::new();
+    next.now = rig.now.after(Duration::from_secs(60));
+    let mut earlier = earlier;
+    earlier.insert("default/c".to_owned(), earlier["default/a"].clone());
+    next.turn.restore_evictions(earlier);
+    next.want(&[pod("a"), pod("b"), pod("c")]);
+    let acts_of = acts(next.list(&["b/b-1/POD running", "b/b-1/app running"]));
+    assert!(!acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+    assert!(acts_of.contains(&"run c/c-1".to_owned()), "the UID is another one: {acts_of:?}");
+    assert_eq!(next.shown(), "a Failed Evicted, b Pending, c Pending");
+    let message = next.snapshot().pods[0].status.message.clone().unwrap();
+    assert!(message.contains("The node was low on resource: memory. It starts again at "), "{message}");
+    assert_eq!(later(&mut next, Duration::from_secs(539)), [""; 0]);
+    let acts_of = later(&mut next, Duration::from_secs(1));
+    assert!(acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+    assert_eq!(next.snapshot().evictions["default/a"].count, 1);
+}
+
+/// The clock may have been set meanwhile.
+#[test]
+fn an_eviction_in_the_far_future_ends_all_the_same() {
+    let (mut rig, _) = running(&["a"]);
+    rig.handle(eviction("a", "a-1", true));
+    let mut earlier = rig.snapshot().evictions;
+    let view = earlier.get_mut("default/a").unwrap();
+    view.until = view.until.checked_add(Duration::from_secs(1 << 30)).unwrap();
+    let mut next = Rig::new();
+    next.turn.restore_evictions(earlier);
+    next.want(&[pod("a")]);
+    next.list(&[]);
+    assert_eq!(next.shown(), "a Failed Evicted");
+    let acts_of = later(&mut next, limits::EVICTED_MAX);
+    assert!(acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+}
+
 #[test]
 fn an_edited_pod_is_another_one() {
     let (mut rig, _) = running(&["a"]);
@@ -202,6 +254,35 @@ fn who_is_admitted_under_pressure() {
     check(burstable, &[disk], &refused("DiskPressure"));
     check(burstable, &[memory, pid], &refused("MemoryPressure PIDPressure"));
     check(critical, &[memory, disk, pid], "");
+    // Not the words of an eviction, and said to everybody.
+    let out_of_disk = "OutOfDisk: cannot be started due to lack of disk space.";
+    check(burstable, &[Pressure::OutOfDisk], out_of_disk);
+    check(burstable, &[memory, Pressure::OutOfDisk], out_of_disk);
+    check(critical, &[disk, Pressure::OutOfDisk], out_of_disk);
+    check(burstable, &[disk, Pressure::OutOfDisk], &refused("DiskPressure"));
+}
+
+#[test]
+fn a_node_out_of_disk_says_so_where_a_flag_asks_for_it() {
+    let mut config = super::rig::config();
+    config.eviction.low_disk_space = 256 << 20;
+    let mut rig = Rig::listed_with(config);
+    let condition = |rig: &Rig| {
+        let all = rig.snapshot().conditions;
+        let found = all.iter().find(|c| c.type_ == "OutOfDisk").unwrap();
+        format!("{} {}: {}", found.is_true, found.reason, found.message)
+    };
+    assert_eq!(
+        condition(&rig),
+        "false KubeletHasSufficientDisk: kubelet has sufficient disk space available"
+    );
+    rig.want(&[pod("a")]);
+    rig.handle(short_of(&[Pressure::OutOfDisk]));
+    assert_eq!(condition(&rig), "true KubeletOutOfDisk: out of disk space");
+    rig.want(&[pod("a"), pod("b")]);
+    assert_eq!(rig.shown(), "a Pending, b Failed OutOfDisk", "what is there stays");
+    let acts_of = acts(rig.handle(short_of(&[])));
+    assert!(acts_of.contains(&"run b/b-1".to_owned()), "{acts_of:?}");
 }
 
 #[test]

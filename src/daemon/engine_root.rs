@@ -1,0 +1,65 @@
+//! Where Docker's files are. Another engine may answer after each connection, with another root directory, so each is
+//! asked anew; until it has answered, what the last one said holds.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Docker's root directory, absolute. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EngineRoot(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    root: Option<PathBuf>,
+    /// The engine that answers now has said it.
+    is_asked: bool,
+}
+
+impl EngineRoot {
+    /// `None` while no engine has said it.
+    pub(super) fn get(&self) -> Option<PathBuf> {
+        self.known().root.clone()
+    }
+
+    /// Whether the engine that answers now has to be asked.
+    pub(super) fn is_due(&self) -> bool {
+        !self.known().is_asked
+    }
+
+    /// The engine has said it. What is no absolute path is not believed.
+    pub(super) fn tell(&self, root: &str) {
+        let mut known = self.known();
+        known.is_asked = true;
+        if Path::new(root).is_absolute() {
+            known.root = Some(PathBuf::from(root));
+        }
+    }
+
+    /// The engine went away.
+    pub(super) fn lost(&self) {
+        self.known().is_asked = false;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_is_asked() {
+        let root = EngineRoot::default();
+        assert_eq!((root.get(), root.is_due()), (None, true));
+        root.tell("/a");
+        assert_eq!((root.get(), root.is_due()), (Some("/a".into()), false));
+        root.lost();
+        assert_eq!((root.get(), root.is_due()), (Some("/a".into()), true), "nobody has said otherwise");
+        root.tell("/b");
+        assert_eq!(root.get(), Some("/b".into()));
+        root.tell("");
+        assert_eq!((root.get(), root.is_due()), (Some("/b".into()), false));
+    }
+}

@@ -1,0 +1,137 @@
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, unbounded};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+
+use super::*;
+use crate::base::testing::scratch;
+use crate::eviction::Eviction;
+use crate::eviction::threshold::{Amount, Threshold};
+use crate::garbage::images::Policy;
+use crate::runtime::docker::Endpoint;
+use crate::status::file::tests::snapshot;
+
+/// A node with one pod, files that are the kernel's to the keeper, and a Docker that takes connections and says nothing.
+struct Rig {
+    root: PathBuf,
+    rounds: Rounds,
+    heard: Receiver<Event>,
+    _docker: UnixListener,
+}
+
+const MEMINFO: &str = "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\n";
+
+fn write(at: &Path, text: &str) {
+    fs::create_dir_all(at.parent().unwrap()).unwrap();
+    fs::write(at, text).unwrap();
+}
+
+fn at_least(signal: Signal, value: Amount) -> Threshold {
+    Threshold { signal, value, grace: Duration::ZERO, reclaim: None }
+}
+
+impl Rig {
+    fn new(name: &str, thresholds: Vec<Threshold>) -> Rig {
+        let root = scratch(name);
+        let socket = root.join("docker.sock");
+        let silent = UnixListener::bind(&socket).unwrap();
+        let clock = System::start();
+        let (out, heard) = unbounded();
+        let pods = Latest::default();
+        let mut node = snapshot();
+        node.pods.truncate(1);
+        let id = "a".repeat(64);
+        let container = ContainerStatus {
+            name: "app".into(),
+            container_id: Some(format!("docker://{id}")),
+            ..ContainerStatus::default()
+        };
+        let status = PodStatus {
+            phase: Some("Running".into()),
+            container_statuses: Some(vec![container]),
+            ..PodStatus::default()
+        };
+        node.pods[0].status = Arc::new(status);
+        pods.tell(Arc::new(node));
+        let docker_root = EngineRoot::default();
+        docker_root.tell(root.to_str().unwrap());
+        let mut rounds = Rounds::new(Parts {
+            eviction: Settings { thresholds, ..Settings::none() },
+            garbage: None,
+            pods,
+            root_dir: root.clone(),
+            docker: Docker::connect(&Endpoint::Unix(socket), clock),
+            docker_root,
+            clock,
+            parents: Parents::default(),
+            out,
+        });
+        let (cgroups, proc) = (root.join("cgroup"), root.join("proc"));
+        write(&cgroups.join("cgroup.controllers"), "memory pids\n");
+        write(&cgroups.join("kubepods/podu1").join(id).join("pids.current"), "90\n");
+        write(&proc.join("meminfo"), MEMINFO);
+        write(&proc.join("sys/kernel/pid_max"), "1000\n");
+        write(&proc.join("sys/kernel/threads-max"), "1000\n");
+        write(&proc.join("loadavg"), "0 0 0 1/100 1\n");
+        // There is no collector: the tests are it.
+        rounds.mind = Mind::new(rounds.parts.eviction.clone(), Some(Policy::default()));
+        rounds.places.cgroups = Hierarchies::open(cgroups);
+        rounds.places.proc = proc;
+        Rig { root, rounds, heard, _docker: silent }
+    }
+
+    fn look(&mut self) {
+        assert!(self.rounds.look().is_ok());
+    }
+
+    fn evicted(&self) -> Option<Eviction> {
+        self.heard.try_iter().find_map(|event| match event {
+            Event::Node(News::Evict(eviction)) => Some(eviction),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+#[test]
+fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_being_watched() {
+    let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+    let mut rig = Rig::new("keeper-hangs", vec![full, at_least(Signal::Pid, Amount::Units(100))]);
+    rig.look();
+    let now = rig.rounds.parts.clock.now().mono;
+    rig.rounds.mind.collected(&Report::default(), now);
+    rig.look();
+    assert!(rig.rounds.measuring.is_some(), "the disk is being measured");
+    assert_eq!(rig.evicted(), None);
+    write(&rig.root.join("proc/loadavg"), "0 0 0 1/950 1\n");
+    rig.look();
+    let evicted = rig.evicted().expect("it does not wait for the disk");
+    assert!(evicted.message.contains("low on resource: pids"), "{evicted:?}");
+    assert!(rig.rounds.measuring.is_some(), "Docker has not answered yet");
+}
+
+/// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.
+#[test]
+fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {
+    let mut rig = Rig::new("keeper-cache", vec![at_least(Signal::Memory, Amount::Units(100 << 20))]);
+    let memory = rig.root.join("v1/memory");
+    rig.rounds.places.cgroups = Hierarchies::open(rig.root.join("v1"));
+    let capacity: u64 = 4_000_000 << 10;
+    let usages = |cache: u64| {
+        write(&memory.join("memory.usage_in_bytes"), &(cache + (50 << 20)).to_string());
+        write(&memory.join("memory.stat"), &format!("total_inactive_file {cache}\n"));
+        let look = rig.rounds.places.look(rig.rounds.mind.watched(), None);
+        assert_eq!(look.seen.found.get(&Signal::Memory).map(|seen| seen.capacity), Some(capacity));
+        look.usages
+    };
+    assert_eq!(usages(10 << 20), [(memory.join(""), capacity - (90 << 20))]);
+    assert_eq!(usages(100 << 20), []);
+}

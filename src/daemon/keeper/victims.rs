@@ -1,0 +1,74 @@
+//! One pod has to go: which one is the manager's choice, among what was measured.
+
+use super::amounts::{Amounts, Measure, candidates};
+use super::aside::Aside;
+use super::mind::Seen;
+use super::{Gone, Measuring, Rounds};
+use crate::base::clock::{Clock as _, Mono};
+use crate::eviction::News;
+use crate::eviction::signal::Signal;
+use crate::eviction::threshold::Threshold;
+use crate::layout;
+
+impl Rounds {
+    /// Begins to count what pods have on disks.
+    pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
+        let measure = Measure::new(&self.places, signal, dedicated);
+        let (snapshot, mut disks) = (self.parts.pods.get(), self.disks.clone());
+        let run = Aside::begin("pk-measure", move || {
+            let found = measure.pods(&snapshot, &mut disks);
+            (disks, found)
+        });
+        match run {
+            Ok(run) => self.measuring = Some(Measuring { signal, run }),
+            Err(error) => {
+                log::warn!("which pod fills the disk is not counted: no thread could be started: {error}");
+                self.mind.not_measured(now);
+            }
+        }
+    }
+
+    /// It was counted. The next look chooses, by what is left then, among the pods that are there then.
+    pub(super) fn measured(&mut self) {
+        let Some(Measuring { signal, run }) = self.measuring.take() else { return };
+        let mut found = None;
+        if let Some((disks, amounts)) = run.result() {
+            (self.disks, found) = (disks, amounts);
+        }
+        match found {
+            Some(amounts) => {
+                self.measured = Some(amounts);
+                self.mind.measured(signal);
+            }
+            None => self.mind.not_measured(self.parts.clock.now().mono),
+        }
+    }
+
+    pub(super) fn evict(&mut self, threshold: &Threshold, seen: &Seen, now: Mono) -> Result<(), Gone> {
+        let (signal, resource) = (threshold.signal, threshold.signal.resource());
+        let snapshot = self.parts.pods.get();
+        let amounts = match self.measured.take().filter(|_| signal.is_of_disk()) {
+            Some(amounts) => amounts,
+            // Of anything but a disk the kernel's figures are read at once.
+            None => self.read(signal, seen),
+        };
+        let pods = candidates(&snapshot, resource, &amounts);
+        let Some((told, eviction)) = self.mind.choose(threshold, &seen.found, pods, now) else {
+            return Ok(());
+        };
+        let tree = self.places.cgroups.tree();
+        let cgroups = amounts.get(&eviction.uid).into_iter().flat_map(|found| &found.cgroups);
+        self.traces = cgroups.map(|cgroup| tree.join(cgroup)).collect();
+        self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
+        self.tell(told)?;
+        self.tell(News::Evict(eviction))
+    }
+
+    fn read(&mut self, signal: Signal, seen: &Seen) -> Amounts {
+        if signal.is_of_disk() {
+            return Amounts::new();
+        }
+        let measure = Measure::new(&self.places, signal, seen.dedicated);
+        measure.pods(&self.parts.pods.get(), &mut self.disks).unwrap_or_default()
+    }
+}
