@@ -117,6 +117,11 @@ impl Engine {
         self.process = Some(command.spawn().expect("unshare"));
     }
 
+    /// Of dockerd, which runs.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(self.process.as_ref().expect("dockerd runs"))
+    }
+
     pub fn kill9(&mut self) {
         let mut process = self.process.take().unwrap();
         process.kill().unwrap();
@@ -197,6 +202,8 @@ pub fn subdirectories(path: &Path) -> Vec<PathBuf> {
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.process.is_some() {
+            // A test that has failed may have left it standing still.
+            _ = kill_process(self.pid(), Signal::CONT);
             self.stop();
         }
         let begun = Instant::now();

@@ -169,6 +169,45 @@ fn out_of_memory_is_told_as_the_reason() {
     });
 }
 
+/// Docker's mark is the container's, whichever process was killed: it shows in the end.
+#[test]
+fn a_child_that_is_out_of_memory_takes_no_container_with_it() {
+    let node = Node::start();
+    let script =
+        "sh -c 'x=a; while :; do x=$x$x; done'; echo child $?; trap 'exit 0' TERM; sleep 100000 & wait";
+    let pod = Pod::new("child").script(script).restart_policy("Never");
+    node.write(
+        "child.yaml",
+        pod.set("/spec/containers/0/resources/limits", json!({"memory": "16Mi"})).text(),
+    );
+    let app = node.wait_running("child", "app");
+    node.wait_until("the child is killed", || node.says(&["logs", "child"]).contains("child 137"));
+    if fs::File::open("/dev/kmsg").is_ok() {
+        let pod = format!("of pod default/{}, container ", node.full("child"));
+        node.wait_until("the log names the child", || {
+            let log = node.log();
+            log.lines().any(|line| line.contains("the kernel killed process sh (") && line.contains(&pod))
+        });
+    }
+    assert_eq!(node.running("child", "app"), [app.clone()]);
+    let status = node.container_status("child", "app").unwrap();
+    assert_eq!((status.restart_count, status.ready), (0, true));
+    assert_eq!(
+        (status.state.unwrap().terminated, status.last_state.and_then(|s| s.terminated)),
+        (None, None)
+    );
+    assert_eq!(node.phase("child"), "Running");
+    let events = node.says(&["get", "events"]);
+    assert!(!events.contains("SystemOOM"), "the node has memory: {events}");
+
+    node.kill_container(&app.id, "TERM");
+    let end = node.wait_for("it has ended", || end(&node, "child", "app"));
+    let marked = node.inspect(&app.id)["State"]["OOMKilled"].as_bool().unwrap();
+    let reason = if marked { "OOMKilled" } else { "Completed" };
+    assert_eq!((end.exit_code, end.reason.as_deref()), (0, Some(reason)), "{end:?}");
+    node.wait_phase("child", "Succeeded");
+}
+
 #[test]
 fn reasons_of_ends() {
     let node = Node::start();

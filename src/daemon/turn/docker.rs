@@ -53,6 +53,9 @@ impl Turn {
         self.docker.problem = None;
         self.docker.version = version.or(self.docker.version.take());
         let root = self.config.root_dir.to_string_lossy().into_owned();
+        if back {
+            self.tell_strange(containers, &root);
+        }
         if self.sweep == Sweep::AtNextList {
             self.sweep = Sweep::Due;
         }
@@ -73,6 +76,17 @@ impl Turn {
             self.first_list(now);
         }
         self.housekeeping();
+    }
+
+    /// What bears this node's label and does not tell what it is may be anybody's.
+    fn tell_strange(&mut self, containers: &[ContainerSummary], root: &str) {
+        for strange in containers.iter().filter(|c| observe::from_summary(c, root).is_none()) {
+            let line = format!(
+                "container {} bears the label of this node, and not which pod it belongs to: it is left alone",
+                strange.name
+            );
+            self.log(log::Level::Warn, line);
+        }
     }
 
     /// Before any decision: learns which pod holds which name, so that a restart of the daemon restarts no

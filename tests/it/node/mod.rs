@@ -1,8 +1,11 @@
 //! The node looks after itself: its logs, disks, memory and garbage, on a real Docker Engine.
 
 pub mod full_disk;
+mod hung;
 pub mod images;
+mod killed;
 pub mod local_limits;
 pub mod log_drivers;
 mod pressure;
+mod returns;
 mod small_disk;

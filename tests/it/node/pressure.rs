@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{Node, Options};
 use crate::pods::Pod;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// Runs until it is told to end, with a file of this size in an emptyDir.
 fn filled(name: &str, megabytes: u64, empty_dir: Value) -> Pod {
@@ -32,14 +32,14 @@ fn wait_evicted(node: &Node, pod: &str) -> String {
     node.pod(pod).unwrap().status.unwrap().message.unwrap()
 }
 
-fn memory() -> u64 {
+pub(super) fn memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap();
     let line = text.lines().find(|line| line.starts_with("MemTotal:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// A root of cgroups, removed when it goes.
-struct Below(String);
+pub(super) struct Below(pub(super) String);
 
 impl Drop for Below {
     fn drop(&mut self) {
@@ -85,10 +85,10 @@ fn a_pod_over_its_request_of_memory_goes_before_one_within_it() {
 }
 
 /// A file system in a file, mounted where it is wanted.
-struct Loop<'a>(&'a Path);
+pub(super) struct Loop<'a>(&'a Path);
 
 impl Loop<'_> {
-    fn mount<'a>(file: &Path, at: &'a Path, megabytes: u64) -> Loop<'a> {
+    pub(super) fn mount<'a>(file: &Path, at: &'a Path, megabytes: u64) -> Loop<'a> {
         fs::File::create(file).unwrap().set_len(megabytes * MIB).unwrap();
         let done = |command: &mut Command| {
             let output = command.output().unwrap();

@@ -14,7 +14,7 @@ use crate::private_engine::Engine;
 const MIB: u64 = 1 << 20;
 
 /// Whether the node has this condition.
-fn has(node: &Node, condition: &str) -> bool {
+pub(super) fn has(node: &Node, condition: &str) -> bool {
     let conditions = node.status().map(|status| status.conditions).unwrap_or_default();
     conditions.iter().any(|it| it.type_ == condition && it.is_true)
 }

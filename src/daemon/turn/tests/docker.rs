@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use super::rig::{Rig, acts, container, key, pod};
 use crate::daemon::turn::{Event, OutOfMemory, RuntimeEvent};
 use crate::machine::{Hint, Report};
+use crate::runtime::labels;
 
 const SEEN: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
 
@@ -134,6 +135,24 @@ fn when_docker_comes_back_every_worker_looks() {
     assert!(rig.snapshot().docker.reachable);
     rig.seen("b", &[]);
     assert_eq!(rig.list(&SEEN), [""; 0]);
+}
+
+/// It is nobody's that podkeeper knows: not stopped, not shown, and told once.
+#[test]
+fn a_container_that_does_not_say_whose_it_is_is_left_alone() {
+    let mut all: Vec<_> = ["a/a-1/POD running", "a/a-1/app running"].map(container).into();
+    all[1].name = "x".into();
+    all[1].labels.remove(labels::POD_UID);
+    let listed = || Event::Runtime(RuntimeEvent::Listed { containers: all.clone(), version: None });
+    let mut rig = Rig::new();
+    rig.want(&[]);
+    let told = rig.handle(listed());
+    let strange: Vec<&String> = told.iter().filter(|line| line.starts_with("WARN")).collect();
+    let expected =
+        "WARN: container x bears the label of this node, and not which pod it belongs to: it is left alone";
+    assert_eq!(strange, [expected]);
+    assert_eq!(rig.snapshot().pods[0].status.container_statuses.as_deref().unwrap_or_default(), []);
+    assert!(!rig.handle(listed()).iter().any(|line| line.starts_with("WARN")), "told once");
 }
 
 #[test]
