@@ -158,6 +158,9 @@ mod sim;
 #[path = "it/systemd.rs"]
 mod systemd;
 #[cfg(test)]
+#[path = "it/systemd_unit.rs"]
+mod systemd_unit;
+#[cfg(test)]
 #[path = "it/termination.rs"]
 mod termination;
 #[cfg(test)]

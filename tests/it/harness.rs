@@ -89,6 +89,8 @@ pub struct Options {
     pub own_mounts: bool,
     /// The daemon runs in the namespaces of this process, and [`Node::pid`] is that of who brought it there.
     pub within: Option<u32>,
+    /// Where its directories lie, when not among the temporary files.
+    pub place: Option<PathBuf>,
 }
 
 impl Options {
@@ -128,7 +130,8 @@ impl Node {
     pub fn prepare(options: Options) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("n{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let base = std::env::temp_dir().join(format!("podkeeper-it-{name}"));
+        let place = options.place.clone().unwrap_or_else(std::env::temp_dir);
+        let base = place.join(format!("podkeeper-it-{name}"));
         let _ = fs::remove_dir_all(&base);
         for directory in ["manifests", "root", "run"] {
             fs::create_dir_all(base.join(directory)).unwrap();

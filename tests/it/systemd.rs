@@ -1,11 +1,14 @@
 //! Docker's cgroup driver `systemd`, with a systemd that is the first process of namespaces of its own, and a
 //! Docker Engine below it. Both versions of cgroups will do: it gets the hierarchies that this machine has.
 //!
-//! Whatever happens, nothing of it may be left: it is killed with all its processes, and its cgroups go.
+//! Whatever happens, nothing of it may be left: it is killed with all its processes, and its cgroups go. Nor may it
+//! touch what the machine has: its units for temporary files, kernel settings and devices must never start there, and it
+//! does not even see the machine's `/tmp`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,7 +37,8 @@ done
 exec unshare --mount --pid --cgroup --net --fork --kill-child -- sh -ec "$INSIDE"
 "#;
 
-/// What a machine has before its systemd begins: only what this test needs is started.
+/// What a machine has before its systemd begins: only what a test needs is started. Of the temporary files it has its
+/// own alone. Most units want `sysinit.target` and `basic.target`, with all that these start; so they never start here.
 const INSIDE: &str = r#"
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -53,34 +57,59 @@ else
     done
 fi
 mount -t tmpfs tmpfs /run
-mkdir -p /run/systemd/system
+mkdir -p /run/systemd/system /run/base
+mount --bind "$BASE" /run/base
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /var/tmp
+mkdir -p "$BASE"
+mount --move /run/base "$BASE"
+mount --bind "$BASE/systemd-log" /dev/kmsg
+: >/run/swaps
+mount --bind /run/swaps /proc/swaps
+for unit in sysinit.target basic.target systemd-tmpfiles-setup.service systemd-tmpfiles-setup-dev.service \
+    systemd-tmpfiles-clean.service systemd-tmpfiles-clean.timer; do
+    ln -s /dev/null /run/systemd/system/$unit
+done
 printf '[Unit]\nDefaultDependencies=no\n' >/run/systemd/system/test.target
 export container=other
-exec /lib/systemd/systemd --system --unit=test.target --show-status=0 --log-target=console
+exec /lib/systemd/systemd --system --unit=test.target --show-status=0 --log-target=kmsg
 "#;
 
+/// Docker's own unit, with the engine of the test.
+const ENGINE: &str = "\
+[Unit]
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+[Service]
+Type=notify
+KillMode=process
+Delegate=yes
+";
+
 /// A machine within the machine.
-struct Booted {
+pub struct Booted {
     name: String,
     base: PathBuf,
     outer: Child,
-    dockerd: Option<Child>,
     /// systemd, as seen from here.
     init: u32,
 }
 
 impl Booted {
-    /// With a Docker Engine that answers and has the pods' image.
-    fn start() -> Booted {
-        let name = format!("podkeeper-s{}", std::process::id());
+    /// With a Docker Engine that answers and has the pods' image, which is its `docker.service`.
+    pub fn start() -> Booted {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("podkeeper-s{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let base = std::env::temp_dir().join(&name);
         fs::create_dir_all(&base).unwrap();
+        fs::write(base.join("systemd-log"), "").unwrap();
         let log = fs::File::create(base.join("log")).unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", OUTSIDE]).env("NAME", &name).env("INSIDE", INSIDE);
+        command.args(["-c", OUTSIDE]).env("NAME", &name).env("INSIDE", INSIDE).env("BASE", &base);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let outer = command.spawn().unwrap();
-        let mut booted = Booted { name, base, outer, dockerd: None, init: 0 };
+        let mut booted = Booted { name, base, outer, init: 0 };
         booted.wait("systemd runs", |booted| {
             let pid = booted.outer.id();
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -96,19 +125,24 @@ impl Booted {
 
     fn engine(&mut self) {
         fs::write(self.base.join("daemon.json"), "{}").unwrap();
-        let log = fs::File::create(self.base.join("dockerd-log")).unwrap();
-        let mut command = self.enter("dockerd");
-        for (flag, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
-            command.arg(flag).arg(self.base.join(name));
+        let at = |name: &str| self.base.join(name).display().to_string();
+        let mut line = "dockerd".to_owned();
+        for (flag, name) in [("data-root", "data"), ("exec-root", "exec"), ("pidfile", "pid")] {
+            line.push_str(&format!(" --{flag} {}", at(name)));
         }
-        command.arg("--config-file").arg(self.base.join("daemon.json"));
-        command.arg("--host").arg(format!("unix://{}", self.socket().display()));
-        command.args(["--bridge=none", "--iptables=false", "--ip6tables=false"]);
-        command.args(["--containerd-namespace", &self.name]);
-        command.args(["--containerd-plugins-namespace", &format!("{}-plugins", self.name)]);
-        command.args(["--exec-opt", "native.cgroupdriver=systemd"]);
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        self.dockerd = Some(command.spawn().unwrap());
+        line.push_str(&format!(" --config-file {} --host unix://{}", at("daemon.json"), at("sock")));
+        line.push_str(
+            " --bridge=none --iptables=false --ip6tables=false --exec-opt native.cgroupdriver=systemd",
+        );
+        line.push_str(&format!(
+            " --containerd-namespace {0} --containerd-plugins-namespace {0}-plugins",
+            self.name
+        ));
+        let log = at("dockerd-log");
+        let unit =
+            format!("{ENGINE}ExecStart={line}\nStandardOutput=append:{log}\nStandardError=append:{log}\n");
+        self.install("docker.service", &unit);
+        self.systemctl(&["start", "docker.service"]);
         let client = Client::new(&self.socket());
         let docker = Docker::Engine(client.clone());
         self.wait("dockerd answers", |_| client.ping().is_ok());
@@ -116,32 +150,63 @@ impl Booted {
         assert_eq!(loaded, [IMAGE]);
     }
 
+    /// What lies there goes with the machine. The machine sees it at the same place.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Puts a unit, or a drop-in, before the machine's own.
+    pub fn install(&self, name: &str, text: &str) {
+        let path = PathBuf::from(format!("/proc/{}/root/run/systemd/system/{name}", self.init));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self.reload();
+    }
+
+    /// What `systemctl` says, which must succeed.
+    pub fn systemctl(&self, arguments: &[&str]) -> String {
+        let output = self.enter("systemctl").args(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "systemctl {arguments:?}: {error}\n{}", self.logs());
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// What systemd has logged.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.base.join("systemd-log")).unwrap_or_default()).into_owned()
+    }
+
+    fn logs(&self) -> String {
+        let names = ["log", "systemd-log", "dockerd-log"];
+        let all = names.map(|name| fs::read(self.base.join(name)).unwrap_or_default());
+        all.map(|log| String::from_utf8_lossy(&log).into_owned()).join("\n")
+    }
+
     fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Booted) -> bool) {
         let begun = Instant::now();
         while !done(self) {
-            let log = |name: &str| fs::read_to_string(self.base.join(name)).unwrap_or_default();
-            assert!(begun.elapsed() < PATIENCE, "not so: {what}\n{}\n{}", log("log"), log("dockerd-log"));
+            assert!(begun.elapsed() < PATIENCE, "not so: {what}\n{}", self.logs());
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Docker's socket.
+    pub fn socket(&self) -> PathBuf {
         self.base.join("sock")
     }
 
-    fn enter(&self, program: &str) -> Command {
+    /// A program within the machine.
+    pub fn enter(&self, program: &str) -> Command {
         enter(self.init, program)
     }
 
     fn reload(&self) {
-        assert!(self.enter("systemctl").arg("daemon-reload").status().unwrap().success());
+        self.systemctl(&["daemon-reload"]);
     }
 
     /// The slices of pods that systemd knows.
     fn slices(&self) -> Vec<String> {
-        let words = ["list-units", "--all", "--plain", "--no-legend", "kubepods*"];
-        let output = self.enter("systemctl").args(words).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = self.systemctl(&["list-units", "--all", "--plain", "--no-legend", "kubepods*"]);
         text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
     }
 
@@ -189,7 +254,6 @@ impl Drop for Booted {
         // The namespace of processes ends with its first one.
         _ = self.outer.kill();
         _ = self.outer.wait();
-        _ = self.dockerd.as_mut().map(Child::wait);
         let begun = Instant::now();
         let gone = |booted: &Booted| {
             let all = booted.hierarchies();
@@ -207,6 +271,28 @@ fn sized(name: &str, resources: Value) -> Pod {
     Pod::new(name).set("/spec/hostNetwork", true).set("/spec/containers/0/resources", resources)
 }
 
+/// Systemd clears `/tmp` when it boots: of its own files there must be none of the machine's.
+#[test]
+fn nothing_of_the_machine_is_seen_among_temporary_files() {
+    let names = ["/tmp", "/var/tmp"].map(|dir| format!("{dir}/podkeeper-marker-{}", std::process::id()));
+    names.iter().for_each(|name| fs::write(name, "stays").unwrap());
+    let machine = Booted::start();
+    for (name, dir) in names.iter().zip(["/tmp", "/var/tmp"]) {
+        assert!(!machine.enter("test").args(["-e", name]).status().unwrap().success(), "{name} is seen");
+        // What did it.
+        let clears = ["--remove", "--clean", "--prefix", dir];
+        machine.enter("systemd-tmpfiles").args(clears).status().unwrap();
+    }
+    for unit in ["sysinit.target", "basic.target", "systemd-tmpfiles-setup.service"] {
+        assert!(!machine.enter("systemctl").args(["start", unit]).status().unwrap().success(), "{unit}");
+    }
+    drop(machine);
+    for name in &names {
+        assert_eq!(fs::read_to_string(name).unwrap(), "stays");
+        fs::remove_file(name).unwrap();
+    }
+}
+
 /// cri-o/cri-o#5490: a slice stays, as a unit of systemd's, when all in it has ended; and what is written to its
 /// files past systemd is gone with the next daemon-reload.
 #[test]
@@ -217,6 +303,7 @@ fn k5490_slices_have_their_limits_and_go_with_their_pods() {
         endpoint: socket.clone(),
         look_at: socket,
         within: Some(machine.init),
+        place: Some(machine.base.clone()),
         ..Options::flags(&["--pod-max-pids", "50"])
     });
     let whole = Path::new(MOUNT).join("cgroup.controllers").exists();
