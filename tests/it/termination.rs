@@ -189,7 +189,7 @@ fn a_child_that_is_out_of_memory_takes_no_container_with_it() {
             log.lines().any(|line| line.contains("the kernel killed process sh (") && line.contains(&pod))
         });
     }
-    assert_eq!(node.running("child", "app"), [app.clone()]);
+    assert_eq!(node.running("child", "app"), std::slice::from_ref(&app));
     let status = node.container_status("child", "app").unwrap();
     assert_eq!((status.restart_count, status.ready), (0, true));
     assert_eq!(

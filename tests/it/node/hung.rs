@@ -163,7 +163,10 @@ fn a_docker_that_dies_while_it_removes_images_loses_nothing_that_is_needed() {
     });
     proxy.no_rule();
     engine.start();
-    node.wait_until("the collection is completed", || names(&engine) == [IMAGE, "wanted:1"]);
+    node.wait_until("the daemon has Docker back", || node.status().is_some_and(|s| s.docker.reachable));
+    // It would do so itself a minute later.
+    let said = node.says(&["prune"]);
+    assert_eq!(names(&engine), [IMAGE, "wanted:1"], "{said}");
     assert_untouched(&before, &node, "Docker was killed");
     assert_eq!((node.pid(), node.exited()), (daemon, None));
     // Nothing of a removed image is left in the way.
