@@ -247,6 +247,11 @@ impl Manager {
         self.measured = Measured::For(signal);
     }
 
+    /// It is to be counted at the next look.
+    pub fn counts_later(&mut self) {
+        self.measured = Measured::No;
+    }
+
     /// It could not be counted, for Docker does not answer, and could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
         self.measured = Measured::No;

@@ -301,7 +301,8 @@ pub(crate) mod tests {
             status: PodStatus::default(),
         };
         let status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
-        let view = PodView { pod: Arc::new(pod), status, leaving: None, stale: false, is_kept: true };
+        let view =
+            PodView { pod: Arc::new(pod), status, leaving: None, stale: false, is_kept: true, is_told: true };
         Snapshot {
             root_dir: String::new(),
             node: "node1".into(),

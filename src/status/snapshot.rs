@@ -97,6 +97,8 @@ pub struct PodView {
     pub stale: bool,
     /// A worker keeps it running, and would stop it if it were told to: only such a pod can be evicted.
     pub is_kept: bool,
+    /// Its worker has told how it is. Before that nobody knows which containers it has.
+    pub is_told: bool,
 }
 
 /// What is remembered of a pod's evictions.

@@ -177,6 +177,12 @@ pub(super) fn candidates(snapshot: &Snapshot, resource: Resource, amounts: &Amou
     may_go.filter_map(|view| Some(candidate(view, resource, amounts.get(&view.pod.uid)?))).collect()
 }
 
+/// Whether a pod that may go has not been told of by its worker yet, right after the daemon's start: what it has is not
+/// known, and another one would go for it.
+pub(super) fn is_any_unknown(snapshot: &Snapshot) -> bool {
+    snapshot.pods.iter().any(|view| may_go(view) && !view.is_told)
+}
+
 fn may_go(view: &PodView) -> bool {
     // What no source wants is not evicted: it is stopped, or left alone until its manifest can be read.
     let is_wanted = view.status.reason.as_deref() != Some(UNMANAGED);

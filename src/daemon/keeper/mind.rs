@@ -197,9 +197,20 @@ impl Mind {
         told.into_iter().map(News::Node).collect()
     }
 
+    /// Whether what is not known of pods yet is waited for: soon after the start, and not for ever.
+    #[must_use]
+    pub fn is_early(&self) -> bool {
+        self.looks <= limits::EVICTION_FIRST_LOOKS
+    }
+
     /// What pods have on the disk of this signal was counted; the node is to be looked at now.
     pub fn measured(&mut self, signal: Signal) {
         self.manager.measured(signal);
+    }
+
+    /// It is not known of all pods yet what they have: it is to be counted at the next look.
+    pub fn counts_later(&mut self) {
+        self.manager.counts_later();
     }
 
     /// It could not be counted, for Docker does not answer, and could not stop a pod either.
@@ -219,7 +230,7 @@ impl Mind {
     pub fn rest(&self, found: &Observations, now: Mono) -> Option<Duration> {
         let mut rest = self.manager.rest(&self.watched, found, &self.falls, now);
         let is_blind = self.watched.iter().any(|threshold| !found.contains_key(&threshold.signal));
-        if is_blind && self.looks <= limits::EVICTION_FIRST_LOOKS {
+        if is_blind && self.is_early() {
             // Docker has not told yet where its files and the pods' cgroups are.
             rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
         }

@@ -118,6 +118,46 @@ fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_be
     assert!(rig.rounds.measuring.is_some(), "Docker has not answered yet");
 }
 
+/// Right after the daemon's start another one would go for a pod of which nothing is known.
+#[test]
+fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
+    let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+    let mut rig = Rig::new("keeper-early", vec![full, at_least(Signal::Pid, Amount::Units(100))]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    node.pods[0].is_told = false;
+    rig.rounds.parts.pods.tell(Arc::new(node.clone()));
+    write(&rig.root.join("proc/loadavg"), "0 0 0 1/950 1\n");
+    rig.look();
+    let now = rig.rounds.parts.clock.now().mono;
+    rig.rounds.mind.collected(&Report::default(), now);
+    rig.look();
+    assert!(rig.rounds.measuring.is_none() && rig.evicted().is_none());
+    let mut later = None;
+    for _ in 0..limits::EVICTION_FIRST_LOOKS {
+        rig.look();
+        later = later.or(rig.evicted());
+    }
+    assert!(rig.rounds.measuring.is_some() && later.is_some(), "a worker that hangs holds up nothing");
+}
+
+#[test]
+fn the_pods_are_measured_as_soon_as_they_are_told_of() {
+    let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+    let mut rig = Rig::new("keeper-told", vec![full]);
+    let told = rig.rounds.parts.pods.get();
+    let mut node = (*told).clone();
+    node.pods[0].is_told = false;
+    rig.rounds.parts.pods.tell(Arc::new(node));
+    rig.look();
+    let now = rig.rounds.parts.clock.now().mono;
+    rig.rounds.mind.collected(&Report::default(), now);
+    rig.look();
+    assert!(rig.rounds.measuring.is_none());
+    rig.rounds.parts.pods.tell(told);
+    rig.look();
+    assert!(rig.rounds.measuring.is_some());
+}
+
 /// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.
 #[test]
 fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {

@@ -1,6 +1,6 @@
 //! One pod has to go: which one is the manager's choice, among what was measured.
 
-use super::amounts::{Amounts, Measure, candidates};
+use super::amounts::{Amounts, Measure, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::mind::Seen;
 use super::{Gone, Measuring, Rounds};
@@ -13,6 +13,9 @@ use crate::layout;
 impl Rounds {
     /// Begins to count what pods have on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
+        if self.waits_for_pods() {
+            return self.mind.counts_later();
+        }
         let measure = Measure::new(&self.places, signal, dedicated);
         let (snapshot, mut disks) = (self.parts.pods.get(), self.disks.clone());
         let run = Aside::begin("pk-measure", move || {
@@ -26,6 +29,10 @@ impl Rounds {
                 self.mind.not_measured(now);
             }
         }
+    }
+
+    fn waits_for_pods(&self) -> bool {
+        self.mind.is_early() && is_any_unknown(&self.parts.pods.get())
     }
 
     /// It was counted. The next look chooses, by what is left then, among the pods that are there then.
@@ -46,6 +53,9 @@ impl Rounds {
 
     pub(super) fn evict(&mut self, threshold: &Threshold, seen: &Seen, now: Mono) -> Result<(), Gone> {
         let (signal, resource) = (threshold.signal, threshold.signal.resource());
+        if !signal.is_of_disk() && self.waits_for_pods() {
+            return Ok(());
+        }
         let snapshot = self.parts.pods.get();
         let amounts = match self.measured.take().filter(|_| signal.is_of_disk()) {
             Some(amounts) => amounts,

@@ -105,7 +105,14 @@ impl Turn {
             shape: None,
             withheld: BTreeSet::new(),
         };
-        Some(PodView { pod: Arc::new(pod), status: Arc::new(status), leaving, stale: false, is_kept: false })
+        Some(PodView {
+            pod: Arc::new(pod),
+            status: Arc::new(status),
+            leaving,
+            stale: false,
+            is_kept: false,
+            is_told: false,
+        })
     }
 
     /// The first error about a path.

@@ -30,6 +30,7 @@ impl Turn {
                 leaving: status.leaving.or(Some(now.wall)),
                 stale: false,
                 is_kept: false,
+                is_told: true,
             })
         }));
         pods.extend(self.refused_views(now));
@@ -108,11 +109,11 @@ impl Turn {
             let (pod, leaving) = (Arc::clone(&status.pod), status.leaving.or(stopping));
             let shown = entry.map_or_else(|| Arc::clone(&status.status), |e| e.with_resize(&status.status));
             let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
-            return PodView { pod, status: shown, leaving, stale, is_kept };
+            return PodView { pod, status: shown, leaving, stale, is_kept, is_told: true };
         }
         if let Some(status) = entry.and_then(|e| e.blocked.as_ref()).and_then(Blocked::status) {
             let (pod, status) = (Arc::clone(pod), Arc::clone(status));
-            return PodView { pod, status, leaving: None, stale, is_kept: false };
+            return PodView { pod, status, leaving: None, stale, is_kept: false, is_told: true };
         }
         let status = status::compute(&status::Input {
             pod,
@@ -129,7 +130,14 @@ impl Turn {
             now: now.wall,
         });
         let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
-        PodView { pod: Arc::clone(pod), status: Arc::new(status), leaving: None, stale, is_kept }
+        PodView {
+            pod: Arc::clone(pod),
+            status: Arc::new(status),
+            leaving: None,
+            stale,
+            is_kept,
+            is_told: false,
+        }
     }
 
     /// Pods that the policy refuses and that have no other wanted version: shown as failed.
@@ -140,7 +148,14 @@ impl Turn {
         let mut seen = std::collections::BTreeSet::new();
         shown.filter(move |r| seen.insert(r.pod.key.clone())).map(move |Refused { pod, reason, message }| {
             let status = Arc::new(status::rejected(pod, reason, message, wall));
-            PodView { pod: Arc::clone(pod), status, leaving: None, stale: false, is_kept: false }
+            PodView {
+                pod: Arc::clone(pod),
+                status,
+                leaving: None,
+                stale: false,
+                is_kept: false,
+                is_told: true,
+            }
         })
     }
 

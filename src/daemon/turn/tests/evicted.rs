@@ -44,6 +44,9 @@ fn the_keeper_is_shown_which_pods_it_can_order_to_go() {
     assert_eq!(kept(&rig), [false], "Docker was not listed yet");
     rig.list(&[]);
     assert_eq!(kept(&rig), [true]);
+    assert!(!rig.snapshot().pods[0].is_told, "nobody knows yet which containers it has");
+    rig.status(&pod("a"), "Running", false);
+    assert!(rig.snapshot().pods[0].is_told);
     rig.handle(eviction("a", "a-1", true));
     assert_eq!(kept(&rig), [false], "it was told already");
 }
