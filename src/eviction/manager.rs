@@ -78,6 +78,8 @@ pub struct Manager {
     collecting: Option<Mono>,
     /// What pods have on disks.
     measured: Measured,
+    /// When the last count of that began.
+    counted: Mono,
     /// When garbage was last done in vain; forgotten when there is new garbage.
     collected: Option<Mono>,
     /// How often in a row it was done in vain.
@@ -103,6 +105,7 @@ impl Manager {
             short: BTreeMap::new(),
             collecting: None,
             measured: Measured::No,
+            counted: Mono::default(),
             collected: None,
             in_vain: 0,
             rests_until: Mono::default(),
@@ -207,7 +210,7 @@ impl Manager {
                 return Act::Collect(threshold);
             }
             if threshold.signal.is_of_disk() && known != Some(threshold.signal) {
-                self.measured = Measured::Begun;
+                (self.measured, self.counted) = (Measured::Begun, now);
                 return Act::Measure(threshold);
             }
             return Act::Evict(threshold);
@@ -258,7 +261,20 @@ impl Manager {
         self.rests_until = now.after(limits::COLLECT_AGAIN);
     }
 
-    /// The pod that goes, of all of which something runs; `None` when there is none that may go.
+    /// Garbage was last collected so long ago that there may be new one, which goes before a pod.
+    fn may_be_garbage(&self, signal: Signal) -> bool {
+        let is_old = |at| self.counted.since(at) >= limits::COLLECT_FRESH;
+        self.garbage_helps(signal) && self.collecting.is_none() && self.collected.is_some_and(is_old)
+    }
+
+    /// Garbage is to be collected at the next look.
+    #[must_use]
+    pub fn is_to_collect(&self) -> bool {
+        self.collecting.is_none() && self.collected.is_none()
+    }
+
+    /// The pod that goes, of all of which something runs; `None` when there is none that may go, and when garbage has to
+    /// be collected first: [`Manager::is_to_collect`].
     pub fn choose(
         &mut self,
         threshold: &Threshold,
@@ -281,6 +297,10 @@ impl Manager {
             }
             return None;
         };
+        if self.may_be_garbage(threshold.signal) {
+            self.collected = None;
+            return None;
+        }
         let pod = pods.swap_remove(at);
         let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
         // Its containers are garbage soon.

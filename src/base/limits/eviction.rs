@@ -22,5 +22,7 @@ pub const MEMORY_STALLS: &str = "some 200000 2000000\0";
 pub const COLLECT_AGAIN: Duration = Duration::from_secs(60);
 /// See [`COLLECT_AGAIN`], which doubles with each collection in vain.
 pub const COLLECT_AGAIN_MAX: Duration = Duration::from_secs(3600);
+/// No pod goes for want of disk when garbage was last collected so long before: it is collected once more.
+pub const COLLECT_FRESH: Duration = Duration::from_secs(30);
 /// A collection that takes longer no longer keeps pods from being evicted.
 pub const COLLECT_PATIENCE: Duration = Duration::from_secs(120);

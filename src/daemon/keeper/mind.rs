@@ -173,6 +173,10 @@ impl Mind {
         now: Mono,
     ) -> Option<(News, Eviction)> {
         let chosen = self.manager.choose(threshold, found, candidates, now);
+        if chosen.is_none() && threshold.signal.is_of_disk() && self.manager.is_to_collect() {
+            // What it was ranked for is found out once more.
+            return None;
+        }
         if chosen.is_none() && !self.is_stuck {
             let resource = threshold.signal.resource();
             log::warn!(
@@ -235,7 +239,8 @@ impl Mind {
             rest = rest.map(|rest| rest.min(limits::EVICTION_NEAR));
         }
         let next = self.policy.as_ref().and_then(|policy| self.schedule.next(policy));
-        let next = next.map(|next| next.since(now));
+        // What is due and could not be done is not looked for all the time: a run may not be over, or no disk be known.
+        let next = next.map(|next| next.since(now).max(limits::EVICTION_NEAR));
         rest.into_iter().chain(next).min()
     }
 }
@@ -309,5 +314,19 @@ mod tests {
         assert_eq!(told(mind.look(&seen(50), |_, _| true, at(20))), 0);
         assert_eq!(told(mind.look(&seen(900), |_, _| true, at(30))), 0, "the transition period");
         assert_eq!(told(mind.look(&seen(900), |_, _| true, at(320))), 1);
+    }
+
+    /// The keeper looked as fast as it could while a collection took longer than the time between two.
+    #[test]
+    fn what_is_due_and_cannot_be_done_is_not_looked_for_all_the_time() {
+        let policy = Policy { max_age: Duration::from_secs(3600), ..Policy::default() };
+        let mut mind = Mind::new(Settings::none(), Some(policy));
+        let gone = |_: &PodKey, _: &str| true;
+        assert_eq!(mind.look(&seen(900), gone, at(0)), [Deed::Collect(Order::Old)]);
+        assert_eq!(mind.look(&seen(900), gone, at(1000)), [], "the run is not over");
+        assert_eq!(mind.rest(&seen(900).found, at(1000)), Some(limits::EVICTION_NEAR));
+        mind.collected(&Report::default(), at(1001));
+        assert_eq!(mind.look(&Seen::default(), gone, at(1002)), [], "where Docker's files are is not known");
+        assert_eq!(mind.rest(&Seen::default().found, at(1002)), Some(limits::EVICTION_NEAR));
     }
 }

@@ -168,6 +168,39 @@ fn garbage_goes_before_a_pod() {
     assert_eq!(scene.collections, 3);
 }
 
+/// An image that nobody used any more for a minute lay there while a pod went.
+#[test]
+fn garbage_that_came_since_goes_before_a_pod() {
+    let mut manager = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]).manager;
+    let found = Observations::from([(Signal::NodeFs, Observation { available: 0, capacity: 2 * GI })]);
+    let at = |seconds| Mono(Duration::from_secs(seconds));
+    let act = |manager: &mut Manager, now| manager.look(&found, |_, _| true, now).act;
+    assert!(matches!(act(&mut manager, at(0)), Act::Collect(_)));
+    manager.collected(at(1));
+    let Act::Measure(threshold) = act(&mut manager, at(1)) else { panic!("nothing is counted") };
+    manager.measured(Signal::NodeFs);
+    assert!(matches!(act(&mut manager, at(2)), Act::Evict(_)));
+    let small = vec![pod("small", 0, 0, 1)];
+    assert_eq!(manager.choose(&threshold, &found, small, at(2)), None, "its end would not help");
+    assert!(!manager.is_to_collect());
+    assert!(matches!(act(&mut manager, at(60)), Act::Nothing));
+    // Garbage is not yet due again by itself when a pod has grown so that it would go.
+    manager.rests_until = at(40);
+    assert!(matches!(act(&mut manager, at(45)), Act::Measure(_)));
+    manager.measured(Signal::NodeFs);
+    assert!(matches!(act(&mut manager, at(46)), Act::Evict(_)));
+    assert_eq!(manager.choose(&threshold, &found, pods(), at(46)), None);
+    assert!(matches!(act(&mut manager, at(56)), Act::Collect(_)), "first");
+    manager.collected(at(57));
+    assert!(matches!(act(&mut manager, at(57)), Act::Measure(_)));
+    manager.measured(Signal::NodeFs);
+    assert!(
+        matches!(act(&mut manager, at(110)), Act::Evict(_)),
+        "a count that takes long does not begin again"
+    );
+    assert!(manager.choose(&threshold, &found, pods(), at(110)).is_some());
+}
+
 #[test]
 fn garbage_elsewhere_is_left_alone() {
     let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]);
