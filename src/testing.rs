@@ -9,7 +9,9 @@ pub mod base {
         pub use crate::base::clock::{Boot, Clock, Mono, Now, System, Timestamp};
     }
     pub mod limits {
-        pub use crate::base::limits::{EVENTS, RESTORE_HEAD_START, SCAN_COALESCE};
+        pub use crate::base::limits::{
+            COLLECT_FRESH, COLLECT_PATIENCE, EVENTS, EVICTION_PATIENCE, RESTORE_HEAD_START, SCAN_COALESCE,
+        };
     }
 }
 
@@ -27,14 +29,51 @@ pub mod daemon {
     pub mod drain {
         pub use crate::daemon::drain::Drain;
     }
+    pub mod keeper {
+        pub mod mind {
+            pub use crate::daemon::keeper::mind::{Deed, Mind, Seen};
+        }
+    }
     pub mod turn {
         pub use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
     }
 }
 
 pub mod eviction {
+    pub use crate::eviction::{Eviction, News};
+    pub mod manager {
+        pub use crate::eviction::manager::Observation;
+    }
+    pub mod rank {
+        pub use crate::eviction::rank::{Candidate, Counted};
+    }
+    pub mod signal {
+        pub use crate::eviction::signal::{Resource, Signal};
+    }
     pub mod threshold {
-        pub use crate::eviction::threshold::Settings;
+        pub use crate::eviction::threshold::{Amount, Settings, Threshold};
+    }
+}
+
+pub mod garbage {
+    pub use crate::garbage::{Order, Report};
+    pub mod images {
+        pub use crate::garbage::images::Policy;
+    }
+    pub mod pins {
+        pub use crate::garbage::pins::Pin;
+    }
+    pub mod records {
+        pub use crate::garbage::records::{Moment, Records};
+    }
+    pub mod run {
+        pub use crate::garbage::run::{Run, View};
+    }
+    pub mod schedule {
+        pub use crate::garbage::schedule::Disk;
+    }
+    pub mod wants {
+        pub use crate::garbage::wants::Wants;
     }
 }
 
@@ -67,6 +106,9 @@ pub mod pod {
     pub use crate::pod::{DesiredPod, PodKey, Source};
     pub mod allocatable {
         pub use crate::pod::allocatable::Allocatable;
+    }
+    pub mod priority {
+        pub use crate::pod::priority::of;
     }
     pub mod problem {
         pub use crate::pod::problem::Problem;
@@ -197,7 +239,7 @@ pub mod source {
 
 pub mod status {
     pub mod snapshot {
-        pub use crate::status::snapshot::{SourceView, StatusFile};
+        pub use crate::status::snapshot::{PodView, Snapshot, SourceView, StatusFile, UNMANAGED};
     }
 }
 

@@ -8,7 +8,7 @@ mod connected;
 pub mod drain;
 mod engine_root;
 pub mod events;
-mod keeper;
+pub mod keeper;
 mod kmsg;
 pub mod main_loop;
 mod notify;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::behaviour::{Behaviour, OnTerm};
-use super::state::{State, Timer};
+use super::state::{Container, State, Timer};
 use crate::base::clock::Now;
 use crate::runtime::{CreateBody, DockerState, KILLED};
 
@@ -31,6 +31,14 @@ pub enum Field {
     NetworkMode,
     Ips,
     LogPath,
+}
+
+impl Container {
+    /// The image that it is made of.
+    #[must_use]
+    pub fn image_id(&self) -> &str {
+        &self.image_id
+    }
 }
 
 impl State {
@@ -103,6 +111,12 @@ impl State {
     pub fn set_down(&mut self, down: bool) {
         self.down = down;
         self.cut_events();
+    }
+
+    /// Whether the engine is unreachable.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.down
     }
 
     /// Lets inspects of this container hang, or no longer (kubernetes/kubernetes#94829).

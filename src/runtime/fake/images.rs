@@ -139,7 +139,7 @@ impl State {
         match call {
             Call::ImageInspect { image } => self.image_inspect(image),
             Call::ImageRemove { image } => self.image_remove(image),
-            Call::ImageList => Ok(Reply::Images(self.images.iter().rev().map(summary).collect())),
+            Call::ImageList => Ok(Reply::Images(self.image_list())),
             Call::DiskUsage => Ok(Reply::DiskUsage(DiskUsage { build_cache: self.build_cache })),
             _ => Ok(Reply::Reclaimed(std::mem::take(&mut self.build_cache))),
         }
@@ -222,6 +222,12 @@ impl State {
     /// Bytes of the build cache.
     pub fn set_build_cache(&mut self, bytes: u64) {
         self.build_cache = bytes;
+    }
+
+    /// All images.
+    #[must_use]
+    pub fn image_list(&self) -> Vec<ImageSummary> {
+        self.images.iter().rev().map(summary).collect()
     }
 
     /// Ids of all images.

@@ -36,6 +36,7 @@ use podkeeper::testing::source::{FromSource, PodSet, SourceUpdate};
 use podkeeper::testing::volumes::{Failure, Order, Report as VolumeReport};
 
 use self::words::{decoded, is_volume, result_words, short, words};
+use super::node::{self, Node};
 use super::probes::Answers;
 use super::sources::{self, Hub};
 
@@ -93,6 +94,8 @@ pub struct World {
     pub disk_fails: Mono,
     /// Both sources with all that is theirs, in place of `files`.
     pub hub: Option<Hub>,
+    /// What the node has, and its keeper.
+    pub node: Option<Box<Node>>,
 }
 
 /// What happened how often.
@@ -168,11 +171,23 @@ enum Job {
         probe: ProbeId,
         outcome: Outcome,
     },
+    /// What the node's keeper does; calls of it reach the engine though its daemon is dead.
+    Keep {
+        generation: u64,
+        deed: node::Deed,
+    },
     /// What the two sources of [`Hub`] do.
     Hub {
         generation: u64,
         deed: Deed,
     },
+}
+
+impl Job {
+    /// It is on its way to the engine.
+    fn is_a_call(&self) -> bool {
+        matches!(self, Job::Arrive { .. } | Job::Keep { deed: node::Deed::Ask(_), .. })
+    }
 }
 
 /// See [`Hub`].
@@ -272,6 +287,7 @@ impl World {
             disk_rng: Rng::new(seed),
             disk_fails: Mono::default(),
             hub: None,
+            node: None,
         }
     }
 
@@ -346,6 +362,7 @@ impl World {
         self.event(Event::Drain(self.drain.clone()));
         self.later(Duration::ZERO, Job::Stream { generation });
         self.look_at_sources();
+        self.keeper_begins();
     }
 
     /// A daemon begins, or got a signal.
@@ -373,12 +390,18 @@ impl World {
         self.daemon = None;
         self.generation += 1;
         let on_their_way: Vec<_> =
-            self.agenda.iter().filter(|(_, j)| matches!(j, Job::Arrive { .. })).map(|(k, _)| *k).collect();
+            self.agenda.iter().filter(|(_, job)| job.is_a_call()).map(|(k, _)| *k).collect();
         for at in on_their_way {
             if self.below(2) == 0 {
                 self.agenda.remove(&at);
             }
         }
+    }
+
+    /// What the keeper of the daemon that runs now does later.
+    pub fn keep(&mut self, after: Duration, deed: node::Deed) {
+        let generation = self.generation;
+        self.later(after, Job::Keep { generation, deed });
     }
 
     /// The marker of a drained node becomes this, and the daemon, if there is one, hears of it.
@@ -405,6 +428,12 @@ impl World {
             pods.push(decoded(path, text));
         }
         pods
+    }
+
+    /// The pods that the daemon has read last.
+    pub fn known(&self) -> Vec<Arc<DesiredPod>> {
+        let files = self.daemon.as_ref().and_then(|daemon| daemon.last_files.as_ref());
+        files.into_iter().flatten().map(|(path, text)| decoded(path, text)).collect()
     }
 
     pub fn event(&mut self, event: Event) {

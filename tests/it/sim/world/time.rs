@@ -39,7 +39,9 @@ impl World {
                 self.judge(&call);
                 self.judge_stop(&call);
                 let before = self.starts_of(&call);
-                let result = self.engine.perform(&call, now);
+                let full =
+                    self.no_space().filter(|_| matches!(call, Call::Create { .. } | Call::Start { .. }));
+                let result = full.map_or_else(|| self.engine.perform(&call, now), Err);
                 let after = self.starts_of(&call);
                 if let Some((key, starts)) = after.filter(|after| before.as_ref().is_some_and(|b| b != after))
                 {
@@ -62,12 +64,15 @@ impl World {
             }
             Job::PullEnds { generation, key, request } if generation == self.generation => {
                 let now = self.now();
+                let was_there = self.engine.image_list().iter().any(|it| it.tags.contains(&request.image));
                 let result = if request.builtin {
                     self.engine.load(&sandbox_image::image_tar(), now).map(drop)
                 } else {
                     self.engine.pull(&request.image, now).map(drop)
                 };
+                let fits = self.pulled(&request.image, was_there || request.builtin || result.is_err());
                 let outcome = match result {
+                    Ok(()) if fits.is_err() => PullOutcome::Failed(fits.unwrap_err()),
                     Ok(()) => PullOutcome::Done,
                     Err(error) => PullOutcome::Failed(error.to_string()),
                 };
@@ -97,6 +102,7 @@ impl World {
                 Deed::Answered => self.answered(),
                 Deed::HeadStart => self.head_start_ends(),
             },
+            Job::Keep { generation, deed } => self.keeper_does(deed, generation == self.generation),
             Job::ProbeDue { generation } if generation == self.generation => self.ask_probes(),
             Job::Probed { generation, probe, outcome } if generation == self.generation => {
                 self.probed(probe, &outcome);
@@ -149,6 +155,7 @@ impl World {
         match self.engine.perform(&call, now) {
             Ok(Reply::Containers(containers)) => {
                 self.daemon.as_mut().unwrap().listed_at = now.mono;
+                self.keeper_saw(&containers);
                 self.event(Event::Runtime(RuntimeEvent::Listed { containers, version: Some("fake".into()) }));
                 self.later(RELIST / 4, Job::Stream { generation });
             }
@@ -189,6 +196,7 @@ impl World {
                         continue;
                     };
                     let key = PodKey { namespace, name };
+                    self.keeper_heard(&of("image").unwrap_or_default());
                     self.note(|| format!("event {} {}", event.action, short(&event.id)));
                     self.event(Event::Runtime(RuntimeEvent::Changed { key, hint }));
                 }

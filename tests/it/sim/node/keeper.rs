@@ -1,0 +1,301 @@
+//! The keeper of the simulated node: its mind and the collector's runs are the daemon's own; what the threads do
+//! beside them is done here, in the time of the world.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use podkeeper::testing::base::clock::{Mono, Now};
+use podkeeper::testing::daemon::keeper::mind::{Deed as Order, Mind, Seen};
+use podkeeper::testing::daemon::turn::Event;
+use podkeeper::testing::eviction::News;
+use podkeeper::testing::eviction::signal::Signal;
+use podkeeper::testing::eviction::threshold::{Settings, Threshold};
+use podkeeper::testing::garbage::images::Policy;
+use podkeeper::testing::garbage::records::{Moment, Records};
+use podkeeper::testing::garbage::run::{Run, View};
+use podkeeper::testing::garbage::wants::Wants;
+use podkeeper::testing::garbage::{Order as Collect, Report};
+use podkeeper::testing::runtime::{Call, ContainerSummary, DockerError, DockerState, Reply, sandbox_image};
+
+use super::super::world::{ROOT, World};
+use super::PRELOADED;
+
+/// What the keeper of the daemon that runs has to do.
+pub enum Deed {
+    /// It looks.
+    Look,
+    /// What pods have on the disk of this signal was counted.
+    Measured(Signal),
+    /// A call of the collector reaches the engine.
+    Ask(Box<Call>),
+    /// Its answer.
+    Answer(Box<Result<Reply, DockerError>>),
+}
+
+/// The keeper of the daemon that runs.
+pub struct Keeping {
+    mind: Mind,
+    policy: Policy,
+    pub records: Records,
+    /// When it looks next.
+    due: Option<Mono>,
+    /// The run of the collector, its order and when it began.
+    pub run: Option<(Run, Collect, Mono)>,
+    /// The last run that was to collect all garbage: when it began and ended, and what it told.
+    pub last: Option<(Mono, Mono, Report)>,
+    /// What is there as long as the evicted pod is: ids of its containers, and its UID.
+    trace: Option<(Vec<String>, String)>,
+    /// Looks of the last minute.
+    looks: VecDeque<Mono>,
+    pub victim: Option<(Mono, String)>,
+    /// When the last count of what pods have began.
+    pub counted: Mono,
+}
+
+impl Keeping {
+    pub fn new(settings: Settings, policy: Policy, written: Records) -> Keeping {
+        let mut records = written;
+        records.set_fixed(&sandbox_image::image_name(), Vec::new());
+        Keeping {
+            mind: Mind::new(settings, Some(policy.clone())),
+            policy,
+            records,
+            due: None,
+            run: None,
+            last: None,
+            trace: None,
+            looks: VecDeque::new(),
+            victim: None,
+            counted: Mono::default(),
+        }
+    }
+}
+
+fn moment(now: &Now) -> Moment {
+    Moment { up: now.mono.0, wall: now.wall }
+}
+
+fn preloaded() -> Option<BTreeSet<String>> {
+    Some([format!("docker.io/library/{PRELOADED}")].into())
+}
+
+impl World {
+    fn keeping(&mut self) -> Option<&mut Keeping> {
+        self.node.as_mut()?.keeping.as_mut()
+    }
+
+    /// A daemon has begun: so has its keeper.
+    pub fn keeper_begins(&mut self) {
+        let Some(node) = self.node.as_mut() else { return };
+        node.keeping = Some(Keeping::new(node.settings.clone(), node.policy.clone(), node.written.clone()));
+        self.keep(Duration::ZERO, Deed::Look);
+        self.keeping().unwrap().due = Some(self.now);
+    }
+
+    pub fn keeper_does(&mut self, deed: Deed, is_alive: bool) {
+        match deed {
+            Deed::Look if is_alive => {
+                let now = self.now;
+                if self.keeping().is_some_and(|it| it.due.is_some_and(|due| due <= now)) {
+                    self.keeper_looks();
+                }
+            }
+            Deed::Ask(call) => {
+                let answer = self.keeper_asks(&call);
+                if is_alive {
+                    let delay = match (&answer, &*call) {
+                        (Err(DockerError::Timeout(_)), Call::ImageRemove { .. }) => 120_000,
+                        (Err(DockerError::Timeout(_)), _) => 10_000,
+                        (_, Call::ImageRemove { .. } | Call::Remove { .. }) => 5 + self.model().below(15_000),
+                        _ => 1 + self.model().below(100),
+                    };
+                    self.keep(Duration::from_millis(delay), Deed::Answer(Box::new(answer)));
+                }
+            }
+            Deed::Measured(signal) if is_alive => {
+                let (now, is_down) = (self.now, self.engine.is_down());
+                let keeping = self.keeping().unwrap();
+                if is_down {
+                    keeping.mind.not_measured(now);
+                } else {
+                    keeping.mind.measured(signal);
+                }
+                keeping.due = Some(now);
+                self.keeper_looks();
+            }
+            Deed::Answer(answer) if is_alive => self.collector_hears(*answer),
+            Deed::Look | Deed::Measured(_) | Deed::Answer(_) => {}
+        }
+    }
+
+    fn keeper_looks(&mut self) {
+        let (now, seen) = (self.now, self.seen());
+        let trace = self.keeping().unwrap().trace.clone();
+        let is_gone = trace.is_some_and(|(ids, uid)| {
+            let runs = |id: &String| self.engine.get(id).is_some_and(|c| c.state == DockerState::Running);
+            !ids.iter().any(runs) && !self.disk.contains(&uid)
+        });
+        let keeping = self.keeping().unwrap();
+        keeping.looks.push_back(now);
+        while keeping.looks.front().is_some_and(|at| now.since(*at) >= Duration::from_secs(60)) {
+            keeping.looks.pop_front();
+        }
+        let often = keeping.looks.len();
+        let deeds = keeping.mind.look(&seen, |_, _| is_gone, now);
+        assert!(often <= 80, "{often} looks in a minute");
+        self.note(|| format!("keeper looks: {deeds:?} {:?}", seen.found));
+        for deed in deeds {
+            match deed {
+                Order::Tell(news) => self.event(Event::Node(news)),
+                Order::Measure(signal) => {
+                    self.keeping().unwrap().counted = now;
+                    let most = if self.model().below(10) == 0 { 150_000 } else { 2_000 };
+                    let takes = Duration::from_millis(self.model().below(most));
+                    self.keep(takes, Deed::Measured(signal));
+                }
+                Order::GiveWay => self.keeping().unwrap().run.iter_mut().for_each(|(run, ..)| run.give_way()),
+                Order::Rank(threshold) => self.evict(&threshold, &seen),
+                Order::Collect(order) => {
+                    let run = Run::new(order, moment(&self.now()));
+                    self.keeping().unwrap().run = Some((run, order, now));
+                    self.collector_goes_on();
+                }
+            }
+        }
+        let rest = self.keeping().unwrap().mind.rest(&seen.found, now);
+        self.looks_in(rest);
+    }
+
+    fn looks_in(&mut self, rest: Option<Duration>) {
+        let now = self.now;
+        let keeping = self.keeping().unwrap();
+        keeping.due = rest.map(|rest| now.after(rest));
+        if let Some(rest) = rest {
+            self.keep(rest, Deed::Look);
+        }
+    }
+
+    fn evict(&mut self, threshold: &Threshold, seen: &Seen) {
+        let (now, snapshot) = (self.now, self.daemon.as_ref().unwrap().turn.snapshot(&self.now()));
+        let candidates = self.candidates(&snapshot, threshold.signal);
+        let (pods, running): (Vec<_>, Vec<_>) =
+            candidates.into_iter().map(|(pod, ids)| (pod.clone(), (pod.uid, ids))).unzip();
+        let ranked = format!("{pods:?}");
+        let keeping = self.keeping().unwrap();
+        let Some((told, eviction)) = keeping.mind.choose(threshold, &seen.found, pods, now) else { return };
+        self.note(|| format!("keeper evicts {} of {ranked}", eviction.key));
+        self.judge_eviction(threshold, seen, &eviction);
+        let ids = running.into_iter().find(|(uid, _)| *uid == eviction.uid).unwrap().1;
+        let keeping = self.keeping().unwrap();
+        keeping.trace = Some((ids, eviction.uid.clone()));
+        keeping.victim = Some((now, eviction.uid.clone()));
+        self.event(Event::Node(told));
+        self.event(Event::Node(News::Evict(eviction)));
+    }
+
+    // --- the collector ------------------------------------------------------------------------------
+
+    /// The collector's run, with what is known now.
+    fn with_run<R>(&mut self, act: impl FnOnce(&mut Run, &mut Records, &View<'_>) -> R) -> R {
+        let now = self.now();
+        let wants = Wants::of_snapshot(&self.daemon.as_ref().unwrap().turn.snapshot(&now));
+        let keeping = self.keeping().unwrap();
+        let sandbox = sandbox_image::image_name();
+        let view = View {
+            policy: &keeping.policy,
+            sandbox: &sandbox,
+            root_dir: ROOT,
+            preloaded: &preloaded,
+            wants,
+            moment: moment(&now),
+        };
+        act(&mut keeping.run.as_mut().unwrap().0, &mut keeping.records, &view)
+    }
+
+    fn collector_goes_on(&mut self) {
+        match self.with_run(|run, _, view| run.next(view)) {
+            Some(call) => {
+                self.judge_removal(&call);
+                let delay = Duration::from_micros(200 + self.model().below(3000));
+                self.keep(delay, Deed::Ask(Box::new(call)));
+            }
+            None => self.collector_ends(),
+        }
+    }
+
+    fn collector_hears(&mut self, answer: Result<Reply, DockerError>) {
+        if let Some(line) = self.with_run(|run, records, view| run.answer(answer, records, view)) {
+            self.note(|| line);
+        }
+        self.collector_goes_on();
+    }
+
+    fn collector_ends(&mut self) {
+        let now = self.now;
+        self.write_records();
+        let keeping = self.keeping().unwrap();
+        let (run, order, began) = keeping.run.take().unwrap();
+        let report = run.report();
+        let told = keeping.mind.collected(&report, now);
+        if order == Collect::All {
+            keeping.last = Some((began, now, report.clone()));
+        }
+        // The thread wakes up for it.
+        keeping.due = Some(now);
+        self.note(|| format!("collector: {report:?}"));
+        for news in told {
+            self.event(Event::Node(news));
+        }
+        self.keep(Duration::ZERO, Deed::Look);
+    }
+
+    fn keeper_asks(&mut self, call: &Call) -> Result<Reply, DockerError> {
+        let now = self.now();
+        let before = self.engine.image_list();
+        let running = self.running();
+        let answer = self.engine.perform(call, now);
+        self.note(|| format!("collector: {call:?} -> {:?}", answer.as_ref().err()));
+        assert_eq!(running, self.running(), "a container that ran is gone: {call:?}");
+        let after = self.engine.image_list();
+        for image in before.iter().filter(|image| !after.iter().any(|it| it.id == image.id)) {
+            let user = self.engine.containers().find(|c| c.image_id() == image.id);
+            assert!(
+                user.is_none(),
+                "image {:?} goes, and {:?} is made of it",
+                image.tags,
+                user.map(|c| &c.name)
+            );
+        }
+        answer
+    }
+
+    // --- what is noted in passing -------------------------------------------------------------------
+
+    /// The event thread has listed.
+    pub fn keeper_saw(&mut self, containers: &[ContainerSummary]) {
+        let now = moment(&self.now());
+        let Some(keeping) = self.keeping() else { return };
+        keeping.records.note_containers(containers, now);
+        self.write_records();
+    }
+
+    /// An event of a container that is made of this image.
+    pub fn keeper_heard(&mut self, image: &str) {
+        if let Some(keeping) = self.keeping() {
+            keeping.records.note_name(image);
+        }
+    }
+
+    fn write_records(&mut self) {
+        let node = self.node.as_mut().unwrap();
+        let keeping = node.keeping.as_mut().unwrap();
+        if keeping.records.is_changed() {
+            node.written = keeping.records.take_unwritten();
+        }
+    }
+
+    /// Looks of the last minute.
+    pub fn looks(&mut self) -> usize {
+        self.keeping().map_or(0, |keeping| keeping.looks.len())
+    }
+}
