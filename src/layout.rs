@@ -101,6 +101,17 @@ impl<'a> Kind<'a> {
         }
     }
 
+    /// True when it takes room on the node's disk and goes with the pod (upstream `pkg/volume/util/util.go`,
+    /// `IsLocalEphemeralVolume`).
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        match self {
+            Kind::EmptyDir(spec) => spec.and_then(|it| it.medium.as_deref()).unwrap_or_default().is_empty(),
+            Kind::ConfigMap(_) => true,
+            _ => false,
+        }
+    }
+
     /// True when podkeeper writes the volume's files, from objects and fields.
     #[must_use]
     pub fn is_written(&self) -> bool {

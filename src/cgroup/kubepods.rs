@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::Naming;
-use super::node::Settings;
+use super::node::{Limited, Settings};
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Entry, PodCgroup, memory_file, memory_property, weight_file, weight_property};
@@ -53,25 +53,21 @@ impl Kubepods {
         [Qos::BestEffort, Qos::Burstable].map(|class| self.naming.class(class))
     }
 
-    /// Makes `kubepods` and the classes where they are missing.
+    /// Makes `kubepods` and the classes where they are missing. Says whether the limits of all pods together hold:
+    /// without them pods run all the same.
     ///
     /// # Errors
     /// An error of the kernel or of systemd. After a timeout of systemd it is not asked for the rest.
-    pub(super) fn prepare(&self, settings: &Settings) -> io::Result<()> {
+    pub(super) fn prepare(&self, settings: &Settings) -> io::Result<Limited> {
         let (tree, top) = (&self.tree, self.naming.top());
-        let shares = cpu_shares(settings.milli_cpu);
-        match &self.manager {
+        let limited = match &self.manager {
             Manager::Files => {
                 let fresh = !tree.exists(&top);
                 tree.make(&top)?;
                 if fresh {
                     tree.mark(&top);
                 }
-                let mut files = vec![weight_file(tree.version, shares)];
-                files.extend(settings.memory.map(|memory| memory_file(tree.version, memory)));
-                if let Err(error) = tree.write(&top, &files) {
-                    log::warn!("Failed to update Node Allocatable Limits: {error}");
-                }
+                let limited = self.limit(settings);
                 for class in self.classes() {
                     let fresh = !tree.exists(&class);
                     tree.make(&class)?;
@@ -79,23 +75,44 @@ impl Kubepods {
                         tree.write(&class, &[weight_file(tree.version, cpu_shares(0))])?;
                     }
                 }
+                limited
             }
             Manager::Slices(slices) => {
-                let memory = memory_property(tree.version, settings.memory);
-                let top = Naming::unit(&top);
-                match slices.set(&top, &[weight_property(tree.version, shares), memory]) {
+                let limited = match self.limit(settings) {
                     Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
-                    Err(error) => log::warn!("Failed to update Node Allocatable Limits: {error}"),
-                    Ok(()) => {}
-                }
+                    limited => limited,
+                };
                 for class in self.classes().map(|class| Naming::unit(&class)) {
                     if !slices.is_told(&class) {
                         slices.set(&class, &[weight_property(tree.version, cpu_shares(0))])?;
                     }
                 }
+                limited
+            }
+        };
+        Ok(limited.map_err(|error| {
+            log::warn!("Failed to update Node Allocatable Limits: {error}");
+            error.to_string()
+        }))
+    }
+
+    /// Writes the weight of all pods together, and the limit of their memory.
+    ///
+    /// # Errors
+    /// An error of the kernel or of systemd.
+    pub(super) fn limit(&self, settings: &Settings) -> io::Result<()> {
+        let (tree, top, shares) = (&self.tree, self.naming.top(), cpu_shares(settings.milli_cpu));
+        match &self.manager {
+            Manager::Files => {
+                let mut files = vec![weight_file(tree.version, shares)];
+                files.extend(settings.memory.map(|memory| memory_file(tree.version, memory)));
+                tree.write(&top, &files)
+            }
+            Manager::Slices(slices) => {
+                let memory = memory_property(tree.version, settings.memory);
+                slices.set(&Naming::unit(&top), &[weight_property(tree.version, shares), memory])
             }
         }
-        Ok(())
     }
 
     /// Whether the classes exist, as far as podkeeper makes them.

@@ -58,6 +58,23 @@ impl Naming {
         (root.pop()? == TOP).then_some(Naming { driver: Driver::Systemd, root })
     }
 
+    /// The naming of the `kubepods` that something is below.
+    #[must_use]
+    pub fn of_below(path: &Path) -> Option<Naming> {
+        path.ancestors().find_map(Naming::of_top)
+    }
+
+    /// The pod's cgroup, when the cgroup of one of its containers is in it.
+    #[must_use]
+    pub fn pod_of<'a>(container: &'a Path, uid: &str) -> Option<&'a Path> {
+        let above = container.parent()?;
+        let name = above.file_name()?.to_str()?;
+        // systemd's names have `_` for `-`.
+        let is_it = name.ends_with(&format!("pod{uid}"))
+            || name.ends_with(&format!("pod{}.slice", uid.replace('-', "_")));
+        is_it.then_some(above)
+    }
+
     /// Path of `kubepods` in a hierarchy.
     #[must_use]
     pub fn top(&self) -> PathBuf {
@@ -217,6 +234,20 @@ mod tests {
         for none in ["", "kubepodsx", "a/kubepods.scope", "kubepods.slice/kubepods-burstable.slice"] {
             assert_eq!(Naming::of_top(Path::new(none)), None, "{none}");
         }
+    }
+
+    #[test]
+    fn pods_and_tops_are_found_from_below() {
+        for driver in [Driver::Cgroupfs, Driver::Systemd] {
+            let naming = Naming::new(driver, "/a");
+            let pod = naming.pod(Qos::Burstable, "12-ab");
+            let container = pod.join("c".repeat(64));
+            assert_eq!(Naming::pod_of(&container, "12-ab"), Some(pod.as_path()));
+            assert_eq!(Naming::pod_of(&container, "12-ac"), None);
+            assert_eq!(Naming::of_below(&container), Some(naming));
+        }
+        assert_eq!(Naming::of_below(Path::new("docker/abc")), None);
+        assert_eq!(Naming::pod_of(Path::new("docker"), "u"), None);
     }
 
     #[test]

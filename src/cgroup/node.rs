@@ -37,6 +37,8 @@ pub struct Settings {
     pub milli_cpu: i64,
     /// Limit of all pods together, bytes; `None` when nothing is reserved.
     pub memory: Option<i64>,
+    /// All pods together are held to their share: whether that is so is told.
+    pub is_enforced: bool,
 }
 
 /// The cgroups of all pods. Clones share the state.
@@ -55,7 +57,18 @@ struct Shared {
     known: Mutex<Known>,
     /// Signals that work on a UID has ended.
     freed: Condvar,
+    limits: Mutex<Limits>,
 }
+
+/// Whether the limits of all pods together hold, as they were written last.
+#[derive(Debug, Default)]
+struct Limits {
+    last: Option<Limited>,
+    told: Option<Limited>,
+}
+
+/// The limits of all pods together were written, or why they were not.
+pub type Limited = Result<(), String>;
 
 #[derive(Debug, Default)]
 struct Known {
@@ -93,6 +106,10 @@ impl Drop for Claim<'_> {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn claim(&self, uid: &str) -> Claim<'_> {
@@ -178,10 +195,33 @@ impl Cgroups {
         }
         if driver == Driver::Cgroupfs {
             let failed = |error: io::Error| format!("cgroups of pods cannot be made: {error}");
-            kubepods.prepare(&self.settings).map_err(failed)?;
+            self.prepare(&kubepods).map_err(failed)?;
             kubepods.remove_if_unused();
         }
         Ok((kubepods, foreign))
+    }
+
+    fn prepare(&self, kubepods: &Kubepods) -> io::Result<()> {
+        self.shared.limits().last = Some(kubepods.prepare(&self.settings)?);
+        Ok(())
+    }
+
+    /// Whether the limits of all pods together hold, when that is not what was told last. Limits that could not be
+    /// written are written again. Calls `systemctl` where systemd makes cgroups.
+    #[must_use]
+    pub fn limited(&self) -> Option<Limited> {
+        if !self.settings.is_enforced {
+            return None;
+        }
+        let has_failed = matches!(self.shared.limits().last, Some(Err(_)));
+        if let Some(kubepods) = self.kubepods().filter(|_| has_failed) {
+            let again = kubepods.limit(&self.settings).map_err(|error| error.to_string());
+            self.shared.limits().last = Some(again);
+        }
+        let mut limits = self.shared.limits();
+        let news = limits.last.clone().filter(|last| limits.told.as_ref() != Some(last))?;
+        limits.told = Some(news.clone());
+        Some(news)
     }
 
     /// The hierarchy in which only podkeepers make cgroups.
@@ -249,12 +289,12 @@ impl Cgroups {
                 // quickly made.
                 let _held = self.shared.lock();
                 if !kubepods.is_prepared() {
-                    kubepods.prepare(&self.settings)?;
+                    self.prepare(kubepods)?;
                 }
                 kubepods.tree.make(&path)?;
             }
             // A slice appears with its first container.
-            Manager::Slices(_) => kubepods.prepare(&self.settings)?,
+            Manager::Slices(_) => self.prepare(kubepods)?,
         }
         if kubepods.tree.claim(&path).map_err(taken)? {
             self.shared.lock().used.insert(uid.clone(), Some(path));
@@ -330,7 +370,7 @@ impl Cgroups {
                 let wanted = !self.shared.lock().used.is_empty();
                 if gone
                     && wanted
-                    && let Err(error) = kubepods.prepare(&self.settings)
+                    && let Err(error) = self.prepare(kubepods)
                 {
                     log::warn!("cgroups of all pods are not as they should be: {error}");
                 }

@@ -83,7 +83,7 @@ impl Resources {
             self.place("--kubelet-cgroups", &self.host.kubelet_cgroups, "podkeeper", std::process::id());
         }
         if !self.host.runtime_cgroups.is_empty() {
-            for (pid, name) in self.processes() {
+            for (pid, name) in docker(&self.proc) {
                 self.place("--runtime-cgroups", &self.host.runtime_cgroups, name, pid);
                 self.protect(pid, name);
             }
@@ -120,7 +120,7 @@ impl Resources {
 
     /// Moves one process, unless it is there or systemd keeps it.
     fn place(&self, flag: &str, cgroup: &str, name: &str, pid: u32) {
-        let Some(now) = self.cgroup_of(pid) else { return };
+        let Some(now) = cgroup_of(&self.proc, pid, self.tree.version) else { return };
         if Path::new(&now) == Path::new(cgroup) {
             return;
         }
@@ -187,31 +187,33 @@ impl Resources {
         files.extend(memory.map(|memory| memory_file(version, memory)));
         self.tree.write(path, &files)
     }
+}
 
-    /// Docker's processes.
-    fn processes(&self) -> Vec<(u32, &'static str)> {
-        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter_map(|pid| {
-            let name = fs::read_to_string(self.proc.join(pid.to_string()).join("comm")).ok()?;
-            Some((pid, *DOCKER.iter().find(|each| **each == name.trim_end())?))
-        })
-        .collect()
-    }
+/// Docker's processes, with their programs. `proc` is `/proc`.
+#[must_use]
+pub fn docker(proc: &Path) -> Vec<(u32, &'static str)> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let name = fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok()?;
+        Some((pid, *DOCKER.iter().find(|each| **each == name.trim_end())?))
+    })
+    .collect()
+}
 
-    /// The cgroup that a process is in: that of the memory controller, or the only one.
-    fn cgroup_of(&self, pid: u32) -> Option<String> {
-        let text = fs::read_to_string(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
-        let mut lines = text.lines().filter_map(|line| {
-            let mut parts = line.splitn(3, ':').skip(1);
-            Some((parts.next()?, parts.next()?))
-        });
-        let is_it = |(controllers, _): &(&str, &str)| match self.tree.version {
-            Version::V2 => controllers.is_empty(),
-            Version::V1 => controllers.split(',').any(|each| each == "memory"),
-        };
-        lines.find(is_it).map(|(_, path)| path.to_owned())
-    }
+/// The cgroup that a process is in, from the root: that of the memory controller, or the only one. `proc` is `/proc`.
+#[must_use]
+pub fn cgroup_of(proc: &Path, pid: u32, version: Version) -> Option<String> {
+    let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).ok()?;
+    let mut lines = text.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        Some((parts.next()?, parts.next()?))
+    });
+    let is_it = |(controllers, _): &(&str, &str)| match version {
+        Version::V2 => controllers.is_empty(),
+        Version::V1 => controllers.split(',').any(|each| each == "memory"),
+    };
+    lines.find(is_it).map(|(_, path)| path.to_owned())
 }
 
 /// The unit of systemd that a cgroup is of.

@@ -55,6 +55,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::DescribeNode(options, names) => show::node::describe(&options, &names),
         Command::TopNode(options, names) => show::top::node(&options, &names),
         Command::TopPods(options, names) => show::top::pods(&options, &names),
+        Command::Stats(options) => docker::stats::run(&options),
         Command::Logs(options, pod) => docker::logs::run(&options, &pod),
         Command::Exec(options, pod, command) => docker::exec::run(&options, &pod, command),
         Command::Debug(options, pod, command) => docker::debug::run(&options, &pod, &command),

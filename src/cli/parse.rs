@@ -42,6 +42,8 @@ pub enum Command {
     Describe(Box<Options>, Vec<String>),
     /// `top node`, with the name when one was given.
     TopNode(Box<Options>, Vec<String>),
+    /// Prints all figures.
+    Stats(Box<Options>),
     /// `top pods`, all or these.
     TopPods(Box<Options>, Vec<String>),
     /// `logs` of this pod.
@@ -275,6 +277,7 @@ fn finish(
         Verb::Get => get(options, words),
         Verb::Describe => describe(options, words),
         Verb::Top => top(options, words),
+        Verb::Stats => stats(options, &words),
         Verb::Logs => one_pod(verb, words).map(|pod| Command::Logs(options, pod)),
         Verb::Exec => exec(options, words, rest.unwrap_or_default()),
         Verb::Debug => debug(options, words, rest.unwrap_or_default()),
@@ -401,6 +404,14 @@ fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageErro
     match kind.contains('/') || value::PODS.contains(&kind.as_str()) {
         true => pod_names(Verb::Top, &options, words).map(|names| Command::TopPods(options, names)),
         false => usage(Verb::Top, format!("{kind:?} has no figures: {TOP_KINDS}")),
+    }
+}
+
+fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
+    none_left(Verb::Stats, words)?;
+    match options.command.output {
+        Output::Table | Output::Json | Output::Yaml => Ok(Command::Stats(options)),
+        Output::Wide | Output::Name => usage(Verb::Stats, "allowed formats of figures: json,yaml"),
     }
 }
 

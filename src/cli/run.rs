@@ -13,10 +13,11 @@ use super::{fail, lock, say, value};
 use crate::base::{limits, logging};
 use crate::daemon::config::Config;
 use crate::daemon::main_loop;
+use crate::eviction;
 use crate::mapping::logs::LogSettings;
 use crate::network::{DockerNetwork, NetworkConfig};
-use crate::node::Node;
 use crate::node::sys;
+use crate::node::{Machine, Node};
 use crate::plan::DeadPolicy;
 use crate::source::http;
 use crate::source::signature::{GROUP, Verifier};
@@ -78,6 +79,8 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         .map_err(|why| refuse(format!("invalid argument for \"--manifest-verify-key\" flag: {why}")))?
         .map(|v| v.at_least(options.sources.manifest_min_version))
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
+    let eviction = options.eviction.settings().map_err(refuse)?;
+    let machine = sys::machine(&full(&options.directories.root)?);
     Ok(Config {
         node_name,
         node_labels,
@@ -112,12 +115,19 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
             max_bytes: u64::try_from(options.docker.log_max_size).ok(),
             max_files: u32::try_from(options.docker.log_max_files).unwrap_or(u32::MAX),
         },
-        node: Arc::new(
-            Node::new(&options.node.gives, sys::machine(&full(&options.directories.root)?))
-                .map_err(refuse)?,
-        ),
-        eviction: options.eviction.settings().map_err(refuse)?,
+        node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
+        eviction,
     })
+}
+
+/// What the node has and gives.
+fn node(
+    options: &Options,
+    machine: Machine,
+    eviction: &eviction::threshold::Settings,
+) -> Result<Node, String> {
+    let left = eviction::threshold::evicted_below(&eviction.thresholds, machine.capacity);
+    Ok(Node::new(&options.node.gives, machine)?.evicts_below(left))
 }
 
 /// The flags about the network, together.

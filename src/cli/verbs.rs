@@ -20,6 +20,8 @@ pub enum Verb {
     Describe,
     /// Tells what the node or its pods use.
     Top,
+    /// Tells all figures of the node.
+    Stats,
     /// Prints a container's output.
     Logs,
     /// Runs a command in a container.
@@ -69,6 +71,7 @@ impl Verb {
         Verb::Get,
         Verb::Describe,
         Verb::Top,
+        Verb::Stats,
         Verb::Logs,
         Verb::Exec,
         Verb::Debug,
@@ -146,6 +149,12 @@ impl Verb {
                 synopsis: "top node|pods [NAME...] [-n NAMESPACE | -A] [--containers] [--sort-by cpu|memory]",
                 summary: "Show how much CPU and memory the node or its pods use",
                 note: NAMES,
+            },
+            Verb::Stats => About {
+                word: "stats",
+                synopsis: "stats [-o json|yaml]",
+                summary: "Print all figures of the node, its pods, podkeeper and Docker",
+                note: "In the shape of the kubelet's /stats/summary.",
             },
             Verb::Logs => About {
                 word: "logs",

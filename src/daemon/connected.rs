@@ -17,7 +17,7 @@ use crate::eviction::News;
 use crate::garbage::collector::Collector;
 use crate::image::preload::Preload;
 use crate::network::docker::PodNetwork;
-use crate::recorder::words;
+use crate::recorder::{Words, words};
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
@@ -56,13 +56,18 @@ impl Listener for Connected {
             preload.connected();
         }
         // Docker may be another process now.
+        if let Some(limited) = self.cgroups.limited() {
+            let top = self.cgroups.parents.get().map(|naming| naming.top().display().to_string());
+            let failed = limited.err().map(|why| (format!("/{}", top.unwrap_or_default()), why));
+            let failed = failed.as_ref().map(|(top, why)| (top.as_str(), why.as_str()));
+            self.tell(words::allocatable_enforced(failed));
+        }
         for told in self.resources.iter().flat_map(Resources::settle) {
             let words = match told {
                 Told::Enforced(what, cgroup) => words::reserved_enforced(what, &cgroup),
                 Told::Failed(what, cgroup, why) => words::reserved_not_enforced(what, &cgroup, &why),
             };
-            // Without a main loop nobody is told.
-            _ = self.events.send(Event::Node(News::Node(words)));
+            self.tell(words);
         }
     }
 
@@ -80,6 +85,12 @@ impl Listener for Connected {
 }
 
 impl Connected {
+    /// An event of the node.
+    fn tell(&self, words: Words) {
+        // Without a main loop nobody is told.
+        _ = self.events.send(Event::Node(News::Node(words)));
+    }
+
     /// Docker's driver decides how the pods' cgroups are named, and where its files lie says which disk they fill. Without
     /// an answer the next list asks again.
     fn ask_about_the_engine(&self) {

@@ -270,13 +270,14 @@ impl Parts<'_> {
 
     fn cgroups(&self) -> Cgroups {
         let node = &self.config.node;
+        let is_enforced = node.host.enforces(Enforce::Pods);
         let settings = cgroup::node::Settings {
             // A Docker in memory has no processes.
             per_qos: node.cgroups_per_qos && self.config.docker != Endpoint::Fake,
             root: node.cgroup_root.clone(),
             milli_cpu: node.allocatable.milli_cpu,
-            memory: Some(node.allocatable.memory)
-                .filter(|_| node.memory_reserved && node.host.enforces(Enforce::Pods)),
+            memory: Some(node.memory_of_pods).filter(|_| node.memory_reserved && is_enforced),
+            is_enforced,
         };
         Cgroups::new(settings, cgroup::node::MOUNT.into(), self.root_dir.clone())
     }

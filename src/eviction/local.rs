@@ -115,17 +115,7 @@ pub fn pause(percent: u64, left: u64, grown: u64, since: Duration) -> Duration {
 
 /// Volumes that take room on the node's disk and go with the pod.
 fn disk_volumes(pod: &DesiredPod) -> impl Iterator<Item = &Volume> {
-    layout::volumes(pod).iter().filter(|volume| is_on_disk(volume))
-}
-
-/// As upstream (`pkg/volume/util/util.go`, `IsLocalEphemeralVolume`).
-#[must_use]
-pub fn is_on_disk(volume: &Volume) -> bool {
-    match Kind::of(volume) {
-        Kind::EmptyDir(spec) => spec.and_then(|it| it.medium.as_deref()).unwrap_or_default().is_empty(),
-        Kind::ConfigMap(_) => true,
-        _ => false,
-    }
+    layout::volumes(pod).iter().filter(|volume| Kind::of(volume).is_on_disk())
 }
 
 fn size_limit(volume: &Volume) -> Option<(i64, &str)> {

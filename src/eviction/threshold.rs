@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::signal::Signal;
 use crate::base::{duration, quantity};
+use crate::pod::allocatable::Allocatable;
 
 /// An amount of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,22 @@ impl Settings {
         let threshold = |signal| Threshold { signal, value, grace: Duration::ZERO, reclaim: None };
         let signals = [Signal::NodeFs, Signal::ImageFs].into_iter().filter(|_| self.low_disk_space > 0);
         signals.map(threshold).collect()
+    }
+}
+
+/// What is left of the node's memory and disk when pods are evicted at once (upstream
+/// `pkg/kubelet/cm/node_container_manager_linux.go`, `hardEvictionReservation`).
+#[must_use]
+pub fn evicted_below(thresholds: &[Threshold], capacity: Allocatable) -> Allocatable {
+    let of = |signal: Signal, capacity: i64| {
+        let hard = thresholds.iter().filter(|t| t.signal == signal && t.grace.is_zero());
+        let amount = hard.map(|t| t.value.of(u64::try_from(capacity).unwrap_or(0))).max().unwrap_or(0);
+        i64::try_from(amount).unwrap_or(i64::MAX)
+    };
+    Allocatable {
+        milli_cpu: 0,
+        memory: of(Signal::Memory, capacity.memory),
+        ephemeral_storage: of(Signal::NodeFs, capacity.ephemeral_storage),
     }
 }
 

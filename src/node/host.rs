@@ -168,7 +168,6 @@ impl Host {
 /// What the node reports as allocatable: what pods may request, without the part at which they are evicted, which their
 /// common limit does not leave out (upstream `GetNodeAllocatableReservation`). Never below zero.
 #[must_use]
-#[allow(dead_code, reason = "nothing reports it yet")]
 pub fn reported(allocatable: Allocatable, evicted_below: Allocatable) -> Allocatable {
     let left = |whole: i64, part: i64| whole.saturating_sub(part.max(0)).max(0);
     Allocatable {

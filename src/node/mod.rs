@@ -22,8 +22,11 @@ pub const MAX_PODS: i64 = 110;
 pub struct Node {
     /// Resources of the machine.
     pub capacity: Allocatable,
-    /// Resources that all pods together may request.
+    /// Resources that all pods together may request, and that are told as allocatable.
     pub allocatable: Allocatable,
+    /// Bytes that all pods together may use before they are held up: what [`Node::evicts_below`] takes away is theirs
+    /// still.
+    pub memory_of_pods: i64,
     /// Bytes of huge pages by resource name (`hugepages-2Mi`).
     pub huge_pages: BTreeMap<String, i64>,
     /// `--max-pods`.
@@ -57,6 +60,7 @@ impl Default for Node {
         Node {
             capacity: all,
             allocatable: all,
+            memory_of_pods: i64::MAX,
             huge_pages: BTreeMap::new(),
             max_pods: MAX_PODS,
             max_pids: None,
@@ -146,6 +150,7 @@ impl Node {
         Ok(Node {
             capacity,
             allocatable,
+            memory_of_pods: allocatable.memory,
             huge_pages,
             max_pods: options.max_pods,
             max_pids: Some(options.pod_max_pids).filter(|pids| *pids > 0),
@@ -159,6 +164,13 @@ impl Node {
             system_reserved: system,
             host: options.host.clone(),
         })
+    }
+
+    /// Pods are evicted when so little is left: nobody may request it.
+    #[must_use]
+    pub fn evicts_below(mut self, left: Allocatable) -> Node {
+        self.allocatable = host::reported(self.allocatable, left);
+        self
     }
 }
 
@@ -229,6 +241,9 @@ mod tests {
         let node = Node::new(&options, machine()).unwrap();
         assert_eq!(node.allocatable, Allocatable { milli_cpu: 500, memory: 700, ephemeral_storage: 400 });
         assert_eq!((node.memory_reserved, node.max_pids), (true, Some(64)));
+        let node = node.evicts_below(Allocatable { milli_cpu: 0, memory: 150, ephemeral_storage: 50 });
+        assert_eq!(node.allocatable, Allocatable { milli_cpu: 500, memory: 550, ephemeral_storage: 350 });
+        assert_eq!(node.memory_of_pods, 700);
         let options = Options { kube_reserved: parse_reserved("cpu=3").unwrap(), ..Options::default() };
         let why = Node::new(&options, machine()).unwrap_err();
         assert!(why.contains("Resource \"cpu\" has a reservation of 3000 but capacity of 2000"), "{why}");

@@ -40,6 +40,19 @@ pub fn system_oom(process: &str, pid: u32) -> Words {
     warning("SystemOOM", format!("System OOM encountered, victim process: {process}, pid: {pid}"))
 }
 
+/// All pods together are held to their share, or they are not: `failed` is the root of their cgroups, and why. Upstream:
+/// `pkg/kubelet/cm/node_container_manager_linux.go`.
+#[must_use]
+pub fn allocatable_enforced(failed: Option<(&str, &str)>) -> Words {
+    match failed {
+        None => normal("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods"),
+        Some((root, why)) => warning(
+            "FailedNodeAllocatableEnforcement",
+            format!("Failed to update Node Allocatable Limits {root:?}: {why}"),
+        ),
+    }
+}
+
 /// What is reserved holds for the cgroup of it; `what` is kube or system. Upstream:
 /// `pkg/kubelet/cm/node_container_manager_linux.go`.
 #[must_use]

@@ -428,6 +428,15 @@ pub struct ContainerFiles {
     pub volumes: Vec<String>,
 }
 
+impl ContainerFiles {
+    /// Whether there is a log whose place Docker does not tell: below its root directory, as it has been since it has
+    /// the driver `local`.
+    #[must_use]
+    pub fn has_hidden_log(&self) -> bool {
+        self.log_path.is_empty() && self.log_driver == "local"
+    }
+}
+
 /// An inspect of a network, reduced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkDetail {

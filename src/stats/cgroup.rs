@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::pressure::Pressures;
 use super::{field, number, text};
 use crate::cgroup::values::Version;
 
@@ -20,6 +21,21 @@ pub struct Figures {
     pub limit: Option<u64>,
     /// Number of processes and threads.
     pub tasks: Option<u64>,
+}
+
+/// More of the same, which only those need who ask for everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Bytes of memory that no file is behind, without what was swapped out.
+    pub rss: Option<u64>,
+    /// Page faults since the cgroup was made.
+    pub page_faults: Option<u64>,
+    /// Those of them for which a disk was read.
+    pub major_page_faults: Option<u64>,
+    /// Bytes of swap; `None` where the kernel does not count them.
+    pub swap: Option<u64>,
+    /// Most bytes of swap; `None` without a limit.
+    pub swap_limit: Option<u64>,
 }
 
 /// The cgroup file systems of a machine.
@@ -53,6 +69,57 @@ impl Hierarchies {
         (self.version == Version::V1).then(|| self.of("memory").join(cgroup))
     }
 
+    /// The version that is mounted.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Processes that are in this cgroup itself, and not in one below.
+    #[must_use]
+    pub fn processes(&self, cgroup: &Path) -> Vec<u32> {
+        let text = text(&self.of("memory").join(cgroup).join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+    }
+
+    /// Details of a cgroup, with its path as for [`Hierarchies::read`].
+    #[must_use]
+    pub fn details(&self, cgroup: &Path) -> Details {
+        let at = self.of("memory").join(cgroup);
+        let stat = text(&at.join("memory.stat")).unwrap_or_default();
+        match self.version {
+            Version::V1 => Details {
+                rss: field(&stat, "total_rss"),
+                page_faults: field(&stat, "total_pgfault"),
+                major_page_faults: field(&stat, "total_pgmajfault"),
+                swap: field(&stat, "total_swap"),
+                // The kernel limits memory and swap together.
+                swap_limit: limit_v1(&at.join("memory.memsw.limit_in_bytes"))
+                    .zip(limit_v1(&at.join("memory.limit_in_bytes")))
+                    .map(|(both, memory)| both.saturating_sub(memory)),
+            },
+            Version::V2 => Details {
+                rss: field(&stat, "anon"),
+                page_faults: field(&stat, "pgfault"),
+                major_page_faults: field(&stat, "pgmajfault"),
+                swap: number(&at.join("memory.swap.current")),
+                swap_limit: number(&at.join("memory.swap.max")),
+            },
+        }
+    }
+
+    /// How long tasks of a cgroup had to wait. Version 1 does not tell it; a hybrid machine has the cgroup a second
+    /// time, in the hierarchy of version 2 that has no controllers.
+    #[must_use]
+    pub fn pressures(&self, cgroup: &Path) -> Pressures {
+        let at = match self.version {
+            Version::V1 => self.root.join("unified").join(cgroup),
+            Version::V2 => self.root.join(cgroup),
+        };
+        let read = |resource: &str| text(&at.join(format!("{resource}.pressure")));
+        Pressures::of(read)
+    }
+
     fn of(&self, controller: &str) -> PathBuf {
         match self.version {
             Version::V1 => self.root.join(controller),
@@ -66,9 +133,7 @@ impl Hierarchies {
         match self.version {
             Version::V1 => Figures {
                 cpu: number(&self.of("cpuacct").join(cgroup).join("cpuacct.usage")),
-                // What the kernel writes for "none" is its largest number of whole pages.
-                limit: number(&self.of("memory").join(cgroup).join("memory.limit_in_bytes"))
-                    .filter(|limit| *limit < u64::MAX >> 2),
+                limit: limit_v1(&self.of("memory").join(cgroup).join("memory.limit_in_bytes")),
                 tasks: number(&self.of("pids").join(cgroup).join("pids.current")),
                 ..memory(&self.of("memory").join(cgroup), "memory.usage_in_bytes", "total_inactive_file")
             },
@@ -85,6 +150,11 @@ impl Hierarchies {
             }
         }
     }
+}
+
+/// What the kernel writes for "none" is its largest number of whole pages.
+fn limit_v1(file: &Path) -> Option<u64> {
+    number(file).filter(|limit| *limit < u64::MAX >> 2)
 }
 
 fn memory(at: &Path, usage: &str, cache: &str) -> Figures {
@@ -151,6 +221,63 @@ mod tests {
         tree.write("p/memory.current", "a lot\n");
         assert_eq!(read("p").working_set, None);
         assert_eq!(read("gone"), Figures::default());
+    }
+
+    #[test]
+    fn details_of_version_1() {
+        let tree = Tree::new("stats-details-v1");
+        tree.write(
+            "memory/p/memory.stat",
+            "rss 1\npgfault 2\nswap 9\ntotal_rss 4096\ntotal_swap 300\ntotal_pgfault 77\ntotal_pgmajfault 5\n",
+        );
+        tree.write("memory/p/memory.limit_in_bytes", "1000000\n");
+        tree.write("memory/p/memory.memsw.limit_in_bytes", "1500000\n");
+        tree.write("memory/p/cgroup.procs", "12\n7\n");
+        tree.write("unified/p/memory.pressure", "some avg10=1.50 avg60=0.00 avg300=0.00 total=42\n");
+        let hierarchies = Hierarchies::open(tree.root());
+        let expected = Details {
+            rss: Some(4096),
+            page_faults: Some(77),
+            major_page_faults: Some(5),
+            swap: Some(300),
+            swap_limit: Some(500_000),
+        };
+        assert_eq!(hierarchies.details(Path::new("p")), expected);
+        assert_eq!(hierarchies.processes(Path::new("p")), [12, 7]);
+        let told = hierarchies.pressures(Path::new("p"));
+        assert_eq!(told.memory.unwrap().some.unwrap().total, 42);
+        assert_eq!((told.cpu, told.io), (None, None));
+        // Docker sets both limits to the same: no swap. Without one of memory none of swap is known.
+        tree.write("memory/p/memory.memsw.limit_in_bytes", "1000000\n");
+        assert_eq!(hierarchies.details(Path::new("p")).swap_limit, Some(0));
+        tree.write("memory/p/memory.memsw.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(hierarchies.details(Path::new("p")).swap_limit, None);
+        assert_eq!(hierarchies.details(Path::new("gone")), Details::default());
+        assert_eq!(hierarchies.pressures(Path::new("gone")), Pressures::default());
+    }
+
+    #[test]
+    fn details_of_version_2() {
+        let tree = Tree::new("stats-details-v2");
+        tree.write("cgroup.controllers", "cpu memory pids\n");
+        tree.write("p/memory.stat", "anon 1200\nfile 1800\npgfault 11\npgmajfault 2\n");
+        tree.write("p/memory.swap.current", "500\n");
+        tree.write("p/memory.swap.max", "4096\n");
+        tree.write("p/cgroup.procs", "");
+        tree.write("p/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\n");
+        let hierarchies = Hierarchies::open(tree.root());
+        let expected = Details {
+            rss: Some(1200),
+            page_faults: Some(11),
+            major_page_faults: Some(2),
+            swap: Some(500),
+            swap_limit: Some(4096),
+        };
+        assert_eq!(hierarchies.details(Path::new("p")), expected);
+        assert!(hierarchies.processes(Path::new("p")).is_empty());
+        assert_eq!(hierarchies.pressures(Path::new("p")).cpu.unwrap().some.unwrap().total, 9);
+        tree.write("p/memory.swap.max", "max\n");
+        assert_eq!(hierarchies.details(Path::new("p")).swap_limit, None);
     }
 
     /// The kernel's own.

@@ -7,7 +7,9 @@ use std::path::Path;
 pub struct FileSystem {
     /// Bytes in all.
     pub capacity: u64,
-    /// Bytes that can still be written.
+    /// Bytes that are in use, as `df` has it.
+    pub used: u64,
+    /// Bytes that can still be written, without what only root may.
     pub available: u64,
     /// Inodes in all; 0 where there is no such bound (btrfs).
     pub inodes: u64,
@@ -47,6 +49,7 @@ impl FileSystem {
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         Some(FileSystem {
             capacity: bytes(found.f_blocks),
+            used: bytes(found.f_blocks.saturating_sub(found.f_bfree)),
             available: bytes(found.f_bavail),
             inodes: found.f_files,
             inodes_free: found.f_favail,
@@ -90,6 +93,7 @@ mod tests {
     #[test]
     fn who_shares_space() {
         let of = |device, sharing, capacity, available| FileSystem {
+            used: 0,
             capacity,
             available,
             inodes: 0,
@@ -114,6 +118,7 @@ mod tests {
     fn file_systems() {
         let found = FileSystem::of(Path::new("/")).unwrap();
         assert!(found.capacity >= found.available && found.capacity > 0, "{found:?}");
+        assert!(found.used > 0 && found.used <= found.capacity - found.available, "{found:?}");
         assert!(found.inodes >= found.inodes_free, "{found:?}");
         let proc = FileSystem::of(Path::new("/proc")).unwrap();
         assert_ne!(proc.device, found.device);

@@ -1,18 +1,23 @@
 //! Figures of the node, of its cgroups and disks: what the kernel tells, read when somebody asks.
 //!
 //! [`cgroup`] reads one cgroup of either version, [`places`] finds the cgroups of containers, [`disk_use`] counts trees,
-//! [`deleted`] finds files without a name,
-//! [`node`] reads `/proc`, and [`rate`] makes rates of two readings. What the kernel does not tell is `None`, never 0.
+//! [`deleted`] finds files without a name, [`node`] and [`process`] read `/proc`, and [`rate`] makes rates of two
+//! readings. [`summary`] puts everything together in the kubelet's words. What the kernel does not tell is `None`, never 0.
 //!
 //! Never here: a thread, a cache, a call to Docker, or a decision.
 
 pub mod cgroup;
+pub mod container_disk;
 pub mod deleted;
 pub mod disk;
 pub mod disk_use;
+pub mod network;
 pub mod node;
 pub mod places;
+pub mod pressure;
+pub mod process;
 pub mod rate;
+pub mod summary;
 #[cfg(test)]
 mod testing;
 

@@ -23,7 +23,7 @@ pub struct Figures {
 }
 
 /// Length of the ticks in `/proc/stat`, nanoseconds: `USER_HZ` is 100 on every architecture podkeeper is built for.
-const TICK: u64 = 10_000_000;
+pub(super) const TICK: u64 = 10_000_000;
 
 /// Reads `proc`, which is `/proc`.
 #[must_use]

@@ -556,7 +556,8 @@ pub fn enter(pid: u32, program: &str) -> Command {
 
 /// The cgroups of the pods of this root directory.
 pub fn cgroups(root: &Path) -> Cgroups {
-    let settings = Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory: None };
+    let settings =
+        Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory: None, is_enforced: true };
     let cgroups = Cgroups::new(settings, MOUNT.into(), root.display().to_string());
     cgroups.decide("cgroupfs");
     cgroups

@@ -24,7 +24,7 @@ pub const SIGNAL_QUEUE: usize = 64;
 
 // --- The watch over the threads, and the service manager -----------------------------------------------
 
-/// How often the threads are looked at where no watchdog of systemd asks for more.
+/// How often the threads are looked at where no watchdog of systemd asks for more; rarer while all are at rest.
 pub const WATCH_LOOK: Duration = Duration::from_secs(60);
 /// A thread that two looks find at the same piece of work, begun so long ago, hangs.
 pub const STUCK: Duration = Duration::from_secs(60);

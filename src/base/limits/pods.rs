@@ -20,6 +20,8 @@ pub const EXPANSION_BYTES: usize = 1024 * 1024;
 pub const ENVIRONMENT_BYTES: usize = 6 * 1024 * 1024;
 /// Most cgroups among which those of containers are looked for, when somebody asks for figures.
 pub const CGROUPS: usize = 16_384;
+/// Most interfaces of one network namespace whose figures are told.
+pub const INTERFACES: usize = 64;
 /// Bytes read of one of the kernel's files with figures.
 pub const KERNEL_FILE: u64 = 64 * 1024;
 /// Entries of directories that one look at the disk use of pods counts; past it, figures are what was counted.

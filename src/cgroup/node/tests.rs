@@ -28,7 +28,7 @@ pub(super) fn scratch(name: &str, files: &[&str]) -> Scratch {
 }
 
 pub(super) fn settings(memory: Option<i64>) -> Settings {
-    Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory }
+    Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory, is_enforced: true }
 }
 
 pub(super) fn pod(uid: &str, qos: Qos, milli_cpu: i64) -> PodCgroup {
@@ -75,6 +75,30 @@ fn version_2() {
     assert!(!dir.0.join("kubepods/burstable/poda").exists());
     assert_eq!(text(&dir, "kubepods/burstable/cpu.weight"), "20");
     all.remove("never-was").unwrap();
+}
+
+#[test]
+fn that_the_limits_of_all_pods_hold_is_told_once_and_tried_again() {
+    let dir = scratch("limits", &["cgroup.controllers", "cgroup.subtree_control"]);
+    let of = |is_enforced| {
+        let settings = Settings { is_enforced, ..settings(Some(1 << 30)) };
+        Cgroups::new(settings, dir.0.clone(), "/root".to_owned())
+    };
+    // A limit that the kernel does not take.
+    std::fs::create_dir_all(dir.0.join("kubepods/memory.max")).unwrap();
+    let all = of(true);
+    assert_eq!(all.limited(), None, "it is not known yet where they are");
+    all.decide("cgroupfs");
+    let why = all.limited().unwrap().unwrap_err();
+    assert!(why.starts_with("1073741824 cannot be written to "), "{why}");
+    assert_eq!(all.limited(), None, "the same again");
+    std::fs::remove_dir(dir.0.join("kubepods/memory.max")).unwrap();
+    assert_eq!(all.limited(), Some(Ok(())));
+    assert_eq!(text(&dir, "kubepods/memory.max"), "1073741824");
+    assert_eq!(all.limited(), None);
+    let other = of(false);
+    other.decide("cgroupfs");
+    assert_eq!(other.limited(), None, "nobody asked for it");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The commands that speak to Docker: `logs`, `exec`, `debug`, `pull`, `load`,
-//! `images` and `prune`.
+//! `images` and `prune`; `stats`, which asks the kernel more than Docker.
 //!
 //! Never here: a container that the daemon does not take over.
 
@@ -10,5 +10,6 @@ pub mod garbage;
 pub mod images;
 pub mod logs;
 pub mod profile;
+pub mod stats;
 mod target;
 mod terminal;

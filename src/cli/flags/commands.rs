@@ -124,8 +124,8 @@ pub static SECTION: Section = Section {
                 };
                 Ok(())
             }),
-            help: "wide, json, yaml or name (json alone of check); a table when not given",
-            ..of_verbs(&[Verb::Get, Verb::Check, Verb::Images])
+            help: "wide, json, yaml or name (check: json; stats: json, yaml); a table when not given",
+            ..of_verbs(&[Verb::Get, Verb::Check, Verb::Images, Verb::Stats])
         },
         Flag {
             name: "watch",

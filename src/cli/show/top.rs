@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::table::List;
 use crate::base::limits;
@@ -17,6 +17,7 @@ use crate::cli::flags::{Options, SortBy};
 use crate::cli::{Outcome, fail, pods, print, say};
 use crate::node::sys;
 use crate::stats::cgroup::{self, Hierarchies};
+use crate::stats::summary::asked::running;
 use crate::stats::{node, places, rate};
 use crate::status::snapshot::StatusFile;
 
@@ -153,7 +154,7 @@ fn full_name(pod: &Pod) -> String {
 /// What each running container of these pods uses, by id. Waits for [`limits::TOP_WINDOW`] when there is one.
 fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
     let mut cgroups = places::containers(hierarchies);
-    let wanted = order::set(pods.iter().flat_map(|pod| running(pod)).map(|(_, id)| id));
+    let wanted = order::set(pods.iter().flat_map(|pod| running(pod)).map(|(_, id, _)| id));
     cgroups.retain(|id, _| wanted.contains(id.as_str()));
     if cgroups.is_empty() {
         return BTreeMap::new();
@@ -175,24 +176,10 @@ fn measure(pods: &[&Pod], hierarchies: &Hierarchies) -> BTreeMap<String, Used> {
     order::map(both)
 }
 
-/// Names and ids of a pod's running containers.
-fn running(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
-    let status = pod.status.as_ref();
-    let lists = [
-        status.and_then(|s| s.init_container_statuses.as_ref()),
-        status.and_then(|s| s.container_statuses.as_ref()),
-        status.and_then(|s| s.ephemeral_container_statuses.as_ref()),
-    ];
-    lists.into_iter().flatten().flatten().filter_map(|container: &ContainerStatus| {
-        container.state.as_ref()?.running.as_ref()?;
-        Some((container.name.as_str(), container.container_id.as_deref()?.strip_prefix("docker://")?))
-    })
-}
-
 impl<'a> PodUse<'a> {
     /// `None` for a pod without figures.
     fn of(pod: &'a Pod, used: &BTreeMap<String, Used>) -> Option<PodUse<'a>> {
-        let containers = running(pod).filter_map(|(name, id)| Some((name, *used.get(id)?)));
+        let containers = running(pod).filter_map(|(name, id, _)| Some((name, *used.get(id)?)));
         let containers: Vec<(&str, Used)> = containers.collect();
         (!containers.is_empty()).then(|| PodUse {
             namespace: pod.metadata.namespace.as_deref().unwrap_or("default"),
@@ -330,9 +317,9 @@ mod tests {
     fn running_containers_have_figures() {
         let file = pods::tests::node().file;
         let all: Vec<&Pod> = file.pods.iter().collect();
-        let ids: Vec<(&str, &str)> = all.iter().flat_map(|pod| running(pod)).collect();
+        let ids: Vec<&str> = all.iter().flat_map(|pod| running(pod)).map(|(_, id, _)| id).collect();
         assert!(!ids.is_empty());
-        let figures = order::map(ids.iter().map(|(_, id)| ((*id).to_owned(), used(1, 1))));
+        let figures = order::map(ids.iter().map(|id| ((*id).to_owned(), used(1, 1))));
         let with: Vec<PodUse<'_>> = all.iter().filter_map(|pod| PodUse::of(pod, &figures)).collect();
         assert_eq!(with.iter().map(|pod| pod.containers.len()).sum::<usize>(), ids.len());
         assert!(with.len() < all.len(), "some pods do not run");

@@ -5,7 +5,7 @@
 //! has to count, and tells no inodes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -15,17 +15,9 @@ use crate::eviction::local::{Used, Wanted};
 use crate::layout::{self, Kind};
 use crate::runtime::docker::Docker;
 use crate::runtime::{Call, ContainerFiles, DockerError, Reply};
+use crate::stats::container_disk::{self, ContainerDisk};
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::status::snapshot::PodView;
-
-/// What one container takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ContainerDisk {
-    /// Its writable layer, with the volumes that its image declares: what it writes there is lost with it, too.
-    pub writable: DiskUse,
-    /// Its log, with rotated files.
-    pub logs: DiskUse,
-}
 
 /// What one pod takes. A container is the newest one of its name: the dead one that is kept beside it does not count,
 /// as with the kubelet.
@@ -98,30 +90,13 @@ impl Disks {
 
     /// Counts one container.
     pub(super) fn of_container(&mut self, id: &str, round: &mut Round) -> ContainerDisk {
-        let Some(files) = self.files(id) else { return ContainerDisk::default() };
-        let writable = match &files.upper_dir {
-            Some(upper) => round.tree(Path::new(upper)),
+        let Some(mut files) = self.files(id) else { return ContainerDisk::default() };
+        if files.upper_dir.is_none() {
             // Docker counts anew each time.
-            None => {
-                let size = self.ask(id, true).and_then(|files| files.size).unwrap_or(0);
-                DiskUse { bytes: size, inodes: 0 }
-            }
-        };
-        let volumes = files.volumes.iter().map(|volume| round.tree(Path::new(volume)));
-        let writable = volumes.fold(writable, DiskUse::and);
-        ContainerDisk { writable, logs: self.logs(id, &files, round) }
-    }
-
-    fn logs(&self, id: &str, files: &ContainerFiles, round: &mut Round) -> DiskUse {
-        if !files.log_path.is_empty() {
-            return round.log(Path::new(&files.log_path));
+            files.size = self.ask(id, true).and_then(|files| files.size);
         }
-        if files.log_driver != "local" {
-            return DiskUse::default();
-        }
-        // Docker does not tell where they are, but they have been there since it has this driver.
-        let root = self.docker_root.get();
-        root.map(|root| round.tree(&root.join("containers").join(id).join("local-logs"))).unwrap_or_default()
+        let docker_root = self.docker_root.get();
+        container_disk::read(id, &files, docker_root.as_deref(), round)
     }
 
     fn files(&mut self, id: &str) -> Option<ContainerFiles> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::MAIN;
 use crate::base::limits;
+use crate::base::pace::Pace;
 use crate::base::pulse::Busy;
 
 /// How the service says it is.
@@ -35,6 +36,8 @@ pub(super) struct Rounds {
     listens: bool,
     /// The next look at the threads.
     look: Duration,
+    /// Without a watchdog: nobody hangs where nobody works, so a look that finds all at rest is followed by a later one.
+    pace: Pace,
     /// What was busy at the last look: name and since when.
     before: BTreeMap<String, Duration>,
     /// Threads that hang, and since when, as they were logged.
@@ -53,6 +56,7 @@ impl Rounds {
             half,
             listens,
             look: Duration::ZERO,
+            pace: Pace::new(limits::WATCH_LOOK),
             before: BTreeMap::new(),
             hung: BTreeMap::new(),
             told: Vec::new(),
@@ -65,8 +69,10 @@ impl Rounds {
     pub(super) fn step(&mut self, now: Duration, seen: &Seen, busy: impl FnOnce() -> Vec<Busy>) -> Step {
         let mut step = Step::default();
         if now >= self.look {
-            self.look = now.saturating_add(self.half.unwrap_or(limits::WATCH_LOOK));
-            let well = self.threads(busy(), &mut step);
+            let busy = busy();
+            let next = self.pace.next(busy.is_empty());
+            self.look = now.saturating_add(self.half.unwrap_or(next));
+            let well = self.threads(busy, &mut step);
             if well && self.half.is_some() {
                 step.tell.push("WATCHDOG=1".to_owned());
             }
@@ -173,7 +179,9 @@ mod tests {
         assert_eq!(look(3, vec![busy("pod a/b", 7, long)]), (Some(vec!["pod a/b".to_owned()]), 1));
         assert_eq!(look(4, vec![busy("pod a/b", 7, 2 * long)]), none, "it is told once");
         assert_eq!(look(5, vec![]), (Some(vec![]), 1), "it works again");
-        assert_eq!(look(6, vec![]), none);
+        // Where nobody works, the next look comes later.
+        assert_eq!(look(7, vec![busy("pod a/b", 9, 2 * long)]), none);
+        assert_eq!(rounds.due(), limits::WATCH_LOOK * 8);
     }
 
     #[test]

@@ -219,3 +219,28 @@ proptest::proptest! {
         let _ = grace_periods(&text, &mut BTreeMap::new());
     }
 }
+
+#[test]
+fn nobody_may_request_what_evicts_at_once() {
+    let below = |hard: &[(Signal, Amount, u64)]| {
+        let thresholds: Vec<Threshold> = hard
+            .iter()
+            .map(|(signal, value, seconds)| Threshold {
+                signal: *signal,
+                value: *value,
+                grace: Duration::from_secs(*seconds),
+                reclaim: None,
+            })
+            .collect();
+        let capacity = Allocatable { milli_cpu: 2000, memory: 1000, ephemeral_storage: 500 };
+        let found = evicted_below(&thresholds, capacity);
+        assert_eq!(found.milli_cpu, 0);
+        (found.memory, found.ephemeral_storage)
+    };
+    assert_eq!(below(&[]), (0, 0));
+    let hard = [(Signal::Memory, Amount::Units(100), 0), (Signal::NodeFs, Amount::Part(10_000), 0)];
+    assert_eq!(below(&hard), (100, 50));
+    // A soft threshold takes nothing away, and neither do other signals.
+    let others = [(Signal::Memory, Amount::Units(300), 60), (Signal::ImageFs, Amount::Part(15_000), 0)];
+    assert_eq!(below(&others), (0, 0));
+}

@@ -9,3 +9,4 @@ pub mod log_drivers;
 mod pressure;
 mod returns;
 mod small_disk;
+mod stats;

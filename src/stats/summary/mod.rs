@@ -1,0 +1,376 @@
+//! All figures of the node at once, in the shape of the kubelet's `/stats/summary`
+//! (`staging/src/k8s.io/kubelet/pkg/apis/stats/v1alpha1/types.go`). Nothing is measured until somebody asks.
+//!
+//! [`asked`] says of which pods and where their things are, [`read()`] looks. Beyond the kubelet's fields there are those
+//! that only its `/metrics/cadvisor` has: packets, and the processes of containers; and the classes of service stand
+//! beside `pods`. Stall times are told in nanoseconds, as the type says, and percent.
+
+pub mod asked;
+mod read;
+
+use serde::Serialize;
+
+pub use self::read::Reader;
+use super::disk::FileSystem;
+use super::disk_use::DiskUse;
+use super::network::Interface;
+use super::pressure::{Pressure, Stall};
+use crate::base::clock::Timestamp;
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The machine, and what runs on it beside pods.
+    pub node: NodeStats,
+    /// Pods of which a container runs.
+    pub pods: Vec<PodStats>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStats {
+    /// The node's name.
+    pub node_name: String,
+    /// `pods`, `burstable`, `besteffort`: the cgroups of all pods and of classes; `kubelet`: podkeeper; `runtime`: Docker.
+    pub system_containers: Vec<ContainerStats>,
+    /// When the machine was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// What is used of it.
+    #[serde(flatten)]
+    pub used: Used,
+    /// Its interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// The file system of the root directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fs: Option<Disk>,
+    /// That of Docker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rlimit: Option<Tasks>,
+}
+
+/// One pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStats {
+    /// Which one.
+    pub pod_ref: PodRef,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// Those that run.
+    pub containers: Vec<ContainerStats>,
+    /// Of its cgroup; where it has none, the sums over its containers of what can be added up.
+    #[serde(flatten)]
+    pub used: Used,
+    /// Of its own network namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Those that have a directory of their own.
+    #[serde(rename = "volume")]
+    pub volumes: Vec<VolumeStats>,
+    /// Writable layers, logs, and volumes on the node's disk.
+    #[serde(rename = "ephemeral-storage", skip_serializing_if = "Option::is_none")]
+    pub ephemeral_storage: Option<Disk>,
+}
+
+/// A pod's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PodRef {
+    /// Name, with the node's suffix.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// A container, or something on the node that is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStats {
+    /// Name.
+    pub name: String,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// What it uses.
+    #[serde(flatten)]
+    pub used: Used,
+    /// Its writable layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<Disk>,
+    /// Its log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<Disk>,
+}
+
+/// What the kernel counts of a cgroup.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Used {
+    /// Processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// Disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<Io>,
+    /// Swap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<Swap>,
+    /// Processes and threads.
+    #[serde(rename = "process_stats", skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Processes>,
+}
+
+/// Use of processors.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cpu {
+    /// When it was read.
+    pub time: Timestamp,
+    /// Billionths of a core, since the reading before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_nano_cores: Option<u64>,
+    /// Nanoseconds in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_core_nano_seconds: Option<u64>,
+    /// How long tasks waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psi: Option<Psi>,
+}
+
+/// Use of memory, bytes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Memory {
+    /// When it was read.
+    pub time: Timestamp,
+    /// What is left below the limit; without a limit nothing is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_bytes: Option<u64>,
+    /// With all page cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_bytes: Option<u64>,
+    /// Without the page cache that nobody has used for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_set_bytes: Option<u64>,
+    /// What no file is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// Number of page faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_faults: Option<u64>,
+    /// Those for which a disk was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub major_page_faults: Option<u64>,
+    /// How long tasks waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psi: Option<Psi>,
+}
+
+/// Waiting for disks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Io {
+    /// When it was read.
+    pub time: Timestamp,
+    /// How long tasks waited.
+    pub psi: Psi,
+}
+
+/// Stall times; zero where the kernel does not tell one of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Psi {
+    /// All tasks waited.
+    pub full: PsiData,
+    /// At least one did.
+    pub some: PsiData,
+}
+
+/// Stall times of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PsiData {
+    /// Nanoseconds.
+    pub total: u64,
+    /// Percent of the last 10 seconds.
+    pub avg10: f64,
+    /// Percent of the last minute.
+    pub avg60: f64,
+    /// Percent of the last five minutes.
+    pub avg300: f64,
+}
+
+impl From<Pressure> for Psi {
+    fn from(pressure: Pressure) -> Psi {
+        let of = |stall: Option<Stall>| {
+            let Stall { total, average: [avg10, avg60, avg300] } = stall.unwrap_or_default();
+            PsiData { total: total.saturating_mul(1000), avg10, avg60, avg300 }
+        };
+        Psi { full: of(pressure.full), some: of(pressure.some) }
+    }
+}
+
+/// Use of swap, bytes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Swap {
+    /// When it was read.
+    pub time: Timestamp,
+    /// What is left below the limit; without a limit nothing is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_available_bytes: Option<u64>,
+    /// What is used.
+    pub swap_usage_bytes: u64,
+}
+
+/// How many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Processes {
+    /// Processes and threads, as `--pod-max-pids` limits them.
+    pub process_count: u64,
+}
+
+/// Processes and threads of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tasks {
+    /// When it was read.
+    pub time: Timestamp,
+    /// How many there can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maxpid: Option<u64>,
+    /// How many there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curproc: Option<u64>,
+}
+
+/// A network namespace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Network {
+    /// When it was read.
+    pub time: Timestamp,
+    /// Figures of `eth0`, if there is one.
+    #[serde(flatten)]
+    pub default: Option<InterfaceStats>,
+    /// All, without the loopback and the node's ends of what containers have.
+    pub interfaces: Vec<InterfaceStats>,
+}
+
+/// One interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "received and sent, since it was made")]
+pub struct InterfaceStats {
+    pub name: String,
+    pub rx_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_errors: u64,
+    pub tx_dropped: u64,
+}
+
+impl From<Interface> for InterfaceStats {
+    fn from(it: Interface) -> InterfaceStats {
+        let Interface { name, received, sent } = it;
+        InterfaceStats {
+            name,
+            rx_bytes: received.bytes,
+            rx_packets: received.packets,
+            rx_errors: received.errors,
+            rx_dropped: received.dropped,
+            tx_bytes: sent.bytes,
+            tx_packets: sent.packets,
+            tx_errors: sent.errors,
+            tx_dropped: sent.dropped,
+        }
+    }
+}
+
+/// Docker's disk.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Runtime {
+    /// The file system of its root directory, with all that is on it.
+    pub image_fs: Disk,
+    /// The same one; of it what writable layers use.
+    pub container_fs: Disk,
+}
+
+/// A file system, and what is used of it by somebody.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disk {
+    /// When it was read.
+    pub time: Timestamp,
+    /// Bytes that anybody can still write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_bytes: Option<u64>,
+    /// Bytes in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Bytes that are used.
+    pub used_bytes: u64,
+    /// Inodes that can still be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inodes_free: Option<u64>,
+    /// Inodes in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<u64>,
+    /// Inodes that are used.
+    pub inodes_used: u64,
+}
+
+impl Disk {
+    /// A use of this file system.
+    fn new(time: Timestamp, on: Option<FileSystem>, used: DiskUse) -> Disk {
+        // 0 stands for no such bound.
+        let inodes = on.filter(|on| on.inodes > 0);
+        Disk {
+            time,
+            available_bytes: on.map(|on| on.available),
+            capacity_bytes: on.map(|on| on.capacity),
+            used_bytes: used.bytes,
+            inodes_free: inodes.map(|on| on.inodes_free),
+            inodes: inodes.map(|on| on.inodes),
+            inodes_used: used.inodes,
+        }
+    }
+
+    /// All that is used of it.
+    fn whole(time: Timestamp, on: FileSystem) -> Disk {
+        let used = DiskUse { bytes: on.used, inodes: on.inodes.saturating_sub(on.inodes_free) };
+        Disk::new(time, Some(on), used)
+    }
+}
+
+/// A volume of a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeStats {
+    /// What is in it, and the file system that it is on.
+    #[serde(flatten)]
+    pub disk: Disk,
+    /// Name in the pod.
+    pub name: String,
+    /// The claim that it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvc_ref: Option<ClaimRef>,
+}
+
+/// A claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClaimRef {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+}
