@@ -86,13 +86,16 @@ fn that_the_limits_of_all_pods_hold_is_told_once_and_tried_again() {
     };
     // A limit that the kernel does not take.
     std::fs::create_dir_all(dir.0.join("kubepods/memory.max")).unwrap();
+    std::fs::write(dir.0.join("kubepods/memory.max/x"), "").unwrap();
+    // Without a mark it would be somebody else's.
+    assert!(Tree::open(dir.0.clone(), "/root".to_owned()).mark(std::path::Path::new("kubepods")));
     let all = of(true);
     assert_eq!(all.limited(), None, "it is not known yet where they are");
     all.decide("cgroupfs");
     let why = all.limited().unwrap().unwrap_err();
     assert!(why.starts_with("1073741824 cannot be written to "), "{why}");
     assert_eq!(all.limited(), None, "the same again");
-    std::fs::remove_dir(dir.0.join("kubepods/memory.max")).unwrap();
+    std::fs::remove_dir_all(dir.0.join("kubepods/memory.max")).unwrap();
     assert_eq!(all.limited(), Some(Ok(())));
     assert_eq!(text(&dir, "kubepods/memory.max"), "1073741824");
     assert_eq!(all.limited(), None);
