@@ -119,7 +119,7 @@ fn figures_are_those_that_docker_and_the_kernel_tell() {
 fn the_node_and_what_runs_beside_its_pods() {
     let node = Node::start();
     node.write("busy.yaml", busy().text());
-    node.wait_running("busy", "app");
+    node.wait_phase("busy", "Running");
     let told = summary(&node);
     let machine = &told["node"];
     let text = std::fs::read_to_string("/proc/meminfo").unwrap();
