@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -116,6 +117,9 @@ class Node:
         if shown.returncode != 0:
             return []
         return json.loads(shown.stdout)["items"]
+
+    def images(self):
+        return run(self.podkeeper, "images", "--run-dir", self.base / "run").stdout
 
     def used(self):
         stat = os.statvfs(self.base / "docker")
@@ -247,8 +251,11 @@ def settled(node):
             break
         last = now
         time.sleep(1)
+    # Images stay as preloaded until the daemon has looked at the directory again.
+    node.daemon.send_signal(signal.SIGHUP)
+    wait("no image counts as preloaded", lambda: "preloaded" not in node.images())
     run(node.podkeeper, "prune", "--run-dir", node.base / "run")
-    return {"left": node.left(), "bytes": node.used(), "inodes": node.inodes()}
+    return {"left": node.left(), "bytes": node.used(), "inodes": node.inodes(), "images": node.images()}
 
 
 def judge(first, last):
@@ -262,6 +269,8 @@ def judge(first, last):
         ratio = last[what] / first[what]
         good &= ratio <= 1.05
         print(f"{what}: {first[what]} after the first pods, {last[what]} at the end: x {ratio:.3f}")
+    if not good:
+        print(last["images"])
     print("PASSED" if good else "FAILED")
     return good
 
