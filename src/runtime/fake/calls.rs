@@ -1,5 +1,5 @@
 //! Each container call in the in-memory engine: Docker 20.10's checks, in its order, with its words.
-//! `tests/it/fake_like_real.rs` compares it with a real Docker. Pure.
+//! `tests/it/engine/fake_like_real.rs` compares it with a real Docker. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The engine's rules, one by one; that they are Docker's is checked in `tests/it/fake_like_real.rs`.
+//! The engine's rules, one by one; that they are Docker's is checked in `tests/it/engine/fake_like_real.rs`.
 
 mod containers;
 mod driven;

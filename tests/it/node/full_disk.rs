@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::super::harness::{Node, Options};
-use super::super::pods::Pod;
+use crate::harness::pods::Pod;
+use crate::harness::{Node, Options};
 
 /// A file system of its own in the place of a directory, until it is dropped.
 struct Disk(PathBuf);

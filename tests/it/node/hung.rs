@@ -12,12 +12,12 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use crate::faults::{assert_untouched, lives};
+use crate::harness::pods::{IMAGE, Pod};
+use crate::harness::private_engine::Engine;
+use crate::harness::proxy::{Proxy, Verdict};
 use crate::harness::{Node, Options};
 use crate::node::images::{make_image, names};
 use crate::node::pressure::{Below, MIB, memory};
-use crate::pods::{IMAGE, Pod};
-use crate::private_engine::Engine;
-use crate::proxy::{Proxy, Verdict};
 
 const REMOVES: &str = "DELETE /images/";
 

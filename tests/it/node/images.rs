@@ -10,9 +10,9 @@ use podkeeper::testing::runtime::{Call, CreateBody, Reply};
 use serde_json::Value;
 
 use crate::faults::{assert_untouched, lives};
+use crate::harness::pods::{IMAGE, Pod};
+use crate::harness::private_engine::Engine;
 use crate::harness::{Node, Options, docker_get};
-use crate::pods::{IMAGE, Pod};
-use crate::private_engine::Engine;
 
 /// Makes an image of one file of so many random bytes.
 pub(super) fn make_image(engine: &Engine, name: &str, bytes: usize) {

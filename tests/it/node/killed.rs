@@ -8,11 +8,11 @@ use std::path::Path;
 use podkeeper::testing::cgroup::node::MOUNT;
 
 use crate::faults::{Lives, assert_untouched, lives};
+use crate::harness::pods::{IMAGE, Pod};
+use crate::harness::private_engine::{Engine, subdirectories};
+use crate::harness::proxy::{Moment, Proxy, Verdict};
 use crate::harness::{Node, Options};
 use crate::node::images::{make_image, names};
-use crate::pods::{IMAGE, Pod};
-use crate::private_engine::{Engine, subdirectories};
-use crate::proxy::{Moment, Proxy, Verdict};
 
 const MOMENTS: [Moment; 3] = [Moment::BeforeRequest, Moment::BeforeReply, Moment::AfterReply];
 const GARBAGE: usize = 4;

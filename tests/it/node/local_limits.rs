@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 
 use podkeeper::testing::runtime::{Call, CreateBody, Reply};
 
-use super::super::harness::{Node, Options};
-use super::super::pods::{IMAGE, Pod, container};
-use super::super::private_engine::Engine;
+use crate::harness::pods::{IMAGE, Pod, container};
+use crate::harness::private_engine::Engine;
+use crate::harness::{Node, Options};
 
 /// Writes so many MiB to a place, and goes on.
 fn writes(to: &str, mebibytes: u32) -> String {

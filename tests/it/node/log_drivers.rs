@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::super::harness::{Container, Node, Options};
-use super::super::pods::Pod;
+use crate::harness::pods::Pod;
+use crate::harness::{Container, Node, Options};
 
 fn with_driver(driver: &str) -> Options {
     Options::flags(&[&format!("--container-log-driver={driver}")])

@@ -8,8 +8,8 @@ use std::process::Command;
 use podkeeper::testing::cgroup::node::MOUNT;
 use serde_json::{Value, json};
 
+use crate::harness::pods::Pod;
 use crate::harness::{Node, Options};
-use crate::pods::Pod;
 
 pub(super) const MIB: u64 = 1 << 20;
 

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::harness::pods::Pod;
 use crate::harness::{Node, Options};
 use crate::node::pressure::Loop;
 use crate::node::small_disk::has;
-use crate::pods::Pod;
 
 /// The monotonic clock, moved on by five minutes when the file that `CLOCK_MOVED` names is there.
 const CLOCK: &str = r#"

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use crate::faults::{assert_untouched, lives};
 use crate::harness::Node;
+use crate::harness::pods::{IMAGE, Pod};
+use crate::harness::private_engine::Engine;
 use crate::node::images::{make_image, names, node_on};
-use crate::pods::{IMAGE, Pod};
-use crate::private_engine::Engine;
 
 const MIB: u64 = 1 << 20;
 

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::pods::Pod;
 use crate::harness::{Node, docker_get};
-use crate::pods::Pod;
 
 const MIB: u64 = 1 << 20;
 

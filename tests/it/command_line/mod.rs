@@ -1,0 +1,6 @@
+//! The command line: commands beside a daemon and without one, examples, and pods that somebody looks at from away.
+
+mod away;
+mod commands;
+mod examples;
+mod live;

@@ -1,0 +1,10 @@
+//! What Docker does, and what podkeeper makes of it: calls, events, images, engines that come late, die, or are Podman.
+
+mod docker_client;
+mod events;
+mod fake_like_real;
+mod images;
+mod offline;
+mod podman;
+mod restarts;
+mod sandbox_image;

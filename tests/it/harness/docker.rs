@@ -1,0 +1,140 @@
+//! What a test asks of Docker behind the daemon's back: the containers of its node, and what only the engine knows.
+
+use podkeeper::testing::cgroup::Cgroups;
+use podkeeper::testing::cgroup::node::{MOUNT, Settings};
+use podkeeper::testing::runtime::{Call, Reply, labels};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+impl Node {
+    /// All containers of this node, dead ones too, by name.
+    pub fn containers(&self) -> Vec<Container> {
+        let label = format!("{}={}", labels::ROOT_DIR, self.root().display());
+        let list = match self.docker.call(&Call::List { labels: vec![label] }) {
+            Ok(Reply::Containers(list)) => list,
+            other => panic!("list: {other:?}"),
+        };
+        let mut containers: Vec<Container> = list.iter().filter_map(|c| self.container(&c.id)).collect();
+        containers.sort_by(|a, b| a.name.cmp(&b.name));
+        containers
+    }
+
+    /// One container by id or name; `None` when there is none.
+    pub fn container(&self, id: &str) -> Option<Container> {
+        let Ok(Reply::Container(detail)) = self.docker.call(&Call::Inspect { id: id.to_owned() }) else {
+            return None;
+        };
+        let label = |key: &str| detail.labels.get(key).cloned().unwrap_or_default();
+        let sandbox = label(labels::CONTAINER_NAME) == labels::SANDBOX_NAME;
+        let attempt = if sandbox { labels::SANDBOX_ATTEMPT } else { labels::RESTART_COUNT };
+        Some(Container {
+            pod: label(labels::POD_NAME),
+            uid: label(labels::POD_UID),
+            container: label(labels::CONTAINER_NAME),
+            attempt: label(attempt).parse().unwrap_or(u32::MAX),
+            id: detail.id,
+            name: detail.name,
+            state: detail.state,
+            started_at: detail.started_at,
+            finished_at: detail.finished_at,
+            exit_code: detail.exit_code,
+        })
+    }
+
+    /// The containers of a pod (name in the manifest), sandboxes too.
+    pub fn of(&self, pod: &str) -> Vec<Container> {
+        let name = self.full(pod);
+        self.containers().into_iter().filter(|c| c.pod == name).collect()
+    }
+
+    /// The running containers of a pod with this container name (`POD` for the sandbox).
+    pub fn running(&self, pod: &str, container: &str) -> Vec<Container> {
+        self.of(pod).into_iter().filter(|c| c.runs() && c.container == container).collect()
+    }
+
+    /// Makes a short call to Docker, behind the daemon's back; whether it was carried out.
+    pub fn docker(&self, call: &Call) -> Reply {
+        self.docker.call(call).unwrap_or_else(|error| panic!("{call:?}: {error}"))
+    }
+
+    /// Sends a signal to a container, behind the daemon's back.
+    pub fn kill_container(&self, id: &str, signal: &str) {
+        self.docker(&Call::Kill { id: id.to_owned(), signal: signal.to_owned() });
+    }
+
+    /// `docker rm -f`.
+    pub fn remove_container(&self, id: &str) {
+        self.docker(&Call::Remove { id: id.to_owned(), force: true });
+    }
+
+    /// All that Docker says about a container.
+    pub fn inspect(&self, id: &str) -> Value {
+        docker_get(&self.socket, &format!("/containers/{id}/json"))
+    }
+
+    /// All that Docker says about an image.
+    pub fn inspect_image(&self, image: &str) -> Value {
+        docker_get(&self.socket, &format!("/images/{image}/json"))
+    }
+}
+
+/// Removes a Docker network that a node made; it is used by nobody any more.
+pub fn remove_network(name: &str) {
+    use std::io::{Read as _, Write as _};
+    let Ok(mut socket) = std::os::unix::net::UnixStream::connect("/var/run/docker.sock") else { return };
+    let _ = write!(socket, "DELETE /networks/{name} HTTP/1.0\r\nHost: docker\r\n\r\n");
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
+/// A program in the namespaces of a process.
+pub fn enter(pid: u32, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid.to_string(), "--mount", "--pid", "--cgroup", "--net", "--", program]);
+    command
+}
+
+/// The cgroups of the pods of this root directory.
+pub fn cgroups(root: &Path) -> Cgroups {
+    let settings =
+        Settings { per_qos: true, root: String::new(), milli_cpu: 2000, memory: None, is_enforced: true };
+    let cgroups = Cgroups::new(settings, MOUNT.into(), root.display().to_string());
+    cgroups.decide("cgroupfs");
+    cgroups
+}
+
+/// `GET` on a Docker socket, in the plainest way there is: what podkeeper's own client leaves out of an
+/// answer can be seen here.
+pub fn docker_get(socket: &Path, path: &str) -> Value {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+}
+
+/// Asks Docker for what podkeeper never does: the answer, with its head.
+pub fn ask_docker(method: &str, target: &str) -> Vec<u8> {
+    let mut stream = UnixStream::connect(SOCKET).unwrap();
+    // HTTP/1.0, so that the body ends with the connection.
+    write!(stream, "{method} {target} HTTP/1.0\r\nHost: docker\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    all
+}
+
+/// Gives an image another name.
+pub fn tag_image(image: &str, repository: &str, tag: &str) {
+    let answer = ask_docker("POST", &format!("/images/{image}/tag?repo={repository}&tag={tag}"));
+    assert!(answer.starts_with(b"HTTP/1.0 201"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// Takes the name of an image away, and the image with its last one; whether it was there.
+pub fn untag_image(image: &str) -> bool {
+    ask_docker("DELETE", &format!("/images/{image}")).starts_with(b"HTTP/1.0 200")
+}

@@ -1,0 +1,140 @@
+//! Pods that this node refuses, with the kubelet's reasons.
+
+use serde_json::json;
+
+use crate::harness::pods::{Pod, free_port};
+use crate::harness::{Node, Options};
+
+/// With these flags the pod is refused with this reason, and no container is made for it.
+fn check_refused(flags: &[&str], pod: &Pod, reason: &str) {
+    let node = Node::with(Options::flags(flags));
+    node.write("web.yaml", pod.text());
+    node.wait_phase("web", "Failed");
+    assert_eq!(node.reason("web"), reason);
+    // A pod that may run does, and comes after: so the refused one was not only late.
+    node.write("zz-probe.yaml", Pod::new("zz-probe").text());
+    node.wait_phase("zz-probe", "Running");
+    assert_eq!(node.of("web"), []);
+    let line = node.says(&["get", "pods", "web", "--no-headers"]);
+    assert!(line.contains(reason), "{line}");
+    let described = node.says(&["describe", "pod", "web"]);
+    assert!(described.contains("Pod was rejected"), "{described}");
+}
+
+/// With these flags the pod is admitted: its containers are made. (Whether a privileged one can be started
+/// depends on what the machine lets Docker do.)
+fn check_admitted(flags: &[&str], pod: &Pod) {
+    let node = Node::with(Options::flags(flags));
+    node.write("web.yaml", pod.text());
+    node.wait_until("its container is made", || node.of("web").iter().any(|c| c.container == "app"));
+    assert_eq!(node.reason("web"), "");
+}
+
+fn privileged() -> Pod {
+    Pod::new("web").set("/spec/containers/0/securityContext", json!({"privileged": true}))
+}
+
+fn selects() -> Pod {
+    Pod::new("web").set("/spec/nodeSelector", json!({"disk": "ssd"}))
+}
+
+fn host_network() -> Pod {
+    Pod::new("web").set("/spec/hostNetwork", true)
+}
+
+#[test]
+fn a_privileged_pod_needs_the_flag() {
+    check_refused(&[], &privileged(), "Forbidden");
+    check_admitted(&["--allow-privileged"], &privileged());
+}
+
+#[test]
+fn a_node_selector_is_compared_with_the_nodes_labels() {
+    check_refused(&["--node-labels=disk=hdd"], &selects(), "NodeAffinity");
+    check_admitted(&["--node-labels=disk=ssd"], &selects());
+}
+
+#[test]
+fn a_pod_for_another_node_is_refused() {
+    check_refused(&[], &Pod::new("web").set("/spec/nodeName", "elsewhere"), "NodeName");
+}
+
+#[test]
+fn host_network_may_be_denied_to_a_source() {
+    check_refused(&["--host-network-sources="], &host_network(), "Forbidden");
+    check_admitted(&["--host-network-sources=file"], &host_network());
+}
+
+#[test]
+fn of_two_pods_with_one_host_port_the_second_waits_for_the_first_to_go() {
+    let node = Node::start();
+    let port = free_port();
+    node.write("first.yaml", Pod::new("first").host_port(port).text());
+    node.wait_phase("first", "Running");
+    let first = node.of("first");
+    node.write("second.yaml", Pod::new("second").host_port(port).text());
+    node.wait_phase("second", "Failed");
+    assert_eq!(node.reason("second"), "NodePorts");
+    assert_eq!((node.of("first"), node.of("second").len()), (first, 0));
+    node.remove("first.yaml");
+    node.wait_phase("second", "Running");
+    node.wait_until("nothing of the first is left", || node.of("first").is_empty());
+}
+
+#[test]
+fn the_pod_that_holds_a_host_port_keeps_it_over_a_restart() {
+    let node = Node::start();
+    let port = free_port();
+    // Later by name, earlier in time.
+    node.write("b.yaml", Pod::new("b").host_port(port).text());
+    node.wait_phase("b", "Running");
+    let before = node.of("b");
+    node.write("a.yaml", Pod::new("a").host_port(port).text());
+    node.wait_phase("a", "Failed");
+    node.restart();
+    node.wait_phase("a", "Failed");
+    node.wait_phase("b", "Running");
+    assert_eq!((node.of("b"), node.of("a").len()), (before, 0));
+}
+
+#[test]
+fn a_refused_pod_that_is_edited_to_fit_runs() {
+    let node = Node::start();
+    node.write("web.yaml", privileged().text());
+    node.wait_phase("web", "Failed");
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_phase("web", "Running");
+}
+
+#[test]
+fn a_running_pod_that_is_edited_to_what_is_forbidden_is_stopped_and_refused() {
+    // Otherwise the flag could be walked around by two writes instead of one.
+    for fixed in [None, Some("fixed-uid-4")] {
+        let node = Node::start();
+        let with_uid = |pod: Pod| match fixed {
+            Some(uid) => pod.set("/metadata/uid", uid),
+            None => pod,
+        };
+        node.write("web.yaml", with_uid(Pod::new("web")).text());
+        node.wait_phase("web", "Running");
+        let sneaky = privileged()
+            .set("/spec/containers/0/image", node.inspect_image(crate::harness::pods::IMAGE)["Id"].clone());
+        node.write("web.yaml", with_uid(sneaky).text());
+        node.wait_until("it is refused", || node.reason("web") == "Forbidden");
+        node.wait_gone("web");
+    }
+}
+
+#[test]
+fn a_running_pod_that_is_edited_to_a_taken_host_port_is_refused_and_the_other_untouched() {
+    let node = Node::start();
+    let port = free_port();
+    node.write("first.yaml", Pod::new("first").host_port(port).text());
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_phase("first", "Running");
+    node.wait_phase("web", "Running");
+    let first = node.of("first");
+    node.write("web.yaml", Pod::new("web").host_port(port).text());
+    node.wait_until("it is refused", || node.reason("web") == "NodePorts");
+    assert_eq!(node.of("first"), first);
+}

@@ -1,0 +1,159 @@
+//! `podkeeper drain` and `resume` on the real Docker.
+
+use std::process::Output;
+
+use rustix::process::Signal;
+
+use crate::harness::pods::{IGNORES_TERM, IMAGE, Pod};
+use crate::harness::{Container, Node};
+
+/// `podkeeper drain …` and `resume …` with this node's directories.
+fn podkeeper(node: &Node, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let root = node.root();
+    let all = [arguments, &["--root-dir", root.to_str().unwrap()]].concat();
+    let Output { status, stdout, stderr } = node.podkeeper(&all);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn nothing_runs(node: &Node) -> bool {
+    !node.containers().iter().any(Container::runs)
+}
+
+#[test]
+fn a_node_is_drained_in_order_stays_so_and_is_resumed() {
+    let node = Node::start();
+    for (name, priority) in [("low", 0), ("middle", 5), ("high", 2_000_000_000)] {
+        node.write(&format!("{name}.yaml"), Pod::new(name).set("/spec/priority", priority).text());
+    }
+    for name in ["low", "middle", "high"] {
+        node.wait_phase(name, "Running");
+    }
+    let (code, said, error) = podkeeper(&node, &["drain", "--grace", "1"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert!(said.starts_with("stopping 3 pods\n"), "{said}");
+    assert!(said.ends_with("drained: nothing runs, and nothing starts until podkeeper resume\n"), "{said}");
+    assert!(nothing_runs(&node));
+    let log = node.log();
+    let at = |words: &str, pod: &str| {
+        let line = format!("pod default/{} {words}", node.full(pod));
+        log.find(&line).unwrap_or_else(|| panic!("{line}: {log}"))
+    };
+    for (first, then) in [("low", "middle"), ("middle", "high")] {
+        assert!(at("has stopped", first) < at("is stopped: the node is drained", then), "{log}");
+    }
+    // A new pod, and a new daemon: nothing starts.
+    node.write("new.yaml", Pod::new("new").text());
+    node.wait_until("the new pod is shown", || node.reason("new") == "NodeShutdown");
+    node.restart();
+    node.wait_until("all pods are shown", || {
+        ["low", "middle", "high", "new"].iter().all(|pod| node.reason(pod) == "NodeShutdown")
+    });
+    assert_eq!(node.phase("low"), "Pending");
+    assert!(node.status().unwrap().drain.unwrap().stopped && nothing_runs(&node));
+    let table = node.podkeeper(&["get", "pods"]);
+    let (out, note) = (String::from_utf8(table.stdout).unwrap(), String::from_utf8(table.stderr).unwrap());
+    assert!(out.contains("NodeShutdown"), "{out}");
+    assert!(note.contains("note: this node is drained since "), "{note}");
+    let (code, said, error) = podkeeper(&node, &["resume"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(said.starts_with("resumed: podkeeper (process "), "{said}");
+    for name in ["low", "middle", "high", "new"] {
+        node.wait_running(name, "app");
+    }
+    assert_eq!(podkeeper(&node, &["resume"]).1, "the node is not drained\n");
+}
+
+#[test]
+fn a_drain_that_takes_too_long_ends_with_5_and_can_be_hurried() {
+    let node = Node::start();
+    node.write("stubborn.yaml", Pod::new("stubborn").script(IGNORES_TERM).grace(600).text());
+    node.wait_until("it is deaf by now", || {
+        node.podkeeper(&["logs", "stubborn"]).stdout.starts_with(b"started")
+    });
+    let (code, _, error) = podkeeper(&node, &["drain", "--timeout", "1s"]);
+    assert_eq!(code, Some(5), "{error}");
+    assert!(error.contains("still running: default/stubborn-"), "{error}");
+    let (code, said, error) = podkeeper(&node, &["drain", "--grace", "2"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert!(nothing_runs(&node));
+}
+
+#[test]
+fn without_a_daemon_the_marker_waits_for_the_next_one() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    let web = node.wait_running("web", "app");
+    node.stop();
+    let (code, said, _) = podkeeper(&node, &["drain"]);
+    assert_eq!(code, Some(0));
+    assert!(said.starts_with("drained; podkeeper is not running here"), "{said}");
+    assert!(node.container(&web.id).unwrap().runs());
+    node.launch();
+    node.wait_until("it is stopped", || nothing_runs(&node));
+    node.stop();
+    let (_, said, _) = podkeeper(&node, &["resume"]);
+    assert!(said.starts_with("resumed; podkeeper is not running here"), "{said}");
+    // Until the next boot; and that does not shorten a drain for longer.
+    podkeeper(&node, &["drain", "--until-reboot"]);
+    let marker = || std::fs::read_to_string(node.root().join("drained")).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    assert!(marker().contains(boot.trim()));
+    std::fs::write(node.root().join("drained"), marker().replace(boot.trim(), "an-earlier-one")).unwrap();
+    node.launch();
+    node.wait_running("web", "app");
+    podkeeper(&node, &["drain"]);
+    podkeeper(&node, &["drain", "--until-reboot"]);
+    assert!(!marker().contains("boot"), "{}", marker());
+}
+
+#[test]
+fn a_daemon_that_hangs_stops_nothing_and_drain_says_so() {
+    let node = Node::start();
+    node.write("web.yaml", Pod::new("web").text());
+    node.wait_phase("web", "Running");
+    node.signal(Signal::STOP);
+    let (code, said, error) = podkeeper(&node, &["drain", "--timeout", "4s"]);
+    node.signal(Signal::CONT);
+    assert_eq!((code, said.as_str()), (Some(5), ""), "{error}");
+    let pid = node.pid().unwrap();
+    let says = format!("podkeeper (process {pid}) does not answer");
+    assert!(error.starts_with(&format!("warning: {says}")), "{error}");
+    assert!(error.contains(&format!("error: not drained after 4s; {says}")), "{error}");
+    assert!(!error.contains("being stopped\n"), "{error}");
+    let (code, _, error) = podkeeper(&node, &["resume"]);
+    assert_eq!(code, Some(0), "{error}");
+    // Of another node's root directory nothing is drained.
+    let other = node.base.join("other");
+    let Output { status, stderr, .. } =
+        node.podkeeper(&["drain", "--timeout", "1s", "--root-dir", other.to_str().unwrap()]);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("give the --root-dir of the one, or the --run-dir of the other; nothing is"),
+        "{error}"
+    );
+    assert!(!other.exists());
+}
+
+/// Its first reader tries it.
+#[test]
+fn the_pod_of_the_readme_ends_at_once() {
+    let readme = include_str!("../../../README.md");
+    let (_, pod) = readme.split_once("    # /etc/podkeeper/manifests/web.yaml\n").unwrap();
+    let (pod, _) = pod.split_once("\n\n").unwrap();
+    let lines = pod.lines().map(|line| line.strip_prefix("    ").unwrap());
+    // Other tests run beside this one.
+    let lines: Vec<&str> = lines.filter(|line| !line.contains("hostPort")).collect();
+    let node = Node::start();
+    // Its image comes from a registry; the suite's is the same program.
+    node.write("web.yaml", lines.join("\n").replace("busybox:stable", IMAGE));
+    node.wait_phase("web", "Running");
+    node.inside(
+        "web",
+        "httpd",
+        "while ! wget -q -O - http://127.0.0.1/bin 2>&1 | grep -q 404; do usleep 10000; done",
+    );
+    let (code, said, error) = podkeeper(&node, &["drain", "--timeout", "15s"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+}

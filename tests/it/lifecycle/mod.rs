@@ -1,0 +1,17 @@
+//! What pods live through: start, order, hooks, probes, edits, crashes, restarts of the daemon, and their end.
+
+mod admission;
+mod after;
+mod deaths;
+mod drain;
+mod ends;
+mod hooks;
+mod images;
+mod manifests;
+mod order;
+mod probes;
+mod restart;
+mod spec;
+mod stop;
+mod termination;
+mod writers;

@@ -1,0 +1,17 @@
+//! The integration tests, one binary: the simulation of the whole loop, and everything that a real Docker
+//! Engine must agree to.
+
+#![cfg(test)]
+
+mod command_line;
+mod engine;
+mod faults;
+mod harness;
+mod lifecycle;
+mod node;
+mod packaging;
+#[path = "../../src/source/testing/signer.rs"]
+mod signer;
+mod sim;
+mod sources;
+mod spec;
