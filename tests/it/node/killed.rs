@@ -186,7 +186,8 @@ fn a_prune_that_is_killed_is_made_up_for_by_the_next_one() {
         if ended.success() {
             break;
         }
-        assert!(rig.proxy.killed(), "{ended:?}");
+        // The proxy says so when the process is dead already.
+        node.wait_until(&format!("the proxy has killed it: {ended:?}"), || rig.proxy.killed());
         killed += 1;
         // The daemon lives, and what `prune` was about to do is not its business.
         assert!(node.exited().is_none(), "{}", node.log());
