@@ -2,8 +2,8 @@
 //!
 //! The next look comes before a threshold would be crossed if the signal fell twice as fast as it was seen to fall
 //! lately, and at least so fast that all there is would be gone in [`limits::EVICTION_WORST`]; never earlier than the
-//! kubelet's ten seconds, and never later than a minute. So a node that is far from its thresholds looks once a
-//! minute, and a signal within a thirtieth of its capacity of one is looked at as the kubelet does.
+//! kubelet's ten seconds, and never later than two minutes. So a node that is far from its thresholds looks each
+//! other minute, and a signal within a thirtieth of its capacity of one is looked at as the kubelet does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn far_from_its_thresholds_a_node_is_looked_at_rarely() {
         // 10 units a second would empty it in five minutes; the threshold is at 300.
-        assert_eq!(rest(&[(0, 3000)]), 60);
+        assert_eq!(rest(&[(0, 3000)]), 120);
         assert_eq!(rest(&[(0, 900)]), 60);
         assert_eq!(rest(&[(0, 600)]), 30);
         assert_eq!(rest(&[(0, 400)]), 10);
@@ -92,10 +92,10 @@ mod tests {
         // What falls fast is looked at sooner: twice 20 in a second, 1200 above the threshold.
         assert_eq!(rest(&[(0, 2700), (60, 1500)]), 30);
         // And is forgotten.
-        assert_eq!(rest(&[(0, 2700), (60, 1500), (90, 1500), (120, 1500)]), 60);
+        assert_eq!(rest(&[(0, 2700), (60, 1500), (90, 1500), (120, 1500)]), 120);
         // A clock that stands still, and a signal that rises.
-        assert_eq!(rest(&[(5, 100), (5, 3000)]), 60);
-        assert_eq!(Falls::default().rest(&[threshold()], &Observations::new()).as_secs(), 60);
+        assert_eq!(rest(&[(5, 100), (5, 3000)]), 120);
+        assert_eq!(Falls::default().rest(&[threshold()], &Observations::new()).as_secs(), 120);
     }
 
     proptest! {

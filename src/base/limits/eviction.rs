@@ -11,7 +11,7 @@ pub const EVICTION_POLL: Duration = Duration::from_secs(1);
 /// Time between two looks at a node that is short of something or soon may be, as with the kubelet.
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.
-pub const EVICTION_FAR: Duration = Duration::from_secs(60);
+pub const EVICTION_FAR: Duration = Duration::from_secs(120);
 /// Looks after the start, each soon after the other while something that has a threshold cannot be told.
 pub const EVICTION_FIRST_LOOKS: u32 = 6;
 /// So soon all there is of something may be gone, for all that is known.

@@ -1,7 +1,7 @@
 //! The keeper of the node: it looks at what the node has left, tells the main loop, and has garbage collected. It reads
 //! figures and carries out what `eviction/` and `garbage/` decide.
 //!
-//! Far from every threshold it looks once a minute; near one, and while the node is short, as often as the kubelet
+//! Far from every threshold it looks each other minute; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). The kernel tells it between two looks that memory runs short. Without a
 //! threshold it never wakes up. Collecting garbage and counting what pods have on disks may take minutes, so each has a
 //! thread of its own, which is there only meanwhile: memory is watched all the time. Never here: a call to Docker in this

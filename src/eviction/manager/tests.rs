@@ -388,13 +388,13 @@ fn a_node_that_is_out_of_disk_evicts_nobody_for_it() {
         let rest = manager.rest(&watched, &found, &falls, now).unwrap().as_secs();
         (!looked.pressures.is_empty(), looked.pressures.contains(&Pressure::OutOfDisk), rest)
     };
-    assert_eq!(look(Signal::NodeFs, 50 * GI, 1), (false, false, 60));
+    assert_eq!(look(Signal::NodeFs, 50 * GI, 1), (false, false, 120));
     assert_eq!(look(Signal::NodeFs, low, 2), (false, false, 10), "not below it yet");
     assert_eq!(look(Signal::NodeFs, low - 1, 3), (true, true, 10));
     assert_eq!(look(Signal::NodeFs, 50 * GI, 7), (true, true, 10), "the transition period is not over");
-    assert_eq!(look(Signal::NodeFs, 50 * GI, 8), (false, false, 60));
+    assert_eq!(look(Signal::NodeFs, 50 * GI, 8), (false, false, 120));
     assert_eq!(look(Signal::ImageFs, low - 1, 9), (true, true, 10), "Docker's disk counts, too");
-    assert_eq!(look(Signal::NodeFsInodes, 1, 20), (false, false, 60));
+    assert_eq!(look(Signal::NodeFsInodes, 1, 20), (false, false, 120));
     assert_eq!(Settings::none().of_admission(), []);
 }
 
@@ -406,13 +406,13 @@ fn how_soon_it_looks_again() {
     let rest =
         |scene: &Scene| scene.manager.rest(&[hard], &scene.found(), &falls, scene.now).unwrap().as_secs();
     scene.look(MINUTE, 8 * GI);
-    assert_eq!(rest(&scene), 60);
+    assert_eq!(rest(&scene), 120);
     scene.look(MINUTE, MI);
     assert_eq!(rest(&scene), 1, "a pod ends");
     scene.look(MINUTE, 8 * GI);
     assert_eq!(rest(&scene), 10, "the node still counts as short");
     scene.look(5 * MINUTE, 8 * GI);
-    assert_eq!(rest(&scene), 60);
+    assert_eq!(rest(&scene), 120);
     let idle = Manager::new(Settings::none());
     assert_eq!(idle.rest(&[], &Observations::new(), &falls, Mono::default()), None);
 }
