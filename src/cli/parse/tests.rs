@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::flags::Output;
 use super::*;
 use crate::base::testing::golden;
 use crate::cli::help;

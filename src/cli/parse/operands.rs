@@ -1,0 +1,223 @@
+//! What the words after a verb mean: pods, nodes, files, commands. Flags are understood before, and checked elsewhere.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::{Command, UsageError, usage};
+use crate::cli::exit::Exit;
+use crate::cli::flags::{Options, Output, Verb};
+use crate::cli::rules::check_values;
+use crate::cli::value;
+
+pub(super) fn none_left(verb: Verb, words: &[OsString]) -> Result<(), UsageError> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => usage(verb, format!("unexpected argument {:?}", word.to_string_lossy())),
+    }
+}
+
+pub(super) fn check(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    if words.is_empty() && options.sources.paths.is_empty() {
+        return usage(Verb::Check, "no manifest given: name files, directories, or - for standard input");
+    }
+    if !matches!(options.command.output, Output::Table | Output::Json) {
+        return usage(Verb::Check, "allowed format of a report: json");
+    }
+    check_values(Verb::Check, &options)?;
+    Ok(Command::Check(options, words.into_iter().map(PathBuf::from).collect()))
+}
+
+pub(super) fn forget(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
+    none_left(Verb::Forget, words)?;
+    if !options.sources.paths.is_empty() {
+        let why = "--source file, or --source http: of one source all is forgotten";
+        return usage(Verb::Forget, why);
+    }
+    match options.sources.source {
+        Some(source) => Ok(Command::Forget(options, source)),
+        None => usage(Verb::Forget, "no source given: --source file, or --source http"),
+    }
+}
+
+/// `get events`, `get sources`, `get pods [NAME...]`, `get pod/NAME...`.
+pub(super) fn get(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let is_one_of = |kinds: &[&str]| words.first().is_some_and(|word| kinds.iter().any(|kind| word == kind));
+    let more = words.get(1..).unwrap_or_default();
+    if is_one_of(EVENTS) {
+        none_left(Verb::Get, more)?;
+        watch_prints_rows(&options)?;
+        return Ok(Command::GetEvents(options));
+    }
+    for_is_for_events(&options)?;
+    if is_one_of(SOURCES) {
+        none_left(Verb::Get, more)?;
+        if options.command.watch {
+            return usage(Verb::Get, "--watch is of pods and events: get sources shows one moment");
+        }
+        return Ok(Command::GetSources(options));
+    }
+    if let Some(names) = node_names(&words) {
+        if options.command.watch || options.command.all_namespaces {
+            return usage(
+                Verb::Get,
+                "-A and --watch are of pods and events: get node shows one node at one moment",
+            );
+        }
+        return Ok(Command::GetNode(options, names));
+    }
+    watch_prints_rows(&options)?;
+    pod_names(Verb::Get, &options, words).map(|names| Command::Get(options, names))
+}
+
+/// `describe node [NAME]`, `describe pod [NAME...]`.
+pub(super) fn describe(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    if let Some(names) = node_names(&words) {
+        if options.command.all_namespaces {
+            return usage(Verb::Describe, "-A is of pods: a node has no namespace");
+        }
+        return Ok(Command::DescribeNode(options, names));
+    }
+    pod_names(Verb::Describe, &options, words).map(|names| Command::Describe(options, names))
+}
+
+/// `node a`, `node/a`: the names, none for this node. `None`: the words are about something else.
+fn node_names(words: &[OsString]) -> Option<Vec<String>> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (first, more) = words.split_first()?;
+    if NODES.contains(&first.as_str()) {
+        return Some(more.to_vec());
+    }
+    let of_node = |word: &String| {
+        let (kind, name) = word.split_once('/')?;
+        NODES.contains(&kind).then(|| name.to_owned())
+    };
+    words.iter().map(of_node).collect()
+}
+
+/// `top node [NAME]`, `top pods [NAME...]`.
+pub(super) fn top(options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let (kind, more) = match words.split_first() {
+        Some((kind, more)) => (kind.to_string_lossy().into_owned(), more.to_vec()),
+        None => return usage(Verb::Top, TOP_KINDS),
+    };
+    if NODES.contains(&kind.as_str()) {
+        let command = &options.command;
+        if command.containers || command.all_namespaces || command.sort_by.is_some() {
+            return usage(Verb::Top, "-A, --containers and --sort-by are of pods: podkeeper top pods");
+        }
+        return Ok(Command::TopNode(options, texts(Verb::Top, more)?));
+    }
+    match kind.contains('/') || value::PODS.contains(&kind.as_str()) {
+        true => pod_names(Verb::Top, &options, words).map(|names| Command::TopPods(options, names)),
+        false => usage(Verb::Top, format!("{kind:?} has no figures: {TOP_KINDS}")),
+    }
+}
+
+pub(super) fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command, UsageError> {
+    none_left(Verb::Stats, words)?;
+    match options.command.output {
+        Output::Table | Output::Json | Output::Yaml => Ok(Command::Stats(options)),
+        Output::Wide | Output::Name => usage(Verb::Stats, "allowed formats of figures: json,yaml"),
+    }
+}
+
+pub(super) fn exec(
+    options: Box<Options>,
+    words: Vec<OsString>,
+    command: Vec<OsString>,
+) -> Result<Command, UsageError> {
+    let pod = one_pod(Verb::Exec, words)?;
+    if command.is_empty() {
+        return usage(Verb::Exec, "you must specify at least one command for the container, after --");
+    }
+    Ok(Command::Exec(options, pod, texts(Verb::Exec, command)?))
+}
+
+pub(super) fn debug(
+    options: Box<Options>,
+    words: Vec<OsString>,
+    command: Vec<OsString>,
+) -> Result<Command, UsageError> {
+    let pod = one_pod(Verb::Debug, words)?;
+    if options.command.image.is_none() {
+        return usage(Verb::Debug, "you must specify --image");
+    }
+    if options.command.tty && !options.command.stdin {
+        return usage(Verb::Debug, "-i/--stdin is required for containers with -t/--tty=true");
+    }
+    Ok(Command::Debug(options, pod, texts(Verb::Debug, command)?))
+}
+
+fn watch_prints_rows(options: &Options) -> Result<(), UsageError> {
+    match options.command.output {
+        Output::Json | Output::Yaml if options.command.watch => {
+            usage(Verb::Get, "--watch prints rows: it goes with a table, -o wide or -o name")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn for_is_for_events(options: &Options) -> Result<(), UsageError> {
+    match options.command.for_pod {
+        Some(_) => usage(Verb::Get, "--for chooses among events: get events --for pod/NAME"),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn texts(verb: Verb, words: Vec<OsString>) -> Result<Vec<String>, UsageError> {
+    let text = |word: OsString| {
+        let bad = |w: OsString| UsageError {
+            message: format!("argument {:?} is not UTF-8", w.to_string_lossy()),
+            verb: Some(verb),
+            exit: Exit::Usage,
+        };
+        word.into_string().map_err(bad)
+    };
+    words.into_iter().map(text).collect()
+}
+
+/// What is no pod, and can be listed too.
+const SOURCES: &[&str] = &["sources", "source"];
+const EVENTS: &[&str] = &["events", "event", "ev"];
+const NODES: &[&str] = &["node", "nodes", "no"];
+const TOP_KINDS: &str = "say of what: top node, or top pods";
+
+/// `pods a b`, `pod/a pod/b`: the names; none for all pods.
+pub(super) fn pod_names(
+    verb: Verb,
+    options: &Options,
+    words: Vec<OsString>,
+) -> Result<Vec<String>, UsageError> {
+    let words = texts(verb, words)?;
+    let kind_wanted = match verb {
+        Verb::Get => "you must specify the type of resource: node, pods, events or sources",
+        _ => "you must specify the type of resource: node or pods",
+    };
+    let names: Vec<String> = match words.as_slice() {
+        [] => return usage(verb, kind_wanted),
+        [first, ..] if first.contains('/') => {
+            let name = |word: &String| match value::strip_kind(word) {
+                Some(name) if !name.is_empty() => Ok(name.to_owned()),
+                _ => usage(verb, kind_wanted),
+            };
+            words.iter().map(name).collect::<Result<_, _>>()?
+        }
+        [kind, names @ ..] if value::PODS.contains(&kind.as_str()) => names.to_vec(),
+        [kind, ..] => return usage(verb, format!("a node has no resource type {kind:?}; {kind_wanted}")),
+    };
+    if options.command.all_namespaces && !names.is_empty() {
+        return usage(verb, "a resource cannot be retrieved by name across all namespaces");
+    }
+    Ok(names)
+}
+
+pub(super) fn one_pod(verb: Verb, words: Vec<OsString>) -> Result<String, UsageError> {
+    match texts(verb, words)?.as_slice() {
+        [] => usage(verb, "no pod given"),
+        [pod] => Ok(value::strip_kind(pod).unwrap_or(pod).to_owned()),
+        [_, more, ..] => {
+            let hint = if verb == Verb::Exec { " (the command comes after --)" } else { "" };
+            usage(verb, format!("unexpected argument {more:?}{hint}"))
+        }
+    }
+}
