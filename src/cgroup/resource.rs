@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::names::container_id;
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Version, memory_file, memory_property, weight_file, weight_property};
@@ -189,16 +190,31 @@ impl Resources {
     }
 }
 
-/// Docker's processes, with their programs. `proc` is `/proc`.
+/// Docker's processes, with their programs. `proc` is `/proc`. A name is nothing but what a process calls itself: one in
+/// a namespace of process numbers of its own, or in a cgroup of a container, is none (upstream
+/// `pkg/kubelet/cm/container_manager_linux.go`, `EnsureDockerInContainer` and `isProcessRunningInHost`).
 #[must_use]
 pub fn docker(proc: &Path) -> Vec<(u32, &'static str)> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| {
         let name = fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok()?;
-        Some((pid, *DOCKER.iter().find(|each| **each == name.trim_end())?))
+        let program = *DOCKER.iter().find(|each| **each == name.trim_end())?;
+        (is_of_host(proc, pid) && !is_in_container(proc, pid)).then_some((pid, program))
     })
     .collect()
+}
+
+/// Its numbers of processes are those of podkeeper.
+fn is_of_host(proc: &Path, pid: u32) -> bool {
+    let of = |process: &str| fs::read_link(proc.join(process).join("ns/pid")).ok();
+    of(&pid.to_string()) == of("self")
+}
+
+/// A part of the name of one of its cgroups is that of a container.
+fn is_in_container(proc: &Path, pid: u32) -> bool {
+    let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).unwrap_or_default();
+    text.lines().any(|line| line.split('/').any(|part| container_id(part).is_some()))
 }
 
 /// The cgroup that a process is in, from the root: that of the memory controller, or the only one. `proc` is `/proc`.
@@ -284,6 +300,22 @@ mod tests {
             let scores = [7, 8].map(|pid| machine.read(&format!("proc/{pid}/oom_score_adj")));
             assert_eq!(scores, ["-999", "0"]);
         }
+    }
+
+    /// It could escape the limits of its pod, and would be the last one that is killed for want of memory.
+    #[test]
+    fn a_container_that_calls_itself_docker_is_left_where_it_is() {
+        let machine = Machine::new("resource-false-docker", Version::V2, runtime());
+        let container = format!("/kubepods/besteffort/pod1/{}", "a".repeat(64));
+        machine.process(7, "dockerd", &container);
+        machine.process(8, "dockerd", "/");
+        let namespace = machine.dir.join("proc/8/ns");
+        fs::create_dir_all(&namespace).unwrap();
+        std::os::unix::fs::symlink("pid:[4026532000]", namespace.join("pid")).unwrap();
+        assert!(machine.resources.settle().is_empty());
+        let scores = [7, 8].map(|pid| machine.read(&format!("proc/{pid}/oom_score_adj")));
+        assert_eq!(scores, ["0", "0"]);
+        assert!(!machine.dir.join("cgroup/docker-own/cgroup.procs").exists());
     }
 
     #[test]

@@ -84,8 +84,11 @@ pub struct Manager {
     collected: Option<Mono>,
     /// How often in a row it was done in vain.
     in_vain: u32,
-    /// Nothing is done about disks before: what is garbage could not be found out, or no pod's end would help.
+    /// Nothing is done about disks before: what is garbage, or what pods have there, could not be found out.
     rests_until: Mono,
+    /// Signals about which no pod could do anything when it was last asked, and until when nothing is done about those
+    /// of disks. Others come before them, so that a shortage that nobody can end hides no other.
+    stuck: BTreeMap<Signal, Mono>,
     /// UIDs of pods that did not end as ordered: others go before them.
     stubborn: BTreeSet<String>,
     /// The pod that was told to go, and until when its end is awaited.
@@ -109,6 +112,7 @@ impl Manager {
             collected: None,
             in_vain: 0,
             rests_until: Mono::default(),
+            stuck: BTreeMap::new(),
             stubborn: BTreeSet::new(),
             ending: None,
         }
@@ -159,6 +163,8 @@ impl Manager {
         if !self.acting().any(|threshold| threshold.signal.is_of_disk()) {
             (self.collected, self.in_vain, self.rests_until) = (None, 0, Mono::default());
         }
+        let acting: BTreeSet<Signal> = order::set(self.acting().map(|threshold| threshold.signal));
+        self.stuck.retain(|signal, _| acting.contains(signal));
         if self.met.is_empty() {
             self.stubborn.clear();
         }
@@ -188,7 +194,9 @@ impl Manager {
         }
         // Memory before all else, for there the kernel kills next; hard ones before soft ones.
         let urgency = |threshold: &&Threshold| {
-            (threshold.signal.resource() != Resource::Memory, !threshold.is_hard(), threshold.signal)
+            let signal = threshold.signal;
+            let is_stuck = self.stuck.contains_key(&signal);
+            (is_stuck, signal.resource() != Resource::Memory, !threshold.is_hard(), signal)
         };
         let mut acting: Vec<&Threshold> = self.acting().collect();
         order::sort_by_key(&mut acting, urgency);
@@ -196,7 +204,8 @@ impl Manager {
             let threshold = *threshold;
             let is_busy = self.collecting.is_some_and(|since| now.since(since) < limits::COLLECT_PATIENCE);
             let is_busy = is_busy || self.measured == Measured::Begun;
-            if threshold.signal.is_of_disk() && (is_busy || now < self.rests_until) {
+            let rests = self.stuck.get(&threshold.signal).is_some_and(|until| now < *until);
+            if threshold.signal.is_of_disk() && (is_busy || rests || now < self.rests_until) {
                 // Something else may be short, too.
                 continue;
             }
@@ -292,9 +301,8 @@ impl Manager {
         let first = pods.iter().position(|pod| may_go(pod) && !is_stubborn(pod));
         let Some(at) = first.or_else(|| pods.iter().position(may_go)) else {
             // At the start nothing is known of pods yet.
-            if threshold.signal.is_of_disk() && !pods.is_empty() {
-                self.rests_until = now.after(limits::COLLECT_AGAIN);
-            }
+            let rest = if pods.is_empty() { Duration::ZERO } else { limits::COLLECT_AGAIN };
+            self.stuck.insert(threshold.signal, now.after(rest));
             return None;
         };
         if self.may_be_garbage(threshold.signal) {
@@ -302,6 +310,7 @@ impl Manager {
             return None;
         }
         let pod = pods.swap_remove(at);
+        self.stuck.remove(&threshold.signal);
         let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
         // Its containers are garbage soon.
         self.collected = None;

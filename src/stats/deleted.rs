@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -27,7 +29,7 @@ pub struct Counted {
 }
 
 /// What processes of these cgroups, and of those below, hold so, each file once. `proc` is `/proc`. `None`: they have
-/// more than [`limits::DELETED_FILES`] descriptors, and not all were looked at.
+/// more than [`limits::DELETED_FILES`] of them, or more descriptors, processes or cgroups than are looked at.
 #[must_use]
 pub fn held(
     proc: &Path,
@@ -35,29 +37,46 @@ pub fn held(
     cgroups: &[PathBuf],
     counted: &Counted,
 ) -> Option<DiskUse> {
-    let mut look = Look { left: limits::DELETED_FILES, seen: BTreeSet::new(), sum: DiskUse::default() };
+    let mut look = Look {
+        descriptors: limits::DELETED_DESCRIPTORS,
+        left: limits::DELETED_FILES,
+        seen: BTreeSet::new(),
+        sum: DiskUse::default(),
+    };
     for cgroup in cgroups {
-        for pid in pids(&hierarchies.tree().join(cgroup)) {
+        for pid in pids(&hierarchies.tree().join(cgroup))? {
             look.process(&proc.join(pid.to_string()), counted)?;
         }
     }
     Some(look.sum)
 }
 
-/// Processes of a cgroup and of those below it; a bounded number of either.
-fn pids(top: &Path) -> BTreeSet<u32> {
+/// Processes of a cgroup and of those below it; `None` when these are more than are looked at.
+fn pids(top: &Path) -> Option<BTreeSet<u32>> {
     let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
     for _ in 0..limits::DELETED_CGROUPS {
-        let Some(at) = open.pop() else { break };
-        let text = text(&at.join("cgroup.procs")).unwrap_or_default();
+        let Some(at) = open.pop() else { return Some(found) };
+        let mut file = String::new();
+        // A cgroup that has gone meanwhile has no processes.
+        if let Ok(open) = File::open(at.join("cgroup.procs")) {
+            _ = open.take(limits::DELETED_PROCESSES).read_to_string(&mut file);
+        }
+        // What is cut may end within a number.
+        if u64::try_from(file.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
+            return None;
+        }
+        let text = file;
         found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         let below = fs::read_dir(&at).into_iter().flatten().flatten();
         open.extend(below.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()));
     }
-    found
+    open.is_empty().then_some(found)
 }
 
 struct Look {
+    /// Descriptors that may still be looked at.
+    descriptors: usize,
+    /// Those of removed files among them.
     left: usize,
     /// Device and inode.
     seen: BTreeSet<(u32, u32, u64)>,
@@ -68,7 +87,7 @@ impl Look {
     fn process(&mut self, process: &Path, counted: &Counted) -> Option<()> {
         let mut mounts = None;
         for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            self.left = self.left.checked_sub(1)?;
+            self.descriptors = self.descriptors.checked_sub(1)?;
             let link = entry.path();
             // The kernel writes so behind the name of what has none any more.
             let is_deleted = fs::read_link(&link)
@@ -76,6 +95,7 @@ impl Look {
             if !is_deleted {
                 continue;
             }
+            self.left = self.left.checked_sub(1)?;
             let info = text(&process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
             let Some(mount) = super::field(&info, "mnt_id") else { continue };
             let mounts = mounts.get_or_insert_with(|| on_disk(process, counted));
@@ -143,14 +163,21 @@ mod tests {
         let found = held(Path::new("/proc"), &hierarchies, &[PathBuf::from("pod")], &counted).unwrap();
         // Other tests of this process may hold files, too.
         assert!(found.bytes >= 1 << 20 && found.inodes >= 1, "{found:?}");
-        let mut alone = Look { left: 2, seen: BTreeSet::new(), sum: DiskUse::default() };
+        let mut alone = Look { descriptors: 1000, left: 2, seen: BTreeSet::new(), sum: DiskUse::default() };
         for file in [&file, &again] {
             alone.file(&Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()));
         }
         assert_eq!(alone.sum.inodes, 1, "each file counts once");
         assert!(alone.sum.bytes >= 1 << 20, "{:?}", alone.sum);
         let process = Path::new("/proc/self");
-        assert_eq!(Look { left: 1, ..alone }.process(process, &counted), None, "there are more descriptors");
+        let with =
+            |left, descriptors| Look { left, descriptors, seen: BTreeSet::new(), sum: DiskUse::default() };
+        assert_eq!(with(1, 1000).process(process, &counted), None, "there are more removed files");
+        assert_eq!(with(1000, 2).process(process, &counted), None, "there are more descriptors");
+        let cut = vec![b'1'; usize::try_from(limits::DELETED_PROCESSES).unwrap()];
+        fs::write(tree.root().join("cgroup/pod/cgroup.procs"), cut).unwrap();
+        let found = held(Path::new("/proc"), &hierarchies, &[PathBuf::from("pod")], &counted);
+        assert_eq!(found, None, "the list of processes is cut");
     }
 
     #[test]

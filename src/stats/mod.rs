@@ -29,10 +29,11 @@ use crate::base::limits;
 
 /// The text of one of the kernel's files, at most [`limits::KERNEL_FILE`] bytes of it.
 fn text(path: &Path) -> Option<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // The kernel's files have no size, do not wait, and are no links that somebody else could lay.
-    File::open(path).ok()?.take(limits::KERNEL_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
+    File::open(path).ok()?.take(limits::KERNEL_FILE).read_to_end(&mut bytes).ok()?;
+    // Names in it may be anything.
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A file that holds one number.

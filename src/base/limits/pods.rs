@@ -28,7 +28,11 @@ pub const KERNEL_FILE: u64 = 64 * 1024;
 pub const DISK_USE_ENTRIES: u64 = 500_000;
 /// Files with several names that are remembered while one tree is counted; more are not counted.
 pub const DISK_USE_LINKED: usize = 16_384;
-/// Descriptors of a pod's processes that are looked at for files that were removed.
+/// Descriptors of a pod's processes that are looked at: a proxy has one for each connection.
+pub const DELETED_DESCRIPTORS: usize = 2_000_000;
+/// Bytes of the list of a cgroup's processes.
+pub const DELETED_PROCESSES: u64 = 1 << 20;
+/// Descriptors of removed files among them.
 pub const DELETED_FILES: usize = 100_000;
 /// Cgroups of one container whose processes are looked at for it.
 pub const DELETED_CGROUPS: usize = 256;

@@ -82,7 +82,11 @@ pub fn four_spaces(value: &Value) -> String {
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
     // A `Value` has nothing that cannot be written, and a `Vec` takes everything.
     let _ = serde::Serialize::serialize(value, &mut serializer);
-    String::from_utf8(bytes).unwrap_or_default()
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    // JSON may have these as they are; a terminal takes some of them for orders.
+    let escaped =
+        |c: char| if c >= '\u{7f}' && c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ impl Mind {
     /// The collector could not begin.
     pub fn not_begun(&mut self, now: Mono) {
         if let Some((Order::All, _)) = self.collecting.take() {
-            self.manager.collected(now);
+            self.manager.not_collected(now);
         }
     }
 

@@ -111,12 +111,15 @@ impl Turn {
             return false;
         }
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
-        let left = left.min(limits::EVICTED_MAX);
+        let runs = self.runs(&pod.key, &pod.uid);
+        let least = if earlier.of_the_node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
+        // What waits for the node returns one by one, also when its time has passed.
+        let left = left.clamp(least, limits::EVICTED_MAX);
         let EvictionView { uid, count, message, of_the_node, .. } = earlier;
         let (until, until_wall) = (now.mono.after(left), now.wall.checked_add(left).unwrap_or(now.wall));
         let evictions = Evictions { uid, count, until, until_wall, message, of_the_node };
         self.entries.get_or_default(pod.key.clone()).evictions = evictions.clone();
-        if left.is_zero() || self.runs(&pod.key, &pod.uid) {
+        if left.is_zero() || runs {
             return false;
         }
         self.keep_evicted(Arc::clone(pod), &evictions, now);
@@ -134,7 +137,13 @@ impl Turn {
             of_the_node: it.of_the_node,
         };
         let all = self.entries.iter().filter(|(_, entry)| counts(&entry.evictions));
-        order::map(all.map(|(key, entry)| (key.to_string(), view(&entry.evictions))))
+        let known = all.map(|(key, entry)| (key.to_string(), view(&entry.evictions)));
+        // Of pods that have not come yet, as long as another eviction would count with it: a daemon may end before.
+        let past =
+            |it: &EvictionView| Duration::try_from(now.wall.duration_since(it.until)).unwrap_or_default();
+        let is_old = |it: &EvictionView| past(it) >= limits::EVICTED_MAX;
+        let earlier = self.node.evicted_earlier.iter().filter(|(_, it)| !is_old(it));
+        order::map(earlier.map(|(key, it)| (key.clone(), it.clone())).chain(known))
     }
 
     /// Whether this pod is evicted and not to return yet; its newest version waits then.

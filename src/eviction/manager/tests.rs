@@ -185,7 +185,7 @@ fn garbage_that_came_since_goes_before_a_pod() {
     assert!(!manager.is_to_collect());
     assert!(matches!(act(&mut manager, at(60)), Act::Nothing));
     // Garbage is not yet due again by itself when a pod has grown so that it would go.
-    manager.rests_until = at(40);
+    manager.stuck.insert(Signal::NodeFs, at(40));
     assert!(matches!(act(&mut manager, at(45)), Act::Measure(_)));
     manager.measured(Signal::NodeFs);
     assert!(matches!(act(&mut manager, at(46)), Act::Evict(_)));
@@ -291,6 +291,37 @@ fn garbage_that_does_not_help_is_not_collected_at_every_look() {
         }
     }
     assert_eq!(acts, [0, 70, 200, 450], "less and less often");
+}
+
+#[test]
+fn a_shortage_that_nobody_can_end_hides_no_other() {
+    let signals = [Signal::Memory, Signal::NodeFs, Signal::ImageFs];
+    let thresholds = signals.map(|signal| threshold(signal, GI, Duration::ZERO, None)).to_vec();
+    let mut manager = Manager::new(Settings { thresholds, ..Settings::none() });
+    manager.set_dedicated(true);
+    let short = Observation { available: 1, capacity: 8 * GI };
+    let found: Observations = signals.map(|signal| (signal, short)).into();
+    let mut evicted = Vec::new();
+    for seconds in (0..300).step_by(10) {
+        let now = Mono(Duration::from_secs(seconds));
+        match manager.look(&found, |_, _| true, now).act {
+            Act::Collect(_) => manager.collected(now),
+            Act::Measure(threshold) => manager.measured(threshold.signal),
+            Act::Evict(threshold) => {
+                // Of memory nothing is known; on podkeeper's own disk nobody has anything; Docker's is full of one.
+                let pods = match threshold.signal {
+                    Signal::ImageFs => vec![pod("a", 0, 0, GI)],
+                    Signal::NodeFs => vec![pod("a", 0, 0, 0)],
+                    _ => Vec::new(),
+                };
+                if manager.choose(&threshold, &found, pods, now).is_some() {
+                    evicted.push(threshold.signal);
+                }
+            }
+            Act::Nothing => {}
+        }
+    }
+    assert!(evicted.contains(&Signal::ImageFs), "{evicted:?}");
 }
 
 #[test]

@@ -184,6 +184,35 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     assert_eq!(next.snapshot().evictions["default/a"].count, 1);
 }
 
+/// It may be killed once more before its pods come, and come up on a node that is short still.
+#[test]
+fn what_was_evicted_waits_also_after_two_daemons() {
+    let (mut rig, _) = running(&["a"]);
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let mut second = Rig::new();
+    second.now = rig.now.after(Duration::from_secs(30));
+    second.turn.restore_evictions(rig.snapshot().evictions);
+    let kept = second.snapshot().evictions;
+    assert_eq!(kept, rig.snapshot().evictions, "no source has spoken yet");
+
+    let mut third = Rig::new();
+    third.now = second.now.after(limits::EVICTED_MIN);
+    third.turn.restore_evictions(kept.clone());
+    third.handle(short_of(&[Pressure::Memory]));
+    third.want(&[pod("a")]);
+    third.list(&[]);
+    assert_eq!(third.shown(), "a Failed Evicted", "its time has passed, and the node is short");
+    assert!(!later(&mut third, limits::EVICTED_MIN).contains(&"run a/a-1".to_owned()));
+    let acts_of = acts(third.handle(short_of(&[])));
+    assert!(acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
+
+    let mut late = Rig::new();
+    late.now = rig.now.after(limits::EVICTED_MIN + limits::EVICTED_MAX);
+    late.turn.restore_evictions(kept);
+    assert!(late.snapshot().evictions.is_empty(), "the next one would not count with it");
+}
+
 /// The clock may have been set meanwhile.
 #[test]
 fn an_eviction_in_the_far_future_ends_all_the_same() {
