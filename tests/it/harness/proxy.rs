@@ -16,7 +16,6 @@ use serde_json::Value;
 
 /// One request on its way to the engine.
 #[derive(Debug, Clone)]
-#[allow(dead_code, reason = "tmp")]
 pub struct Request {
     /// `GET`, `POST` or `DELETE`.
     pub method: String,
@@ -111,7 +110,6 @@ pub struct Proxy {
     shared: Arc<Shared>,
 }
 
-#[allow(dead_code, reason = "tmp")]
 impl Proxy {
     /// Listens at `path` and speaks to the engine at `backend`.
     pub fn start(backend: &Path, path: &Path) -> Proxy {
