@@ -10,7 +10,7 @@ writable layers and volumes, and fail when they cannot.
 
 It fails when a pod does (a pod that waits until the node is no longer short of disk has not failed), when the use of
 the disk at the end is more than 5 % above that after the first pods (without unused images and Docker's own
-databases), or when a container, link, directory, cgroup, mount, thread or descriptor is left over.
+databases; a thousandth of the disk is no matter), or when a container, link, directory, cgroup, mount, thread or descriptor is left over.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def pod(name, image):
 
 class Node:
     def __init__(self, base, podkeeper, size, extra):
-        self.base, self.podkeeper = base, podkeeper
+        self.base, self.podkeeper, self.size = base, podkeeper, size
         for part in ["docker", "manifests", "archives", "preload", "run", "exec"]:
             (base / part).mkdir()
         disk = base / "disk"
@@ -269,7 +269,7 @@ def settled(node):
     wait("no image counts as preloaded", lambda: "preloaded" not in node.images())
     run(node.podkeeper, "prune", "--run-dir", node.base / "run")
     return {"left": node.left(), "bytes": node.used() - node.databases(),
-            "databases": node.databases(), "inodes": node.inodes(), "images": node.images()}
+            "databases": node.databases(), "inodes": node.inodes(), "images": node.images(), "size": node.size * MIB}
 
 
 def judge(first, last):
@@ -281,7 +281,8 @@ def judge(first, last):
         print(f"{kind}: {before} after the first pods, {count} at the end: {word}")
     for what in ["bytes", "inodes"]:
         ratio = last[what] / first[what]
-        good &= ratio <= 1.05
+        # Without images next to nothing is left, of which a few blocks are many per cent.
+        good &= ratio <= 1.05 or what == "bytes" and last[what] - first[what] <= last["size"] / 1000
         print(f"{what}: {first[what]} after the first pods, {last[what]} at the end: x {ratio:.3f}")
     print(f"Docker's own databases: {first['databases']} bytes, then {last['databases']}: not counted above")
     if not good:

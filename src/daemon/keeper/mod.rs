@@ -109,6 +109,9 @@ struct Collecting {
 /// What pods have on disks is being counted, in its thread.
 struct Measuring {
     signal: Signal,
+    since: Instant,
+    /// It was told that it takes too long.
+    is_told: bool,
     run: Aside<(Disks, Option<Amounts>)>,
 }
 
@@ -210,6 +213,7 @@ impl Rounds {
         let Look { seen, usages } = self.places.look(self.mind.watched(), pods.as_deref());
         let now = self.parts.clock.now().mono;
         self.kernel.watch(&usages);
+        self.tell_of_a_long_count();
         let traces = &self.traces;
         // Without a trace nobody can tell, and its time is waited for.
         let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());

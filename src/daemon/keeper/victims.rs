@@ -1,10 +1,13 @@
 //! One pod has to go: which one is the manager's choice, among what was measured.
 
+use std::time::Instant;
+
 use super::amounts::{Amounts, Measure, candidates, is_any_unknown};
 use super::aside::Aside;
 use super::mind::Seen;
 use super::{Gone, Measuring, Rounds};
 use crate::base::clock::{Clock as _, Mono};
+use crate::base::limits;
 use crate::eviction::News;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
@@ -23,11 +26,26 @@ impl Rounds {
             (disks, found)
         });
         match run {
-            Ok(run) => self.measuring = Some(Measuring { signal, run }),
+            Ok(run) => {
+                self.measuring = Some(Measuring { signal, since: Instant::now(), is_told: false, run })
+            }
             Err(error) => {
                 log::warn!("which pod fills the disk is not counted: no thread could be started: {error}");
                 self.mind.not_measured(now);
             }
+        }
+    }
+
+    /// A disk or a Docker that hangs may hold it up for ever, and nobody goes for a disk meanwhile.
+    pub(super) fn tell_of_a_long_count(&mut self) {
+        let Some(measuring) = self.measuring.as_mut().filter(|it| !it.is_told) else { return };
+        if measuring.since.elapsed() >= limits::MEASURE_PATIENCE {
+            measuring.is_told = true;
+            log::warn!(
+                "what pods have on the node's disks is still being counted after {} minutes: a disk or Docker hangs, \
+                 and no pod is evicted for want of disk until it is done",
+                limits::MEASURE_PATIENCE.as_secs() / 60
+            );
         }
     }
 
@@ -37,7 +55,7 @@ impl Rounds {
 
     /// It was counted. The next look chooses, by what is left then, among the pods that are there then.
     pub(super) fn measured(&mut self) {
-        let Some(Measuring { signal, run }) = self.measuring.take() else { return };
+        let Some(Measuring { signal, run, .. }) = self.measuring.take() else { return };
         let mut found = None;
         if let Some((disks, amounts)) = run.result() {
             (self.disks, found) = (disks, amounts);
