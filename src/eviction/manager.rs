@@ -276,14 +276,14 @@ impl Manager {
         self.garbage_helps(signal) && self.collecting.is_none() && self.collected.is_some_and(is_old)
     }
 
-    /// Garbage is to be collected at the next look.
+    /// No pod could do anything about this signal when it was last asked, and the shortage lasts.
     #[must_use]
-    pub fn is_to_collect(&self) -> bool {
-        self.collecting.is_none() && self.collected.is_none()
+    pub fn is_stuck(&self, signal: Signal) -> bool {
+        self.stuck.contains_key(&signal)
     }
 
     /// The pod that goes, of all of which something runs; `None` when there is none that may go, and when garbage has to
-    /// be collected first: [`Manager::is_to_collect`].
+    /// be collected first, at the next look.
     pub fn choose(
         &mut self,
         threshold: &Threshold,

@@ -5,15 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::cgroup::Hierarchies;
 use super::disk_use::DiskUse;
-use super::text;
+use super::{text, text_up_to};
 use crate::base::limits;
 
 /// File systems of containers' roots; what is removed there was in a writable layer.
@@ -56,16 +54,12 @@ fn pids(top: &Path) -> Option<BTreeSet<u32>> {
     let (mut open, mut found) = (vec![top.to_owned()], BTreeSet::new());
     for _ in 0..limits::DELETED_CGROUPS {
         let Some(at) = open.pop() else { return Some(found) };
-        let mut file = String::new();
         // A cgroup that has gone meanwhile has no processes.
-        if let Ok(open) = File::open(at.join("cgroup.procs")) {
-            _ = open.take(limits::DELETED_PROCESSES).read_to_string(&mut file);
-        }
+        let text = text_up_to(&at.join("cgroup.procs"), limits::DELETED_PROCESSES).unwrap_or_default();
         // What is cut may end within a number.
-        if u64::try_from(file.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
+        if u64::try_from(text.len()).is_ok_and(|len| len >= limits::DELETED_PROCESSES) {
             return None;
         }
-        let text = file;
         found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         let below = fs::read_dir(&at).into_iter().flatten().flatten();
         open.extend(below.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()));

@@ -29,9 +29,14 @@ use crate::base::limits;
 
 /// The text of one of the kernel's files, at most [`limits::KERNEL_FILE`] bytes of it.
 fn text(path: &Path) -> Option<String> {
+    text_up_to(path, limits::KERNEL_FILE)
+}
+
+/// The same with another bound.
+fn text_up_to(path: &Path, most: u64) -> Option<String> {
     let mut bytes = Vec::new();
     // The kernel's files have no size, do not wait, and are no links that somebody else could lay.
-    File::open(path).ok()?.take(limits::KERNEL_FILE).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
     // Names in it may be anything.
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

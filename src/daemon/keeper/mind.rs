@@ -69,8 +69,6 @@ pub struct Mind {
     owed: bool,
     /// How often it was looked.
     looks: u32,
-    /// It was told that no pod can go.
-    is_stuck: bool,
 }
 
 impl Mind {
@@ -93,7 +91,6 @@ impl Mind {
             gives_way: false,
             owed: false,
             looks: 0,
-            is_stuck: false,
         }
     }
 
@@ -127,7 +124,7 @@ impl Mind {
             deeds.push(Deed::Tell(News::Pressures(looked.pressures)));
         }
         match looked.act {
-            Act::Nothing => self.is_stuck = false,
+            Act::Nothing => {}
             Act::Collect(threshold) => {
                 deeds.push(Deed::Tell(met(&threshold)));
                 self.owed = true;
@@ -164,7 +161,7 @@ impl Mind {
     }
 
     /// The candidates of a [`Deed::Rank`], of all of which something runs. The pod that goes, and what is told before;
-    /// `None` when none of them may go, which is logged once.
+    /// `None` when none of them may go, which is logged once for as long as the shortage lasts.
     pub fn choose(
         &mut self,
         threshold: &Threshold,
@@ -172,18 +169,14 @@ impl Mind {
         candidates: Vec<Candidate>,
         now: Mono,
     ) -> Option<(News, Eviction)> {
+        let was_stuck = self.manager.is_stuck(threshold.signal);
         let chosen = self.manager.choose(threshold, found, candidates, now);
-        if chosen.is_none() && threshold.signal.is_of_disk() && self.manager.is_to_collect() {
-            // What it was ranked for is found out once more.
-            return None;
-        }
-        if chosen.is_none() && !self.is_stuck {
+        if !was_stuck && self.manager.is_stuck(threshold.signal) {
             let resource = threshold.signal.resource();
             log::warn!(
                 "the node is short of {resource}, and there is no pod whose end would help: none is evicted"
             );
         }
-        self.is_stuck = chosen.is_none();
         chosen.map(|eviction| (met(threshold), eviction))
     }
 

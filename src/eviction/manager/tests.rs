@@ -182,8 +182,9 @@ fn garbage_that_came_since_goes_before_a_pod() {
     assert!(matches!(act(&mut manager, at(2)), Act::Evict(_)));
     let small = vec![pod("small", 0, 0, 1)];
     assert_eq!(manager.choose(&threshold, &found, small, at(2)), None, "its end would not help");
-    assert!(!manager.is_to_collect());
+    assert!(manager.is_stuck(Signal::NodeFs), "which is told once");
     assert!(matches!(act(&mut manager, at(60)), Act::Nothing));
+    assert!(manager.is_stuck(Signal::NodeFs), "it rests, and is not told again");
     // Garbage is not yet due again by itself when a pod has grown so that it would go.
     manager.stuck.insert(Signal::NodeFs, at(40));
     assert!(matches!(act(&mut manager, at(45)), Act::Measure(_)));
