@@ -10,6 +10,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, statat};
 use rustix::io::Errno;
@@ -37,6 +39,39 @@ impl DiskUse {
     }
 }
 
+/// How far a round has come, for a thread that watches it: a disk may hang.
+#[derive(Debug, Default)]
+pub struct Progress {
+    steps: AtomicU64,
+    bytes: AtomicU64,
+    inodes: AtomicU64,
+}
+
+impl Progress {
+    /// Something was done.
+    pub fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that grows with each step.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn sum(&self) -> DiskUse {
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        DiskUse { bytes: of(&self.bytes), inodes: of(&self.inodes) }
+    }
+
+    fn count(&self, more: DiskUse) {
+        self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
+        self.inodes.fetch_add(more.inodes, Ordering::Relaxed);
+    }
+}
+
 /// One round of looking, which costs a bounded number of entries however many trees there are.
 #[derive(Debug)]
 pub struct Round {
@@ -44,15 +79,28 @@ pub struct Round {
     /// Directories that may still be found.
     directories: usize,
     is_whole: bool,
+    progress: Arc<Progress>,
 }
 
 impl Default for Round {
     fn default() -> Round {
-        Round { left: limits::DISK_USE_ENTRIES, directories: limits::DISK_USE_DIRECTORIES, is_whole: true }
+        Round::watched(Arc::default())
     }
 }
 
 impl Round {
+    /// A round whose progress somebody watches.
+    #[must_use]
+    pub fn watched(progress: Arc<Progress>) -> Round {
+        let (left, directories) = (limits::DISK_USE_ENTRIES, limits::DISK_USE_DIRECTORIES);
+        Round { left, directories, is_whole: true, progress }
+    }
+
+    /// Something else was done in it.
+    pub fn step(&self) {
+        self.progress.step();
+    }
+
     /// Whether no entry is left: figures from now on are 0, and the last one may be too small.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -119,6 +167,7 @@ impl Count<'_> {
     )]
     fn see(&mut self, stat: &Stat) -> io::Result<()> {
         self.round.left = self.round.left.checked_sub(1).ok_or(Errno::TOOBIG)?;
+        self.round.step();
         let (names, is_directory) =
             (u64::try_from(stat.st_nlink).unwrap_or(1), FileType::from_raw_mode(stat.st_mode).is_dir());
         if names > 1 && !is_directory {
@@ -132,7 +181,9 @@ impl Count<'_> {
             }
         }
         let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-        self.sum = self.sum.and(DiskUse { bytes: blocks.saturating_mul(512), inodes: 1 });
+        let found = DiskUse { bytes: blocks.saturating_mul(512), inodes: 1 };
+        self.round.progress.count(found);
+        self.sum = self.sum.and(found);
         Ok(())
     }
 }

@@ -8,8 +8,11 @@ pub const EVICTION_GRACE: u32 = 1;
 pub const EVICTION_PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether an evicted pod has ended.
 pub const EVICTION_POLL: Duration = Duration::from_secs(1);
-/// How long what pods have on disks is counted before it is told that something hangs.
-pub const MEASURE_PATIENCE: Duration = Duration::from_secs(600);
+/// When the count of what a pod has on a disk has come no further for so long, it hangs. Longer than all calls that
+/// Docker is asked for one container may take.
+pub const COUNT_PATIENCE: Duration = Duration::from_secs(60);
+/// So many counts that hang, each in a thread, keep further pods from being counted for the same signal.
+pub const COUNTS_HANGING: usize = 4;
 /// Time between two looks at a node that is short of something or soon may be, as with the kubelet.
 pub const EVICTION_NEAR: Duration = Duration::from_secs(10);
 /// Longest time between two looks at a node with thresholds.

@@ -1,5 +1,5 @@
 //! What pods use of what is short. Memory and processes are read where the kernel tells them, at once; what lies on a
-//! disk has to be counted, which may take minutes: that has a thread of its own.
+//! disk has to be counted, which may take minutes: that has threads of its own.
 //!
 //! Never here: a decision about which pod goes.
 
@@ -12,14 +12,15 @@ use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
 use crate::layout;
 use crate::pod::{priority, requests};
-use crate::stats::cgroup::Hierarchies;
+use crate::stats::cgroup::{Figures, Hierarchies};
+use crate::stats::container_disk::ContainerDisk;
 use crate::stats::disk::FileSystem;
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::stats::{deleted, places};
 use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 
 /// What one pod uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodUse {
     /// All of it; `None` when nobody can tell.
     used: Option<u64>,
@@ -32,10 +33,20 @@ pub(super) struct PodUse {
 /// What pods use, by UID.
 pub(super) type Amounts = BTreeMap<String, PodUse>;
 
+impl PodUse {
+    /// A pod whose count hangs: what is known of an earlier one, or what this one has found so far.
+    pub(super) fn at_least(before: Option<PodUse>, found: u64) -> PodUse {
+        let known = before.unwrap_or_default();
+        PodUse { used: known.used.max((found > 0).then_some(found)), ..known }
+    }
+}
+
 /// How pods are measured.
 #[derive(Debug)]
 pub(super) struct Measure {
     hierarchies: Hierarchies,
+    /// Cgroups of containers, by Docker's id.
+    cgroups: BTreeMap<String, PathBuf>,
     root_dir: PathBuf,
     proc: PathBuf,
     resource: Resource,
@@ -57,6 +68,7 @@ impl Measure {
         ];
         Measure {
             hierarchies: places.cgroups.clone(),
+            cgroups: places::containers(&places.cgroups),
             root_dir: places.root_dir.clone(),
             proc: places.proc.clone(),
             resource: signal.resource(),
@@ -68,62 +80,44 @@ impl Measure {
         }
     }
 
-    /// Measures pods that may go and of which something runs. `None`: Docker does not answer, and nothing is known.
-    pub(super) fn pods(&self, snapshot: &Snapshot, disks: &mut Disks) -> Option<Amounts> {
-        let cgroups = places::containers(&self.hierarchies);
-        disks.begin(&snapshot.pods);
-        let mut all = Amounts::new();
-        for view in snapshot.pods.iter().filter(|view| may_go(view)) {
-            // Each pod has a round of its own: what one has lying about hides nothing of another.
-            if let Some(found) = self.pod(view, &cgroups, disks, &mut Round::default()) {
-                all.insert(view.pod.uid.clone(), found);
-            }
-            if disks.is_docker_silent() {
-                return None;
-            }
-        }
-        Some(all)
+    /// Measures what the kernel tells of pods that may go and of which something runs: memory or processes.
+    pub(super) fn pods(&self, snapshot: &Snapshot) -> Amounts {
+        let may_go = snapshot.pods.iter().filter(|view| may_go(view));
+        may_go.filter_map(|view| Some((view.pod.uid.clone(), self.pod(view)?))).collect()
     }
 
-    fn pod(
-        &self,
-        view: &PodView,
-        cgroups: &BTreeMap<String, PathBuf>,
-        disks: &mut Disks,
-        round: &mut Round,
-    ) -> Option<PodUse> {
-        let of_disk = matches!(self.resource, Resource::Storage | Resource::Inodes);
+    fn pod(&self, view: &PodView) -> Option<PodUse> {
+        let running: Vec<(&str, &PathBuf)> =
+            containers(&view.status).filter_map(|(name, id)| Some((name, self.cgroups.get(id)?))).collect();
+        let of = |cgroup: &PathBuf| self.of_kernel(&self.hierarchies.read(cgroup));
+        let each: Vec<(String, u64)> =
+            running.iter().filter_map(|(name, cgroup)| Some(((*name).to_owned(), of(cgroup)?))).collect();
+        let at: Vec<PathBuf> = running.into_iter().map(|(_, cgroup)| cgroup.clone()).collect();
+        // What an init container has left in a volume in memory is the pod's, and no container's.
+        let used = self.whole(&view.pod.uid, &at).or_else(|| sum(&each));
+        (!at.is_empty()).then_some(PodUse { used, containers: each, cgroups: at })
+    }
+
+    /// Counts what a pod has on the disk, which may take long.
+    pub(super) fn on_disk(&self, view: &PodView, disks: &mut Disks, round: &mut Round) -> PodUse {
         // On a disk lies also what a container has left that has ended: a pod that fills it and crashes is no better.
-        let running: Vec<(&str, &str)> =
-            containers(&view.status).filter(|(_, id)| of_disk || cgroups.contains_key(*id)).collect();
-        if running.is_empty() && !of_disk {
-            return None;
-        }
-        let at: Vec<PathBuf> = running.iter().filter_map(|(_, id)| cgroups.get(*id).cloned()).collect();
+        let all: Vec<(&str, &str)> = containers(&view.status).collect();
+        let at: Vec<PathBuf> = all.iter().filter_map(|(_, id)| self.cgroups.get(*id).cloned()).collect();
         let mut each = Vec::new();
-        for (name, id) in &running {
-            let used = self.container(id, cgroups.get(*id), disks, round);
-            each.extend(used.map(|used| ((*name).to_owned(), used)));
+        for (name, id) in &all {
+            let disk =
+                if self.counted.of_docker { disks.of_container(id, round) } else { ContainerDisk::default() };
+            each.push(((*name).to_owned(), self.amount(disk.writable.and(disk.logs))));
         }
-        let of_containers =
-            (!each.is_empty()).then(|| each.iter().fold(0, |sum: u64, (_, used)| sum.saturating_add(*used)));
-        let uid = &view.pod.uid;
-        let used = match self.resource {
-            // What an init container has left in a volume in memory is the pod's, and no container's.
-            Resource::Memory | Resource::Pids => self.whole(uid, &at).or(of_containers),
-            Resource::Storage | Resource::Inodes => {
-                let volumes = match layout::pod_dir(&self.root_dir, uid) {
-                    Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
-                    _ => 0,
-                };
-                let held = deleted::held(&self.proc, &self.hierarchies, &at, &self.deleted);
-                let counted = of_containers.unwrap_or(0).saturating_add(volumes);
-                // Who has more than can be counted, or hides it, counts as the one that has most.
-                let held = held.filter(|_| round.is_whole()).map_or(u64::MAX, |held| self.amount(held));
-                Some(counted.saturating_add(held))
-            }
+        let volumes = match layout::pod_dir(&self.root_dir, &view.pod.uid) {
+            Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
+            _ => 0,
         };
-        Some(PodUse { used, containers: each, cgroups: at })
+        let held = deleted::held(&self.proc, &self.hierarchies, &at, &self.deleted);
+        let counted = sum(&each).unwrap_or(0).saturating_add(volumes);
+        // Who has more than can be counted, or hides it, counts as the one that has most.
+        let held = held.filter(|_| round.is_whole()).map_or(u64::MAX, |held| self.amount(held));
+        PodUse { used: Some(counted.saturating_add(held)), containers: each, cgroups: at }
     }
 
     /// Of the cgroup of the pod, when its containers have one in common.
@@ -136,7 +130,10 @@ impl Measure {
         if !is_of_pod {
             return None;
         }
-        let figures = self.hierarchies.read(above);
+        self.of_kernel(&self.hierarchies.read(above))
+    }
+
+    fn of_kernel(&self, figures: &Figures) -> Option<u64> {
         match self.resource {
             Resource::Memory => figures.working_set,
             Resource::Pids => figures.tasks,
@@ -144,31 +141,17 @@ impl Measure {
         }
     }
 
-    fn container(
-        &self,
-        id: &str,
-        cgroup: Option<&PathBuf>,
-        disks: &mut Disks,
-        round: &mut Round,
-    ) -> Option<u64> {
-        let figures = || cgroup.map(|path| self.hierarchies.read(path));
-        match self.resource {
-            Resource::Memory => figures()?.working_set,
-            Resource::Pids => figures()?.tasks,
-            Resource::Storage | Resource::Inodes if self.counted.of_docker => {
-                let disk = disks.of_container(id, round);
-                Some(self.amount(disk.writable.and(disk.logs)))
-            }
-            Resource::Storage | Resource::Inodes => Some(0),
-        }
-    }
-
-    fn amount(&self, used: DiskUse) -> u64 {
+    /// What of it is short.
+    pub(super) fn amount(&self, used: DiskUse) -> u64 {
         match self.resource {
             Resource::Inodes => used.inodes,
             _ => used.bytes,
         }
     }
+}
+
+fn sum(each: &[(String, u64)]) -> Option<u64> {
+    (!each.is_empty()).then(|| each.iter().fold(0, |sum: u64, (_, used)| sum.saturating_add(*used)))
 }
 
 /// The pods that may go now, with what was measured of them. One that was not measured has come since, or has nothing.
@@ -183,7 +166,8 @@ pub(super) fn is_any_unknown(snapshot: &Snapshot) -> bool {
     snapshot.pods.iter().any(|view| may_go(view) && !view.is_told)
 }
 
-fn may_go(view: &PodView) -> bool {
+/// Whether it may be told to go.
+pub(super) fn may_go(view: &PodView) -> bool {
     // What no source wants is not evicted: it is stopped, or left alone until its manifest can be read.
     let is_wanted = view.status.reason.as_deref() != Some(UNMANAGED);
     let has_ended = matches!(view.status.phase.as_deref(), Some("Failed" | "Succeeded"));

@@ -90,11 +90,13 @@ impl Disks {
 
     /// Counts one container.
     pub(super) fn of_container(&mut self, id: &str, round: &mut Round) -> ContainerDisk {
+        round.step();
         let Some(mut files) = self.files(id) else { return ContainerDisk::default() };
         if files.upper_dir.is_none() {
             // Docker counts anew each time.
             files.size = self.ask(id, true).and_then(|files| files.size);
         }
+        round.step();
         let docker_root = self.docker_root.get();
         container_disk::read(id, &files, docker_root.as_deref(), round)
     }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::count::{Count, Next};
 use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::eviction::cadence::Falls;
@@ -36,8 +37,8 @@ pub struct Seen {
 pub enum Deed {
     /// Tell the main loop.
     Tell(News),
-    /// Count what pods have on the disk of this signal, which may take long, and tell when it was: [`Mind::measured`],
-    /// [`Mind::not_measured`].
+    /// Count what pods have on the disk of this signal, which may take long: [`Mind::counts`] tells with which pod to
+    /// begin.
     Measure(Signal),
     /// Find out what pods use of what is short, and have one chosen: [`Mind::choose`]. Of a disk, what was counted just
     /// before this look is taken.
@@ -67,6 +68,8 @@ pub struct Mind {
     gives_way: bool,
     /// The manager wants all garbage collected, and another run is not over.
     owed: bool,
+    /// Which pods are counted.
+    count: Count,
     /// How often it was looked.
     looks: u32,
 }
@@ -90,6 +93,7 @@ impl Mind {
             collecting: None,
             gives_way: false,
             owed: false,
+            count: Count::default(),
             looks: 0,
         }
     }
@@ -200,9 +204,41 @@ impl Mind {
         self.looks <= limits::EVICTION_FIRST_LOOKS
     }
 
-    /// What pods have on the disk of this signal was counted; the node is to be looked at now.
-    pub fn measured(&mut self, signal: Signal) {
-        self.manager.measured(signal);
+    /// These pods, by their UIDs, have something on the disk of this signal. The one that is to be counted first; `None`:
+    /// nothing can be counted, and the node is to be looked at now.
+    pub fn counts(&mut self, signal: Signal, pods: Vec<String>, now: Mono) -> Option<String> {
+        let next = self.count.begin(signal, pods, now);
+        self.counts_on(next)
+    }
+
+    /// A pod was counted, or nothing is known of it but that its count is over. The next one; `None`: there is none, and
+    /// when it was the last one, the node is to be looked at now.
+    pub fn counted(&mut self, signal: Signal, uid: &str, now: Mono) -> Option<String> {
+        let next = self.count.counted(signal, uid, now)?;
+        self.counts_on(next)
+    }
+
+    /// How far the count of the current pod has come, as a number that grows. That pod when it hangs, for which what is
+    /// known of it has to do, and the next one.
+    pub fn watch_count(&mut self, progress: u64, now: Mono) -> Option<(String, Option<String>)> {
+        let (hangs, next) = self.count.watch(progress, now)?;
+        Some((hangs, self.counts_on(next)))
+    }
+
+    fn counts_on(&mut self, next: Next) -> Option<String> {
+        match next {
+            Next::Pod(uid) => Some(uid),
+            Next::Over(signal) => {
+                self.manager.measured(signal);
+                None
+            }
+        }
+    }
+
+    /// When [`Mind::watch_count`] is due.
+    #[must_use]
+    pub fn count_due(&self) -> Option<Mono> {
+        self.count.due()
     }
 
     /// It is not known of all pods yet what they have: it is to be counted at the next look.
@@ -212,6 +248,7 @@ impl Mind {
 
     /// It could not be counted, for Docker does not answer, and could not stop a pod either.
     pub fn not_measured(&mut self, now: Mono) {
+        self.count.end();
         self.manager.not_measured(now);
     }
 
@@ -293,7 +330,18 @@ mod tests {
             matches!(orders(&ranked)[..], [Deed::Measure(_), Deed::Collect(Order::Free(_))]),
             "{ranked:?}"
         );
-        mind.measured(Signal::NodeFs);
+        assert_eq!(mind.counts(Signal::NodeFs, vec!["a".into(), "b".into()], at(81)), Some("a".into()));
+        assert_eq!(mind.counted(Signal::NodeFs, "a", at(82)), Some("b".into()));
+        assert_eq!(
+            orders(&mind.look(&seen(50), gone, at(83))),
+            Vec::<&Deed>::new(),
+            "one pod is to be counted"
+        );
+        assert_eq!(
+            mind.watch_count(0, at(200)),
+            Some(("b".into(), None)),
+            "which hangs, and holds up nothing"
+        );
         assert!(matches!(mind.look(&seen(50), gone, at(90))[..], [Deed::Rank(_)]));
     }
 

@@ -3,12 +3,14 @@
 //!
 //! Far from every threshold it looks each other minute; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). The kernel tells it between two looks that memory runs short. Without a
-//! threshold it never wakes up. Collecting garbage and counting what pods have on disks may take minutes, so each has a
-//! thread of its own, which is there only meanwhile: memory is watched all the time. Never here: a call to Docker in this
+//! threshold it never wakes up. Collecting garbage and counting what a pod has on disks may take minutes, or hang, so each
+//! has a thread of its own, which is there only meanwhile: memory is watched all the time. Never here: a call to Docker in this
 //! thread, or a decision, which [`mind`] makes.
 
 mod amounts;
 mod aside;
+mod count;
+mod counting;
 mod disk;
 mod figures;
 mod kernel;
@@ -29,6 +31,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::amounts::Amounts;
 use self::aside::Aside;
+use self::counting::Counting;
 use self::disk::Disks;
 use self::figures::{Look, Places};
 use self::kernel::Kernel;
@@ -40,7 +43,6 @@ use crate::cgroup::{self, Parents};
 use crate::daemon::engine_root::EngineRoot;
 use crate::daemon::turn::Event;
 use crate::eviction::News;
-use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Settings;
 use crate::garbage::collector::Collector;
 use crate::garbage::{Order, Report};
@@ -106,23 +108,13 @@ struct Collecting {
     gives_way: Arc<AtomicBool>,
 }
 
-/// What pods have on disks is being counted, in its thread.
-struct Measuring {
-    signal: Signal,
-    since: Instant,
-    /// It was told that it takes too long.
-    is_told: bool,
-    run: Aside<(Disks, Option<Amounts>)>,
-}
-
 struct Rounds {
     parts: Parts,
     places: Places,
     mind: Mind,
-    disks: Disks,
     kernel: Kernel,
     collecting: Option<Collecting>,
-    measuring: Option<Measuring>,
+    counting: Counting,
     /// What was counted, for the next look.
     measured: Option<Amounts>,
     /// What is there as long as the evicted pod is: cgroups of its containers, and the directory of its volumes.
@@ -144,10 +136,9 @@ impl Rounds {
             parts,
             places,
             mind,
-            disks,
             kernel: Kernel::default(),
             collecting: None,
-            measuring: None,
+            counting: Counting::new(disks),
             measured: None,
             traces: Vec::new(),
         }
@@ -175,33 +166,41 @@ impl Rounds {
 
     /// Waits until it is time to look; says whether the kernel has told something. `None`: the handle is gone.
     fn rest(&mut self, stopped: &OwnedFd, due: Option<Instant>, listens: bool) -> Option<bool> {
-        let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
-        set.extend(self.collecting.iter().map(|it| it.run.done()));
-        set.extend(self.measuring.iter().map(|it| it.run.done()));
-        if listens {
-            set.extend(self.kernel.set());
+        loop {
+            let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
+            set.extend(self.collecting.iter().map(|it| it.run.done()));
+            let before = set.len();
+            set.extend(self.counting.done());
+            let threads = set.len().saturating_sub(before);
+            if listens {
+                set.extend(self.kernel.set());
+            }
+            let Ok(ready) = wait::until(set, due) else {
+                // The kernel has no memory for it. Looking goes on.
+                thread::sleep(limits::EVICTION_POLL);
+                return Some(false);
+            };
+            let (stopped, rest) = ready.split_first()?;
+            if !stopped.is_empty() {
+                return None;
+            }
+            let is_done = |flags: &[PollFlags]| flags.iter().any(|flags| !flags.is_empty());
+            let (collected, rest) =
+                rest.split_at_checked(usize::from(self.collecting.is_some())).unwrap_or_default();
+            let (counted, kernel) = rest.split_at_checked(threads).unwrap_or_default();
+            let is_told = listens && self.kernel.heard(kernel);
+            let is_only_counted = is_done(counted) && !is_done(collected) && !is_told;
+            if is_done(collected) {
+                self.collected().ok()?;
+            }
+            // From the last one on: a thread that is taken moves those behind it.
+            for (at, _) in counted.iter().enumerate().rev().filter(|(_, flags)| !flags.is_empty()) {
+                self.counted(at);
+            }
+            if !(is_only_counted && self.counting.is_busy()) {
+                return Some(is_told);
+            }
         }
-        let Ok(ready) = wait::until(set, due) else {
-            // The kernel has no memory for it. Looking goes on.
-            thread::sleep(limits::EVICTION_POLL);
-            return Some(false);
-        };
-        let (stopped, rest) = ready.split_first()?;
-        if !stopped.is_empty() {
-            return None;
-        }
-        let is_done = |flags: &[PollFlags]| flags.iter().any(|flags| !flags.is_empty());
-        let (collected, rest) =
-            rest.split_at_checked(usize::from(self.collecting.is_some())).unwrap_or_default();
-        let (measured, kernel) =
-            rest.split_at_checked(usize::from(self.measuring.is_some())).unwrap_or_default();
-        if is_done(collected) {
-            self.collected().ok()?;
-        }
-        if is_done(measured) {
-            self.measured();
-        }
-        Some(listens && self.kernel.heard(kernel))
     }
 
     /// Looks at the node; returns when to look again.
@@ -213,15 +212,18 @@ impl Rounds {
         let Look { seen, usages } = self.places.look(self.mind.watched(), pods.as_deref());
         let now = self.parts.clock.now().mono;
         self.kernel.watch(&usages);
-        self.tell_of_a_long_count();
+        self.watch_count(now);
         let traces = &self.traces;
         // Without a trace nobody can tell, and its time is waited for.
         let is_gone = |_: &_, _: &str| !traces.is_empty() && !traces.iter().any(|trace| trace.exists());
-        for deed in self.mind.look(&seen, is_gone, now) {
-            self.carry_out(deed, &seen, now)?;
+        let deeds = self.mind.look(&seen, is_gone, now);
+        // What was counted serves this look only.
+        let measured = self.measured.take();
+        for deed in deeds {
+            self.carry_out(deed, &seen, measured.as_ref(), now)?;
         }
-        self.measured = None;
-        let rest = self.mind.rest(&seen.found, now);
+        let count = self.mind.count_due().map(|due| due.since(now));
+        let rest = self.mind.rest(&seen.found, now).into_iter().chain(count).min();
         Ok(rest.and_then(|rest| Instant::now().checked_add(rest)))
     }
 
@@ -229,14 +231,20 @@ impl Rounds {
         self.parts.out.send(Event::Node(news)).map_err(|_| Gone)
     }
 
-    fn carry_out(&mut self, deed: Deed, seen: &Seen, now: Mono) -> Result<(), Gone> {
+    fn carry_out(
+        &mut self,
+        deed: Deed,
+        seen: &Seen,
+        measured: Option<&Amounts>,
+        now: Mono,
+    ) -> Result<(), Gone> {
         match deed {
             Deed::Tell(news) => self.tell(news),
             Deed::Measure(signal) => {
                 self.measure(signal, seen.dedicated, now);
                 Ok(())
             }
-            Deed::Rank(threshold) => self.evict(&threshold, seen, now),
+            Deed::Rank(threshold) => self.evict(&threshold, seen, measured, now),
             Deed::GiveWay => {
                 self.collecting.iter().for_each(|it| it.gives_way.store(true, Ordering::Relaxed));
                 Ok(())

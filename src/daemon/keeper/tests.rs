@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use super::*;
 use crate::base::testing::scratch;
 use crate::eviction::Eviction;
+use crate::eviction::signal::Signal;
 use crate::eviction::threshold::{Amount, Threshold};
 use crate::garbage::images::Policy;
 use crate::runtime::docker::Endpoint;
@@ -109,13 +110,13 @@ fn a_docker_that_hangs_while_disks_are_measured_keeps_no_process_numbers_from_be
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
-    assert!(rig.rounds.measuring.is_some(), "the disk is being measured");
+    assert!(rig.rounds.counting.is_busy(), "the disk is being measured");
     assert_eq!(rig.evicted(), None);
     write(&rig.root.join("proc/loadavg"), "0 0 0 1/950 1\n");
     rig.look();
     let evicted = rig.evicted().expect("it does not wait for the disk");
     assert!(evicted.message.contains("low on resource: pids"), "{evicted:?}");
-    assert!(rig.rounds.measuring.is_some(), "Docker has not answered yet");
+    assert!(rig.rounds.counting.is_busy(), "Docker has not answered yet");
 }
 
 /// Right after the daemon's start another one would go for a pod of which nothing is known.
@@ -131,13 +132,13 @@ fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
-    assert!(rig.rounds.measuring.is_none() && rig.evicted().is_none());
+    assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
     let mut later = None;
     for _ in 0..limits::EVICTION_FIRST_LOOKS {
         rig.look();
         later = later.or(rig.evicted());
     }
-    assert!(rig.rounds.measuring.is_some() && later.is_some(), "a worker that hangs holds up nothing");
+    assert!(rig.rounds.counting.is_busy() && later.is_some(), "a worker that hangs holds up nothing");
 }
 
 #[test]
@@ -152,10 +153,10 @@ fn the_pods_are_measured_as_soon_as_they_are_told_of() {
     let now = rig.rounds.parts.clock.now().mono;
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
-    assert!(rig.rounds.measuring.is_none());
+    assert!(!rig.rounds.counting.is_busy());
     rig.rounds.parts.pods.tell(told);
     rig.look();
-    assert!(rig.rounds.measuring.is_some());
+    assert!(rig.rounds.counting.is_busy());
 }
 
 /// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.
@@ -174,4 +175,63 @@ fn the_kernel_is_asked_for_no_usage_that_a_cgroup_never_has() {
     };
     assert_eq!(usages(10 << 20), [(memory.join(""), capacity - (90 << 20))]);
     assert_eq!(usages(100 << 20), []);
+}
+
+/// A tmpfs, which is full at once.
+struct Small(PathBuf);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+/// One has files that nobody can look at, the other one fills the disk.
+#[test]
+fn a_pod_that_cannot_be_counted_keeps_no_other_from_being_evicted() {
+    let mut rig = Rig::new("keeper-dead", vec![at_least(Signal::NodeFs, Amount::Part(50_000))]);
+    let disk = rig.root.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", &disk, "tmpfs", flags, Some(c"size=10m")).unwrap();
+    let _small = Small(disk.clone());
+    // Docker has a disk of its own.
+    rig.rounds.parts.root_dir.clone_from(&disk);
+    rig.rounds.places.root_dir.clone_from(&disk);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    let dead = node.pods[0].pod.uid.clone();
+    let mut other = node.pods[0].clone();
+    let mut pod = (*other.pod).clone();
+    (pod.uid, pod.key.name) = ("u2".to_owned(), "other".to_owned());
+    other.pod = Arc::new(pod);
+    other.status = Arc::new(PodStatus { phase: Some("Running".into()), ..PodStatus::default() });
+    node.pods.push(other);
+    rig.rounds.parts.pods.tell(Arc::new(node));
+    write(&disk.join("pods/u2/volumes/file"), &"x".repeat(6 << 20));
+    // Who opens it waits until somebody writes.
+    let procs = rig.root.join("cgroup/kubepods/podu1").join("a".repeat(64)).join("cgroup.procs");
+    rustix::fs::mknodat(rustix::fs::CWD, &procs, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+
+    rig.look();
+    assert_eq!(rig.rounds.counting.current(), Some(dead.as_str()));
+    let mut now = rig.rounds.parts.clock.now().mono;
+    while rig.rounds.counting.current() == Some(dead.as_str()) {
+        now = now.after(limits::COUNT_PATIENCE);
+        rig.rounds.watch_count(now);
+    }
+    let wait = |rig: &mut Rig| {
+        let set = rig.rounds.counting.done().collect();
+        let ready = wait::until(set, Some(Instant::now() + Duration::from_secs(60))).unwrap();
+        let at = ready.iter().position(|flags| !flags.is_empty()).expect("a thread is done");
+        rig.rounds.counted(at);
+    };
+    assert_eq!(rig.rounds.counting.current(), Some("u2"));
+    wait(&mut rig);
+    assert!(!rig.rounds.counting.is_busy(), "all others were counted");
+    rig.look();
+    assert_eq!(rig.evicted().map(|eviction| eviction.key.name), Some("other".to_owned()));
+    // What hangs may come back.
+    drop(fs::File::options().write(true).open(&procs).unwrap());
+    wait(&mut rig);
+    assert_eq!(rig.rounds.counting.done().count(), 0);
 }

@@ -1,13 +1,10 @@
 //! One pod has to go: which one is the manager's choice, among what was measured.
 
-use std::time::Instant;
-
 use super::amounts::{Amounts, Measure, candidates, is_any_unknown};
-use super::aside::Aside;
+use super::counting::Ended;
 use super::mind::Seen;
-use super::{Gone, Measuring, Rounds};
+use super::{Gone, Rounds};
 use crate::base::clock::{Clock as _, Mono};
-use crate::base::limits;
 use crate::eviction::News;
 use crate::eviction::signal::Signal;
 use crate::eviction::threshold::Threshold;
@@ -19,33 +16,48 @@ impl Rounds {
         if self.waits_for_pods() {
             return self.mind.counts_later();
         }
-        let measure = Measure::new(&self.places, signal, dedicated);
-        let (snapshot, mut disks) = (self.parts.pods.get(), self.disks.clone());
-        let run = Aside::begin("pk-measure", move || {
-            let found = measure.pods(&snapshot, &mut disks);
-            (disks, found)
-        });
-        match run {
-            Ok(run) => {
-                self.measuring = Some(Measuring { signal, since: Instant::now(), is_told: false, run })
-            }
-            Err(error) => {
-                log::warn!("which pod fills the disk is not counted: no thread could be started: {error}");
-                self.mind.not_measured(now);
-            }
+        let pods = self.counting.begin(&self.places, signal, dedicated, self.parts.pods.get());
+        let first = self.mind.counts(signal, pods, now);
+        self.count(first, now);
+    }
+
+    /// Counts the next pod; when there is none, what was counted serves the next look.
+    fn count(&mut self, next: Option<String>, now: Mono) {
+        let Some(uid) = next else {
+            self.measured = Some(self.counting.end());
+            return;
+        };
+        if let Err(error) = self.counting.count(uid) {
+            log::warn!("which pod fills the disk is not counted: no thread could be started: {error}");
+            self.counting.stop();
+            self.mind.not_measured(now);
         }
     }
 
-    /// A disk or a Docker that hangs may hold it up for ever, and nobody goes for a disk meanwhile.
-    pub(super) fn tell_of_a_long_count(&mut self) {
-        let Some(measuring) = self.measuring.as_mut().filter(|it| !it.is_told) else { return };
-        if measuring.since.elapsed() >= limits::MEASURE_PATIENCE {
-            measuring.is_told = true;
-            log::warn!(
-                "what pods have on the node's disks is still being counted after {} minutes: a disk or Docker hangs, \
-                 and no pod is evicted for want of disk until it is done",
-                limits::MEASURE_PATIENCE.as_secs() / 60
-            );
+    /// Whether the pod that is being counted hangs.
+    pub(super) fn watch_count(&mut self, now: Mono) {
+        let Some(progress) = self.counting.progress() else { return };
+        if let Some((_, next)) = self.mind.watch_count(progress, now) {
+            self.counting.give_up();
+            self.count(next, now);
+        }
+    }
+
+    /// A thread that counts is done. After the last one the next look chooses, by what is left then, among the pods that
+    /// are there then.
+    pub(super) fn counted(&mut self, at: usize) {
+        let Some((signal, uid, ended)) = self.counting.take(at) else { return };
+        let now = self.parts.clock.now().mono;
+        match ended {
+            Ended::Counted => {
+                let next = self.mind.counted(signal, &uid, now);
+                self.count(next, now);
+            }
+            Ended::Unanswered => {
+                self.counting.stop();
+                self.mind.not_measured(now);
+            }
+            Ended::Late => _ = self.mind.counted(signal, &uid, now),
         }
     }
 
@@ -53,32 +65,24 @@ impl Rounds {
         self.mind.is_early() && is_any_unknown(&self.parts.pods.get())
     }
 
-    /// It was counted. The next look chooses, by what is left then, among the pods that are there then.
-    pub(super) fn measured(&mut self) {
-        let Some(Measuring { signal, run, .. }) = self.measuring.take() else { return };
-        let mut found = None;
-        if let Some((disks, amounts)) = run.result() {
-            (self.disks, found) = (disks, amounts);
-        }
-        match found {
-            Some(amounts) => {
-                self.measured = Some(amounts);
-                self.mind.measured(signal);
-            }
-            None => self.mind.not_measured(self.parts.clock.now().mono),
-        }
-    }
-
-    pub(super) fn evict(&mut self, threshold: &Threshold, seen: &Seen, now: Mono) -> Result<(), Gone> {
+    /// One pod goes, by what was `measured` of the disk before this look.
+    pub(super) fn evict(
+        &mut self,
+        threshold: &Threshold,
+        seen: &Seen,
+        measured: Option<&Amounts>,
+        now: Mono,
+    ) -> Result<(), Gone> {
         let (signal, resource) = (threshold.signal, threshold.signal.resource());
         if !signal.is_of_disk() && self.waits_for_pods() {
             return Ok(());
         }
         let snapshot = self.parts.pods.get();
-        let amounts = match self.measured.take().filter(|_| signal.is_of_disk()) {
-            Some(amounts) => amounts,
+        let amounts = match measured {
+            Some(amounts) if signal.is_of_disk() => amounts.clone(),
+            None if signal.is_of_disk() => Amounts::new(),
             // Of anything but a disk the kernel's figures are read at once.
-            None => self.read(signal, seen),
+            _ => Measure::new(&self.places, signal, seen.dedicated).pods(&snapshot),
         };
         let pods = candidates(&snapshot, resource, &amounts);
         let Some((told, eviction)) = self.mind.choose(threshold, &seen.found, pods, now) else {
@@ -90,13 +94,5 @@ impl Rounds {
         self.traces.extend(layout::volumes_dir(&self.places.root_dir, &eviction.uid));
         self.tell(told)?;
         self.tell(News::Evict(eviction))
-    }
-
-    fn read(&mut self, signal: Signal, seen: &Seen) -> Amounts {
-        if signal.is_of_disk() {
-            return Amounts::new();
-        }
-        let measure = Measure::new(&self.places, signal, seen.dedicated);
-        measure.pods(&self.parts.pods.get(), &mut self.disks).unwrap_or_default()
     }
 }

@@ -122,7 +122,7 @@ impl World {
         let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&now);
         let bad = snapshot.conditions.iter().find(|c| c.is_true != (c.type_ == "Ready"));
         let free = (self.free(true), self.free(false));
-        assert!(bad.is_none(), "{bad:?}, {free:?}");
+        assert!(bad.is_none(), "{bad:?}, {free:?}, {}", self.who_has());
         self.check_at_rest();
         let tags: Vec<String> = self.engine.image_list().into_iter().flat_map(|image| image.tags).collect();
         for kept in [PINNED, PRELOADED] {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podkeeper::testing::base::clock::{Mono, Now};
+use podkeeper::testing::base::limits;
 use podkeeper::testing::daemon::keeper::mind::{Deed as Order, Mind, Seen};
 use podkeeper::testing::daemon::turn::Event;
 use podkeeper::testing::eviction::News;
@@ -24,8 +25,8 @@ use super::PRELOADED;
 pub enum Deed {
     /// It looks.
     Look,
-    /// What pods have on the disk of this signal was counted.
-    Measured(Signal),
+    /// What the pod with this UID has on the disk of this signal was counted.
+    Counted(Signal, String),
     /// A call of the collector reaches the engine.
     Ask(Box<Call>),
     /// Its answer.
@@ -50,6 +51,10 @@ pub struct Keeping {
     pub victim: Option<(Mono, String)>,
     /// When the last count of what pods have began.
     pub counted: Mono,
+    /// For which signal and which pod; its files hang.
+    hangs: Option<(Signal, String)>,
+    /// Counts that were given up.
+    pub given_up: Vec<(Signal, String)>,
 }
 
 impl Keeping {
@@ -67,6 +72,8 @@ impl Keeping {
             looks: VecDeque::new(),
             victim: None,
             counted: Mono::default(),
+            hangs: None,
+            given_up: Vec::new(),
         }
     }
 }
@@ -112,23 +119,66 @@ impl World {
                     self.keep(Duration::from_millis(delay), Deed::Answer(Box::new(answer)));
                 }
             }
-            Deed::Measured(signal) if is_alive => {
+            Deed::Counted(signal, uid) if is_alive => {
                 let (now, is_down) = (self.now, self.engine.is_down());
                 let keeping = self.keeping().unwrap();
-                if is_down {
+                let is_late = keeping.given_up.contains(&(signal, uid.clone()));
+                keeping.given_up.retain(|it| *it != (signal, uid.clone()));
+                if is_down && !is_late {
                     keeping.mind.not_measured(now);
                 } else {
-                    keeping.mind.measured(signal);
+                    let next = keeping.mind.counted(signal, &uid, now);
+                    if next.is_some() || is_late {
+                        return self.count(signal, next);
+                    }
                 }
-                keeping.due = Some(now);
+                self.keeping().unwrap().due = Some(now);
                 self.keeper_looks();
             }
             Deed::Answer(answer) if is_alive => self.collector_hears(*answer),
-            Deed::Look | Deed::Measured(_) | Deed::Answer(_) => {}
+            Deed::Look | Deed::Counted(..) | Deed::Answer(_) => {}
         }
     }
 
+    /// The thread for a pod begins.
+    fn count(&mut self, signal: Signal, next: Option<String>) {
+        let Some(uid) = next else { return };
+        if self.model().dead.contains(&uid) {
+            self.keeping().unwrap().hangs = Some((signal, uid));
+            return;
+        }
+        let most = if self.model().below(30) == 0 { 150_000 } else { 500 };
+        let takes = Duration::from_millis(self.model().below(most));
+        self.keep(takes, Deed::Counted(signal, uid));
+    }
+
+    /// Files of pods hang no longer: their counts come to an end.
+    pub fn revive(&mut self) {
+        self.model().dead.clear();
+        let keeping = self.keeping().unwrap();
+        let hang: Vec<_> = keeping.given_up.iter().cloned().chain(keeping.hangs.take()).collect();
+        for (signal, uid) in hang {
+            self.keep(Duration::from_millis(1), Deed::Counted(signal, uid));
+        }
+    }
+
+    /// Whether the current count hangs.
+    fn watch_count(&mut self) {
+        let now = self.now;
+        // One that goes on comes further all the time.
+        let progress = if self.keeping().unwrap().hangs.is_some() { 0 } else { now.0.as_millis() as u64 };
+        let keeping = self.keeping().unwrap();
+        let Some((uid, next)) = keeping.mind.watch_count(progress, now) else { return };
+        let (signal, dead) = keeping.hangs.take().unwrap();
+        assert_eq!(dead, uid);
+        keeping.given_up.push((signal, dead));
+        assert!(keeping.given_up.len() <= 4 * limits::COUNTS_HANGING, "threads that hang are multiplied");
+        self.note(|| format!("the count of {uid} hangs"));
+        self.count(signal, next);
+    }
+
     fn keeper_looks(&mut self) {
+        self.watch_count();
         let (now, seen) = (self.now, self.seen());
         let trace = self.keeping().unwrap().trace.clone();
         let is_gone = trace.is_some_and(|(ids, uid)| {
@@ -149,9 +199,11 @@ impl World {
                 Order::Tell(news) => self.event(Event::Node(news)),
                 Order::Measure(signal) => {
                     self.keeping().unwrap().counted = now;
-                    let most = if self.model().below(10) == 0 { 150_000 } else { 2_000 };
-                    let takes = Duration::from_millis(self.model().below(most));
-                    self.keep(takes, Deed::Measured(signal));
+                    let snapshot = self.daemon.as_ref().unwrap().turn.snapshot(&self.now());
+                    let all = self.candidates(&snapshot, signal);
+                    let pods = all.into_iter().map(|(pod, _)| pod.uid).collect();
+                    let first = self.keeping().unwrap().mind.counts(signal, pods, now);
+                    self.count(signal, first);
                 }
                 Order::GiveWay => self.keeping().unwrap().run.iter_mut().for_each(|(run, ..)| run.give_way()),
                 Order::Rank(threshold) => self.evict(&threshold, &seen),
@@ -162,7 +214,9 @@ impl World {
                 }
             }
         }
-        let rest = self.keeping().unwrap().mind.rest(&seen.found, now);
+        let mind = &self.keeping().unwrap().mind;
+        let count = mind.count_due().map(|due| due.since(now));
+        let rest = mind.rest(&seen.found, now).into_iter().chain(count).min();
         self.looks_in(rest);
     }
 
@@ -177,12 +231,20 @@ impl World {
 
     fn evict(&mut self, threshold: &Threshold, seen: &Seen) {
         let (now, snapshot) = (self.now, self.daemon.as_ref().unwrap().turn.snapshot(&self.now()));
-        let candidates = self.candidates(&snapshot, threshold.signal);
+        let mut candidates = self.candidates(&snapshot, threshold.signal);
+        let given_up = self.keeping().unwrap().given_up.clone();
+        for (pod, _) in &mut candidates {
+            if given_up.contains(&(threshold.signal, pod.uid.clone())) {
+                pod.used = None;
+            }
+        }
         let (pods, running): (Vec<_>, Vec<_>) =
             candidates.into_iter().map(|(pod, ids)| (pod.clone(), (pod.uid, ids))).unzip();
         let ranked = format!("{pods:?}");
         let keeping = self.keeping().unwrap();
-        let Some((told, eviction)) = keeping.mind.choose(threshold, &seen.found, pods, now) else { return };
+        let Some((told, eviction)) = keeping.mind.choose(threshold, &seen.found, pods, now) else {
+            return self.note(|| format!("keeper evicts none of {ranked}"));
+        };
         self.note(|| format!("keeper evicts {} of {ranked}", eviction.key));
         self.judge_eviction(threshold, seen, &eviction);
         let ids = running.into_iter().find(|(uid, _)| *uid == eviction.uid).unwrap().1;

@@ -210,7 +210,16 @@ impl World {
                 self.note(|| format!("mischief: others have {bytes}"));
             }
             93..96 => self.unreadable = !self.unreadable,
-            _ => {}
+            96..98 => {
+                let all = self.known();
+                let at = self.model().below(all.len() as u64);
+                if let Some(pod) = usize::try_from(at).ok().and_then(|at| all.get(at)) {
+                    let uid = pod.uid.clone();
+                    self.note(|| format!("mischief: the files of {uid} hang"));
+                    self.model().dead.insert(uid);
+                }
+            }
+            _ => self.revive(),
         }
     }
 
@@ -220,6 +229,7 @@ impl World {
         let now = self.now;
         self.model().others = Room::default();
         self.model().until = now;
+        self.revive();
         self.engine.faults = FaultPlan::none();
         self.node.as_mut().unwrap().changed = now;
         let all: Vec<String> = self.engine.containers().map(|c| c.id.clone()).collect();

@@ -75,6 +75,8 @@ pub struct Model {
     pub until: Mono,
     /// What is not the pods'.
     pub others: Room,
+    /// UIDs of pods whose files nobody can look at.
+    pub dead: BTreeSet<String>,
     /// By container id.
     layers: BTreeMap<String, Room>,
     /// By pod UID.
@@ -92,6 +94,7 @@ impl Model {
             rates: BTreeMap::new(),
             until,
             others: Room::default(),
+            dead: BTreeSet::new(),
             layers: BTreeMap::new(),
             volumes: BTreeMap::new(),
             memory: BTreeMap::new(),
@@ -136,6 +139,17 @@ impl World {
             (true, true) => all.without(self.of_docker()),
             (true, false) => all.without(self.of_node()),
         }
+    }
+
+    /// For a story: who takes what of the disks.
+    pub fn who_has(&self) -> String {
+        let model = &self.node.as_ref().unwrap().model;
+        let images: Vec<_> =
+            self.engine.image_list().into_iter().map(|image| (image.tags, image.size / MIB)).collect();
+        format!(
+            "others {:?}, volumes {:?}, layers {:?}, images in MiB {images:?}",
+            model.others, model.volumes, model.layers
+        )
     }
 
     /// What has happened on the disks and in the memory until now.

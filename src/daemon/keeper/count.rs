@@ -1,0 +1,157 @@
+//! In which order pods are counted, and which of them hang: one pod after the other, so that one whose files nobody can
+//! look at, on a dead disk or a dead server, hides no other. Pure: threads count, and tell how far they have come.
+
+use std::collections::BTreeSet;
+
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::eviction::signal::Signal;
+
+/// The count for one signal, and what hangs of earlier ones.
+#[derive(Debug, Default)]
+pub struct Count {
+    current: Option<Current>,
+    /// Pods whose count has not come to an end, though it was given up, by the signal that it was for.
+    hanging: BTreeSet<(Signal, String)>,
+}
+
+#[derive(Debug)]
+struct Current {
+    signal: Signal,
+    /// UIDs of pods that are still to be counted; the next one is the last.
+    waiting: Vec<String>,
+    at: String,
+    /// How far its count has come, and since when it has come no further.
+    progress: u64,
+    since: Mono,
+}
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Count the pod with this UID.
+    Pod(String),
+    /// All that can be counted was, for this signal.
+    Over(Signal),
+}
+
+impl Count {
+    /// Begins the count for a signal. Pods that hang are left out.
+    pub fn begin(&mut self, signal: Signal, pods: Vec<String>, now: Mono) -> Next {
+        let mut waiting: Vec<String> =
+            pods.into_iter().filter(|uid| !self.hanging.contains(&(signal, uid.clone()))).collect();
+        waiting.reverse();
+        self.next(signal, waiting, now)
+    }
+
+    fn next(&mut self, signal: Signal, mut waiting: Vec<String>, now: Mono) -> Next {
+        self.current = None;
+        let hanging = self.hanging.iter().filter(|(of, _)| *of == signal).count();
+        // Each that hangs holds a thread. Of so many it is the disk that is dead.
+        if hanging >= limits::COUNTS_HANGING {
+            return Next::Over(signal);
+        }
+        let Some(at) = waiting.pop() else { return Next::Over(signal) };
+        self.current = Some(Current { signal, waiting, at: at.clone(), progress: 0, since: now });
+        Next::Pod(at)
+    }
+
+    /// A pod was counted for a signal. `None`: it was no longer waited for.
+    pub fn counted(&mut self, signal: Signal, uid: &str, now: Mono) -> Option<Next> {
+        self.hanging.remove(&(signal, uid.to_owned()));
+        let current = self.current.take_if(|it| it.signal == signal && it.at == uid)?;
+        Some(self.next(signal, current.waiting, now))
+    }
+
+    /// How far the count of the current pod has come, as a number that grows. The UID of that pod when it hangs, and
+    /// what follows.
+    pub fn watch(&mut self, progress: u64, now: Mono) -> Option<(String, Next)> {
+        let current = self.current.as_mut()?;
+        if current.progress != progress {
+            (current.progress, current.since) = (progress, now);
+        }
+        if now.since(current.since) < limits::COUNT_PATIENCE {
+            return None;
+        }
+        let Current { signal, waiting, at, .. } = self.current.take()?;
+        self.hanging.insert((signal, at.clone()));
+        Some((at, self.next(signal, waiting, now)))
+    }
+
+    /// The count is given up.
+    pub fn end(&mut self) {
+        self.current = None;
+    }
+
+    /// When it is to be looked how far the count has come.
+    #[must_use]
+    pub fn due(&self) -> Option<Mono> {
+        self.current.as_ref().map(|it| it.since.after(limits::COUNT_PATIENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DISK: Signal = Signal::NodeFs;
+
+    fn at(seconds: u64) -> Mono {
+        Mono(Duration::from_secs(seconds))
+    }
+
+    fn pod(uid: &str) -> Next {
+        Next::Pod(uid.to_owned())
+    }
+
+    fn pods(uids: &[&str]) -> Vec<String> {
+        uids.iter().map(|uid| (*uid).to_owned()).collect()
+    }
+
+    #[test]
+    fn one_pod_after_the_other() {
+        let mut count = Count::default();
+        assert_eq!(count.begin(DISK, pods(&["a", "b"]), at(0)), pod("a"));
+        assert_eq!(count.due(), Some(at(60)));
+        assert_eq!(count.counted(DISK, "b", at(1)), None, "not yet");
+        assert_eq!(count.counted(Signal::ImageFs, "a", at(1)), None, "of another disk");
+        assert_eq!(count.counted(DISK, "a", at(1)), Some(pod("b")));
+        assert_eq!(count.counted(DISK, "b", at(2)), Some(Next::Over(DISK)));
+        assert_eq!((count.due(), count.counted(DISK, "b", at(3))), (None, None));
+        assert_eq!(count.begin(DISK, Vec::new(), at(4)), Next::Over(DISK));
+    }
+
+    #[test]
+    fn a_pod_that_hangs_hides_no_other() {
+        let mut count = Count::default();
+        assert_eq!(count.begin(DISK, pods(&["a", "b", "c"]), at(0)), pod("a"));
+        assert_eq!(count.counted(DISK, "a", at(1)), Some(pod("b")));
+        assert_eq!(count.watch(7, at(50)), None, "it has come further");
+        assert_eq!(count.watch(7, at(109)), None);
+        assert_eq!(count.watch(7, at(110)), Some(("b".to_owned(), pod("c"))));
+        assert_eq!(count.counted(DISK, "c", at(111)), Some(Next::Over(DISK)));
+        // The next count does not wait for it, and that of another signal tries.
+        assert_eq!(count.begin(DISK, pods(&["b", "c"]), at(120)), pod("c"));
+        assert_eq!(count.counted(DISK, "b", at(121)), None, "it was counted after all");
+        assert_eq!(count.counted(DISK, "c", at(122)), Some(Next::Over(DISK)));
+        assert_eq!(count.begin(DISK, pods(&["b"]), at(130)), pod("b"));
+        count.end();
+        assert_eq!((count.watch(7, at(500)), count.due()), (None, None));
+    }
+
+    #[test]
+    fn on_a_dead_disk_threads_are_not_multiplied() {
+        let mut count = Count::default();
+        let uids: Vec<String> = (0..20).map(|n| format!("u{n}")).collect();
+        let mut next = count.begin(DISK, uids.clone(), at(0));
+        for n in 0..limits::COUNTS_HANGING {
+            assert_eq!(next, pod(&format!("u{n}")));
+            next = count.watch(0, at(1000 * (n as u64 + 1))).unwrap().1;
+        }
+        assert_eq!(next, Next::Over(DISK));
+        assert_eq!(count.begin(DISK, uids, at(9000)), Next::Over(DISK));
+        assert_eq!(count.begin(Signal::ImageFs, pods(&["u0"]), at(9000)), pod("u0"));
+    }
+}

@@ -1,0 +1,195 @@
+//! Threads that count what pods have on disks, one pod each and one after the other. Which pod is next, and which hangs,
+//! is decided in [`super::count`]. A thread that hangs is left alone: nobody waits for it, and what it finds when it comes
+//! back is kept for the next time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use rustix::event::PollFd;
+
+use super::amounts::{Amounts, Measure, PodUse, may_go};
+use super::aside::Aside;
+use super::disk::Disks;
+use super::figures::Places;
+use crate::base::order;
+use crate::eviction::signal::Signal;
+use crate::stats::disk_use::{Progress, Round};
+use crate::status::snapshot::{PodView, Snapshot};
+
+/// What one thread has found.
+struct Found {
+    disks: Disks,
+    used: PodUse,
+}
+
+/// One pod that is counted.
+struct Piece {
+    signal: Signal,
+    uid: String,
+    progress: Arc<Progress>,
+    run: Aside<Found>,
+}
+
+/// What became of the count of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was counted, as far as anything is known of it.
+    Counted,
+    /// Docker does not answer: nothing can be counted.
+    Unanswered,
+    /// It had been given up.
+    Late,
+}
+
+/// What is counted for one signal.
+struct Current {
+    signal: Signal,
+    measure: Arc<Measure>,
+    snapshot: Arc<Snapshot>,
+    found: Amounts,
+    at: Option<Piece>,
+}
+
+/// See the module.
+pub(super) struct Counting {
+    disks: Disks,
+    current: Option<Current>,
+    /// Those that were given up.
+    hanging: Vec<Piece>,
+    /// What was found last of each pod.
+    known: BTreeMap<(Signal, String), PodUse>,
+}
+
+impl Counting {
+    pub(super) fn new(disks: Disks) -> Counting {
+        Counting { disks, current: None, hanging: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// Begins a count; returns the UIDs of the pods that are to be counted.
+    pub(super) fn begin(
+        &mut self,
+        places: &Places,
+        signal: Signal,
+        dedicated: bool,
+        snapshot: Arc<Snapshot>,
+    ) -> Vec<String> {
+        self.disks.begin(&snapshot.pods);
+        let all: BTreeSet<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
+        self.known.retain(|(_, uid), _| all.contains(uid.as_str()));
+        let uids =
+            snapshot.pods.iter().filter(|view| may_go(view)).map(|view| view.pod.uid.clone()).collect();
+        let measure = Arc::new(Measure::new(places, signal, dedicated));
+        self.current = Some(Current { signal, measure, snapshot, found: Amounts::new(), at: None });
+        uids
+    }
+
+    /// Starts the thread for a pod.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn count(&mut self, uid: String) -> io::Result<()> {
+        let Some(current) = self.current.as_mut() else { return Ok(()) };
+        let signal = current.signal;
+        let (measure, snapshot) = (Arc::clone(&current.measure), Arc::clone(&current.snapshot));
+        let (mut disks, progress) = (self.disks.clone(), Arc::<Progress>::default());
+        let (watched, of) = (Arc::clone(&progress), uid.clone());
+        let run = Aside::begin("pk-measure", move || {
+            // Each pod has a round of its own: what one has lying about hides nothing of another.
+            let mut round = Round::watched(watched);
+            let view = pod(&snapshot, &of);
+            let used = view.map(|view| measure.on_disk(view, &mut disks, &mut round));
+            Found { disks, used: used.unwrap_or_default() }
+        })?;
+        current.at = Some(Piece { signal, uid, progress, run });
+        Ok(())
+    }
+
+    /// Ready when a thread is done.
+    pub(super) fn done(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.hanging.iter().chain(self.current.iter().filter_map(|it| it.at.as_ref())).map(|it| it.run.done())
+    }
+
+    /// The thread behind this place in [`Counting::done`] is done: its signal and pod, and what became of it.
+    pub(super) fn take(&mut self, at: usize) -> Option<(Signal, String, Ended)> {
+        let is_late = at < self.hanging.len();
+        let piece = if is_late { self.hanging.remove(at) } else { self.current.as_mut()?.at.take()? };
+        let (signal, uid) = (piece.signal, piece.uid);
+        let found = piece.run.result();
+        let ended = match found {
+            // Of what Docker did not tell nothing is known.
+            Some(found) if found.disks.is_docker_silent() && is_late => Ended::Late,
+            Some(found) if found.disks.is_docker_silent() => Ended::Unanswered,
+            Some(found) if is_late => {
+                log::info!("what the pod with the UID {uid} has on the node's disks was counted after all");
+                self.known.insert((signal, uid.clone()), found.used);
+                Ended::Late
+            }
+            Some(found) => {
+                self.disks = found.disks;
+                self.known.insert((signal, uid.clone()), found.used.clone());
+                self.current.iter_mut().for_each(|it| _ = it.found.insert(uid.clone(), found.used.clone()));
+                Ended::Counted
+            }
+            None => Ended::Counted,
+        };
+        Some((signal, uid, ended))
+    }
+
+    /// How far the current pod's count has come; it grows. `None`: no pod is being counted.
+    pub(super) fn progress(&self) -> Option<u64> {
+        Some(self.current.as_ref()?.at.as_ref()?.progress.steps())
+    }
+
+    /// The count of the current pod is given up.
+    pub(super) fn give_up(&mut self) {
+        let Some(current) = self.current.as_mut() else { return };
+        let Some(piece) = current.at.take() else { return };
+        let key = pod(&current.snapshot, &piece.uid).map(|view| view.pod.key.to_string()).unwrap_or_default();
+        log::warn!(
+            "what pod {key} (UID {}) has on the node's disks cannot be counted: a disk hangs, or a file system that \
+             somebody else serves; what was counted before stands for it, and others are counted without it",
+            piece.uid
+        );
+        self.hanging.push(piece);
+    }
+
+    /// The count is over: what was found, and what is known of pods that hang.
+    pub(super) fn end(&mut self) -> Amounts {
+        let Some(Current { signal, measure, snapshot, found, .. }) = self.current.take() else {
+            return Amounts::new();
+        };
+        let mut all = found;
+        for view in snapshot.pods.iter().filter(|view| may_go(view)) {
+            let uid = &view.pod.uid;
+            if all.contains_key(uid) {
+                continue;
+            }
+            let piece = self.hanging.iter().find(|piece| piece.signal == signal && piece.uid == *uid);
+            let so_far = piece.map_or(0, |piece| measure.amount(piece.progress.sum()));
+            let before = self.known.get(&(signal, uid.clone())).cloned();
+            all.insert(uid.clone(), PodUse::at_least(before, so_far));
+        }
+        all
+    }
+
+    /// The count is given up: Docker does not answer.
+    pub(super) fn stop(&mut self) {
+        self.current = None;
+    }
+
+    /// UID of the pod that is being counted.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> Option<&str> {
+        Some(&self.current.as_ref()?.at.as_ref()?.uid)
+    }
+
+    /// Whether pods are being counted.
+    pub(super) fn is_busy(&self) -> bool {
+        self.current.is_some()
+    }
+}
+
+fn pod<'a>(snapshot: &'a Snapshot, uid: &str) -> Option<&'a PodView> {
+    snapshot.pods.iter().find(|view| view.pod.uid == uid)
+}
