@@ -1,5 +1,5 @@
-//! A test of the layers: the code map in ARCHITECTURE.md lists the rooms from the top down, and a room imports only
-//! from rooms below it. Nothing of it is in the program.
+//! Tests of the house: the code map in ARCHITECTURE.md lists the rooms from the top down, a room imports only from rooms
+//! below it, and no file, folder or function is too large to be read at once. Nothing of it is in the program.
 //!
 //! Never here: an exception.
 
@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 
 /// These are no rooms: the program's entry, the list of rooms, and code that is compiled for tests alone.
 const OUTSIDE: &[&str] = &["main", "lib", "layers", "effects"];
+
+/// Lines that a file may have; tests too. One that comes near is split by idea.
+const FILE_LINES: usize = 450;
+
+/// Files that a folder may hold, folders apart.
+const FOLDER_FILES: usize = 25;
 
 /// Rooms in the order of the code map, without `/` or `.rs`.
 fn code_map() -> Vec<String> {
@@ -126,4 +132,29 @@ fn rooms_import_only_from_rooms_below_them() {
         }
     }
     assert!(up.is_empty(), "imports that point up:\n{}", up.join("\n"));
+}
+
+#[test]
+fn no_file_and_no_folder_is_too_large() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut open, mut large) = (vec![root], Vec::new());
+    while let Some(directory) = open.pop() {
+        let mut files = 0;
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            files += 1;
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            if lines > FILE_LINES {
+                large.push(format!("{} has {lines} lines, and {FILE_LINES} are allowed", path.display()));
+            }
+        }
+        if files > FOLDER_FILES {
+            large.push(format!("{} has {files} files, and {FOLDER_FILES} are allowed", directory.display()));
+        }
+    }
+    assert!(large.is_empty(), "split by idea:\n{}", large.join("\n"));
 }

@@ -8,12 +8,21 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
+mod images;
+mod node;
+
 use super::Weight;
-use crate::base::duration;
-use crate::image::failure;
 use crate::plan::backoff;
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::pod::DesiredPod;
+
+pub use images::{
+    bad_image_name, local_copy, never_pulled, present, pull_backs_off, pull_failed, pull_secrets, pulled,
+    pulling,
+};
+pub use node::{
+    allocatable_enforced, node_is, reserved_enforced, reserved_not_enforced, system_oom, threshold_met,
+};
 
 /// Kind, reason and message of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,52 +43,10 @@ fn warning(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> 
     Words { weight: Weight::Warning, reason: reason.into(), message: message.into() }
 }
 
-/// A process outside of containers was killed for want of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
-#[must_use]
-pub fn system_oom(process: &str, pid: u32) -> Words {
-    warning("SystemOOM", format!("System OOM encountered, victim process: {process}, pid: {pid}"))
-}
-
-/// All pods together are held to their share, or they are not: `failed` is the root of their cgroups, and why. Upstream:
-/// `pkg/kubelet/cm/node_container_manager_linux.go`.
-#[must_use]
-pub fn allocatable_enforced(failed: Option<(&str, &str)>) -> Words {
-    match failed {
-        None => normal("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods"),
-        Some((root, why)) => warning(
-            "FailedNodeAllocatableEnforcement",
-            format!("Failed to update Node Allocatable Limits {root:?}: {why}"),
-        ),
-    }
-}
-
-/// What is reserved holds for the cgroup of it; `what` is kube or system. Upstream:
-/// `pkg/kubelet/cm/node_container_manager_linux.go`.
-#[must_use]
-pub fn reserved_enforced(what: &str, cgroup: &str) -> Words {
-    normal("NodeAllocatableEnforced", format!("Updated limits on {what} reserved cgroup {cgroup}"))
-}
-
-/// It does not hold; `what` is Kube or System.
-#[must_use]
-pub fn reserved_not_enforced(what: &str, cgroup: &str, why: &str) -> Words {
-    warning(
-        "FailedNodeAllocatableEnforcement",
-        format!("Failed to enforce {what} Reserved Cgroup Limits on {cgroup:?}: {why}"),
-    )
-}
-
 /// A pod was evicted. Upstream: `pkg/kubelet/eviction/eviction_manager.go`.
 #[must_use]
 pub fn evicted(message: &str) -> Words {
     warning("Evicted", message)
-}
-
-/// A condition of the node has changed. Upstream: `pkg/kubelet/nodestatus/setters.go`, `recordEventFunc`.
-#[must_use]
-pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
-    let message = format!("Node {node} status is now: {event}");
-    if is_good { normal(event, message) } else { warning(event, message) }
 }
 
 /// A container has its new sizes. Upstream: `pkg/kubelet/events/event.go`, from 1.34 on.
@@ -102,12 +69,6 @@ pub fn resize_pending(reason: &'static str, message: &str) -> Words {
     warning(event, format!("Pod resize {reason}: {message}"))
 }
 
-/// The node runs short, and something is done about it.
-#[must_use]
-pub fn threshold_met(resource: &str) -> Words {
-    warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
-}
-
 /// The pod's `activeDeadlineSeconds` are over.
 #[must_use]
 pub fn deadline_exceeded() -> Words {
@@ -121,73 +82,10 @@ pub fn after_timeout(waited: Duration, missing: &str) -> Words {
     warning("AfterTimeout", format!("Waited {seconds} s for {missing}; starting all the same"))
 }
 
-/// A pull begins.
-#[must_use]
-pub fn pulling(image: &str) -> Words {
-    normal("Pulling", format!("Pulling image {image:?}"))
-}
-
-/// A pull has brought the image. `took`: the pull itself; `waited`: since the request; `size` in bytes, when
-/// known.
-#[must_use]
-pub fn pulled(image: &str, took: Duration, waited: Duration, size: Option<u64>) -> Words {
-    let mut message = format!(
-        "Successfully pulled image {image:?} in {} ({} including waiting).",
-        duration::text(took),
-        duration::text(waited.max(took))
-    );
-    if let Some(size) = size {
-        message.push_str(&format!(" Image size: {size} bytes."));
-    }
-    normal("Pulled", message)
-}
-
-/// No pull was needed.
-#[must_use]
-pub fn present(image: &str) -> Words {
-    normal("Pulled", format!("Container image {image:?} already present on machine"))
-}
-
-/// The registry could not be asked, and the older copy is used (the kubelet would not start the container).
-#[must_use]
-pub fn local_copy(image: &str, why: &str) -> Words {
-    let message = format!("Failed to pull image {image:?}: {why}; the copy on this machine is used");
-    warning("Failed", message)
-}
-
-#[must_use]
-pub fn pull_failed(image: &str, why: &str) -> Words {
-    warning("Failed", format!("Failed to pull image {image:?}: {why}"))
-}
-
-/// A failed pull waits for its back-off.
-#[must_use]
-pub fn pull_backs_off(image: &str) -> Words {
-    normal("BackOff", backoff::pull_message(image, None))
-}
-
 /// A container cannot be started: a waiting reason, or an error's text.
 #[must_use]
 pub fn error(what: &str) -> Words {
     warning("Failed", format!("Error: {what}"))
-}
-
-/// The image's name is not a reference.
-#[must_use]
-pub fn bad_image_name(image: &str, why: &str) -> Words {
-    warning("InspectFailed", failure::invalid_name(image, why))
-}
-
-/// The image is missing, and the pull policy is `Never`.
-#[must_use]
-pub fn never_pulled(message: &str) -> Words {
-    warning("ErrImageNeverPull", message)
-}
-
-/// Secrets with credentials are missing or damaged; `problem` is the kubelet's sentence, or podkeeper's.
-#[must_use]
-pub fn pull_secrets(problem: &str) -> Words {
-    warning("FailedToRetrieveImagePullSecret", problem)
 }
 
 /// A pod's cgroup could not be made or set. Unlike with the kubelet, the pod runs.

@@ -1,16 +1,14 @@
 //! Each container call in the in-memory engine: Docker 20.10's checks, in its order, with its words.
 //! `tests/it/engine/fake_like_real.rs` compares it with a real Docker. Pure.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::answers::{ALLOCATING, check_name, has_label, name_in_use, name_taken, no_container};
 use super::behaviour::{Behaviour, Run};
-use super::hooks::Field;
 use super::state::{Container, State, refused};
 use crate::base::clock::Now;
 use crate::runtime::{
-    Call, ContainerDetail, ContainerSummary, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind,
-    Reply, Resources,
+    Call, CreateBody, DockerError, DockerState, Info, RefusalKind as Kind, Reply, Resources,
 };
 
 pub(super) type Answer = Result<Reply, DockerError>;
@@ -314,33 +312,6 @@ impl State {
 
     // --- what list and inspect tell ----------------------------------------------------------------
 
-    fn summary(&self, c: &Container, now: Now) -> ContainerSummary {
-        let ago = |at: Option<Now>| human(at.map_or(Duration::ZERO, |at| now.mono.since(at.mono)));
-        let moved = self.image(&c.body.image).is_none_or(|i| i.id != c.image_id);
-        ContainerSummary {
-            id: c.id.clone(),
-            name: c.name.clone(),
-            image: if moved { c.image_id.clone() } else { c.body.image.clone() },
-            image_id: c.image_id.clone(),
-            labels: c.body.labels.clone(),
-            state: c.state,
-            status: match c.state {
-                DockerState::Created => "Created".into(),
-                DockerState::Running => format!("Up {}", ago(c.started)),
-                DockerState::Exited => format!("Exited ({}) {} ago", c.exit_code, ago(c.finished)),
-                DockerState::Removing if c.dead => "Dead".into(),
-                DockerState::Removing => "Removal In Progress".into(),
-            },
-            created: c.created.as_second(),
-            ips: (!self.dropped.contains(&Field::Ips)).then(|| c.address().into_iter().collect()),
-            networks: match c.body.host_config.network_mode.as_str() {
-                "" => vec!["bridge".to_owned()],
-                mode if mode.starts_with("container:") => Vec::new(),
-                mode => vec![mode.to_owned()],
-            },
-        }
-    }
-
     fn update(&mut self, key: &str, new: Resources, now: Now) -> Answer {
         let c = self.get_mut(key).ok_or_else(|| no_container("", key))?;
         let host = &mut c.body.host_config;
@@ -354,86 +325,10 @@ impl State {
         self.publish_of(&id, "update", &[], now);
         Ok(Reply::Done)
     }
-
-    fn detail(&self, c: &Container) -> ContainerDetail {
-        let kept = |field: Field| !self.dropped.contains(&field);
-        let text = |field: Field, value: &str| if kept(field) { value.to_string() } else { String::new() };
-        let wall = |field: Field, at: Option<Now>| at.map(|at| at.wall).filter(|_| kept(field));
-        let mode = &c.body.host_config.network_mode;
-        ContainerDetail {
-            id: c.id.clone(),
-            name: c.name.clone(),
-            created: Some(c.created).filter(|_| kept(Field::Created)),
-            state: c.state,
-            oom_killed: c.oom_killed,
-            exit_code: c.exit_code,
-            error: text(Field::Error, &c.error),
-            started_at: wall(Field::StartedAt, c.started),
-            finished_at: wall(Field::FinishedAt, c.finished),
-            image_id: text(Field::ImageId, &c.image_id),
-            image: text(Field::Image, &c.body.image),
-            labels: c.body.labels.clone(),
-            stop_signal: c.body.stop_signal.clone().filter(|_| kept(Field::StopSignal)),
-            tty: c.body.tty,
-            network_mode: text(Field::NetworkMode, if mode.is_empty() { "default" } else { mode }),
-            ips: c.address().into_iter().filter(|_| kept(Field::Ips)).collect(),
-            networks: kept(Field::Ips).then(|| usize::from(c.is_on_a_network())),
-            // There is no log file: logs come through the API.
-            log_path: String::new(),
-            log_driver: c
-                .body
-                .host_config
-                .log_config
-                .as_ref()
-                .map(|logs| logs.driver.clone())
-                .unwrap_or_default(),
-            resources: c.body.host_config.resources(),
-            cgroup_parent: c.body.host_config.cgroup_parent.clone(),
-            start_unfinished: false,
-            pids_limit: c.body.host_config.pids_limit,
-        }
-    }
 }
 
 /// Placeholder in a message for the id of the endpoint that could not be made.
 const ENDPOINT: &str = "{endpoint}";
-
-/// 404 about a container; `before` is the text that some calls put in front.
-pub(super) fn no_container(before: &str, key: &str) -> DockerError {
-    refused(Kind::NoSuchContainer, 404, format!("{before}No such container: {key}"))
-}
-
-/// 409: the name is in use by `holder`.
-pub(super) fn name_in_use(name: &str, holder: &str) -> DockerError {
-    refused(Kind::NameInUse(Some(holder.into())), 409, name_taken(name, holder))
-}
-
-/// Text that a rename puts in front of its complaint about the name.
-const ALLOCATING: &str = "Error when allocating new name: ";
-
-fn name_taken(name: &str, holder: &str) -> String {
-    format!(
-        "Conflict. The container name \"/{name}\" is already in use by container \"{holder}\". You have to \
-         remove (or rename) that container to be able to reuse that name."
-    )
-}
-
-/// `before`: text that Docker puts in front of the name when it complains.
-fn check_name(name: &str, before: &str) -> Result<(), String> {
-    let fine = |(at, c): (usize, char)| c.is_ascii_alphanumeric() || (at > 0 && "_.-".contains(c));
-    if name.len() >= 2 && name.char_indices().all(fine) {
-        return Ok(());
-    }
-    Err(format!("Invalid container name ({before}{name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"))
-}
-
-/// True when the labels match a filter, `key` or `key=value`.
-pub(super) fn has_label(labels: &BTreeMap<String, String>, filter: &str) -> bool {
-    match filter.split_once('=') {
-        Some((key, value)) => labels.get(key).is_some_and(|v| v == value),
-        None => labels.contains_key(filter),
-    }
-}
 
 /// The number of a signal (`TERM`, `SIGTERM` or `15`); only signals that containers usually get.
 fn signal_number(signal: &str) -> Option<u8> {
@@ -451,23 +346,4 @@ fn signal_number(signal: &str) -> Option<u8> {
         "WINCH" => 28,
         _ => return None,
     })
-}
-
-/// Docker's words for a time span (`go-units`).
-fn human(span: Duration) -> String {
-    let seconds = span.as_secs();
-    let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
-    match () {
-        () if seconds < 1 => "Less than a second".into(),
-        () if seconds == 1 => "1 second".into(),
-        () if seconds < 60 => format!("{seconds} seconds"),
-        () if minutes == 1 => "About a minute".into(),
-        () if minutes < 60 => format!("{minutes} minutes"),
-        () if hours == 1 => "About an hour".into(),
-        () if hours < 48 => format!("{hours} hours"),
-        () if hours < 24 * 14 => format!("{} days", hours / 24),
-        () if hours < 24 * 60 => format!("{} weeks", hours / 24 / 7),
-        () if hours < 24 * 365 * 2 => format!("{} months", hours / 24 / 30),
-        () => format!("{} years", hours / 24 / 365),
-    }
 }

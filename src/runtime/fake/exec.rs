@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::answers::no_container;
 use super::behaviour::{Behaviour, Run};
-use super::calls::{Answer, no_container};
+use super::calls::Answer;
 use super::state::{Container, State, Timer, refused};
 use crate::base::clock::Now;
 use crate::runtime::{Call, DockerError, DockerState, ExecBody, ExecDetail, RefusalKind as Kind, Reply};

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::json;
 
-use super::calls::has_label;
+use super::answers::has_label;
 use super::events::{Cursor, EventNext, FakeEvent};
 use super::state::State;
 use crate::runtime::{DockerError, DockerState};

@@ -5,7 +5,8 @@
 //! needs a driver ([`Fake::drive`]) that runs timers when they are due; the simulation moves the time itself.
 //! Deciding anything about pods does not belong here.
 
-pub mod behaviour;
+mod answers;
+mod behaviour;
 pub mod calls;
 pub mod events;
 pub mod exec;

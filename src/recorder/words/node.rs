@@ -1,0 +1,51 @@
+//! Words of events about the node: what it is short of, and what is enforced for its reserved cgroups.
+
+use super::{Words, normal, warning};
+
+/// A process outside of containers was killed for want of memory. Upstream: `pkg/kubelet/oom/oom_watcher_linux.go`.
+#[must_use]
+pub fn system_oom(process: &str, pid: u32) -> Words {
+    warning("SystemOOM", format!("System OOM encountered, victim process: {process}, pid: {pid}"))
+}
+
+/// All pods together are held to their share, or they are not: `failed` is the root of their cgroups, and why. Upstream:
+/// `pkg/kubelet/cm/node_container_manager_linux.go`.
+#[must_use]
+pub fn allocatable_enforced(failed: Option<(&str, &str)>) -> Words {
+    match failed {
+        None => normal("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods"),
+        Some((root, why)) => warning(
+            "FailedNodeAllocatableEnforcement",
+            format!("Failed to update Node Allocatable Limits {root:?}: {why}"),
+        ),
+    }
+}
+
+/// What is reserved holds for the cgroup of it; `what` is kube or system. Upstream:
+/// `pkg/kubelet/cm/node_container_manager_linux.go`.
+#[must_use]
+pub fn reserved_enforced(what: &str, cgroup: &str) -> Words {
+    normal("NodeAllocatableEnforced", format!("Updated limits on {what} reserved cgroup {cgroup}"))
+}
+
+/// It does not hold; `what` is Kube or System.
+#[must_use]
+pub fn reserved_not_enforced(what: &str, cgroup: &str, why: &str) -> Words {
+    warning(
+        "FailedNodeAllocatableEnforcement",
+        format!("Failed to enforce {what} Reserved Cgroup Limits on {cgroup:?}: {why}"),
+    )
+}
+
+/// A condition of the node has changed. Upstream: `pkg/kubelet/nodestatus/setters.go`, `recordEventFunc`.
+#[must_use]
+pub fn node_is(node: &str, event: &'static str, is_good: bool) -> Words {
+    let message = format!("Node {node} status is now: {event}");
+    if is_good { normal(event, message) } else { warning(event, message) }
+}
+
+/// The node runs short, and something is done about it.
+#[must_use]
+pub fn threshold_met(resource: &str) -> Words {
+    warning("EvictionThresholdMet", format!("Attempting to reclaim {resource}"))
+}

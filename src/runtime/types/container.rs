@@ -1,0 +1,136 @@
+//! Containers as Docker tells them: one entry of the list, an inspect reduced to what podkeeper reads, the state.
+//!
+//! Plain data: no I/O, no policy. Field names keep Docker's words.
+
+use std::collections::BTreeMap;
+
+use crate::base::clock::Timestamp;
+use crate::runtime::body::Resources;
+
+/// The state of a container, from Docker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DockerState {
+    /// Created, never started (or its start failed: see the exit code).
+    Created,
+    /// Runs; `paused` and `restarting` count as this.
+    Running,
+    /// Has run and ended.
+    Exited,
+    /// `dead` or `removing`: stopped, and stuck on the way out (moby/moby#22312).
+    Removing,
+}
+
+impl DockerState {
+    /// Parses Docker's word, or libpod's. Unknown words count as exited: a state of a newer engine must not
+    /// look alive.
+    #[must_use]
+    pub fn parse(word: &str) -> DockerState {
+        match word {
+            "created" | "configured" | "initialized" => DockerState::Created,
+            "running" | "paused" | "restarting" | "stopping" => DockerState::Running,
+            "dead" | "removing" => DockerState::Removing,
+            _ => DockerState::Exited,
+        }
+    }
+}
+
+/// One entry of the container list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerSummary {
+    /// 64 hex digits.
+    pub id: String,
+    /// Name without the leading slash; the first one that is not a link.
+    pub name: String,
+    /// Reference it was created from.
+    pub image: String,
+    /// `sha256:…`.
+    pub image_id: String,
+    /// The labels that podkeeper reads.
+    pub labels: BTreeMap<String, String>,
+    /// State of the container.
+    pub state: DockerState,
+    /// `Up 5 minutes`, `Exited (0) 3 seconds ago` …
+    pub status: String,
+    /// Creation, in seconds of wall time.
+    pub created: i64,
+    /// Addresses, as [`ContainerDetail::ips`]; `None` when the engine leaves networks out.
+    pub ips: Option<Vec<String>>,
+    /// Names of the Docker networks that it is on; empty when the engine leaves them out.
+    pub networks: Vec<String>,
+}
+
+/// An inspect of a container, reduced to what podkeeper uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerDetail {
+    /// 64 hex digits.
+    pub id: String,
+    /// Name without the leading slash.
+    pub name: String,
+    /// Creation, wall time.
+    pub created: Option<Timestamp>,
+    /// State of the container.
+    pub state: DockerState,
+    /// The OOM killer killed a process of the container.
+    pub oom_killed: bool,
+    /// Exit code; 127/128 with state `created` after a failed start.
+    pub exit_code: i64,
+    /// `State.Error`.
+    pub error: String,
+    /// `None` when never started.
+    pub started_at: Option<Timestamp>,
+    /// It runs, and the engine says that it has no time of its start, which it notes when a start is over: the
+    /// engine ended in the middle of it. False where an engine leaves the time out.
+    pub start_unfinished: bool,
+    /// `None` when never ended.
+    pub finished_at: Option<Timestamp>,
+    /// `sha256:…`.
+    pub image_id: String,
+    /// `Config.Image`: reference it was created from.
+    pub image: String,
+    /// `Config.Labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `Config.StopSignal`.
+    pub stop_signal: Option<String>,
+    /// `Config.Tty`.
+    pub tty: bool,
+    /// `HostConfig.NetworkMode`.
+    pub network_mode: String,
+    /// IPv4 first, then IPv6; of the first network that has any. Empty under `host` and `container:`.
+    pub ips: Vec<String>,
+    /// Number of networks it is on; `None` when the engine leaves them out.
+    pub networks: Option<usize>,
+    /// `LogPath`; empty when the log driver keeps no file.
+    pub log_path: String,
+    /// `HostConfig.LogConfig.Type`.
+    pub log_driver: String,
+    /// Resources of `HostConfig`, as far as they are set.
+    pub resources: Resources,
+    /// `HostConfig.CgroupParent`; empty for Docker's own.
+    pub cgroup_parent: String,
+    /// `HostConfig.PidsLimit`; `None` for no limit.
+    pub pids_limit: Option<i64>,
+}
+
+/// Where a container's files are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerFiles {
+    /// `GraphDriver.Data.UpperDir`: its writable layer as a directory; only some storage drivers have one.
+    pub upper_dir: Option<String>,
+    /// `LogPath`; empty when the log driver keeps no file, or does not say where.
+    pub log_path: String,
+    /// `HostConfig.LogConfig.Type`.
+    pub log_driver: String,
+    /// `SizeRw`: bytes of the writable layer, when it was counted.
+    pub size: Option<u64>,
+    /// `Source` of its `Mounts` of type `volume`: directories that Docker made for what its image declares as volumes.
+    pub volumes: Vec<String>,
+}
+
+impl ContainerFiles {
+    /// Whether there is a log whose place Docker does not tell: below its root directory, as it has been since it has
+    /// the driver `local`.
+    #[must_use]
+    pub fn has_hidden_log(&self) -> bool {
+        self.log_path.is_empty() && self.log_driver == "local"
+    }
+}

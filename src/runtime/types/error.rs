@@ -1,0 +1,114 @@
+//! Why a call failed, and the meanings of Docker's refusals that podkeeper acts upon.
+//!
+//! Plain data: no I/O, no policy.
+
+use std::fmt;
+
+use crate::base::hex::short_ids;
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DockerError {
+    /// The request was not sent: no socket, no permission, no listener. The call may be made again.
+    Unreachable(String),
+    /// No answer in time. Docker may have carried the call out: check before calling again.
+    Timeout(String),
+    /// A long call makes no progress, and Docker waits for another party; the text is complete.
+    Stalled(String),
+    /// The connection broke after the request was sent. Docker may have carried the call out.
+    Lost(String),
+    /// The answer is not HTTP, not JSON, or past a bound.
+    BadAnswer(String),
+    /// Docker speaks only versions older than 1.40 (or only newer than ours).
+    Version(String),
+    /// Docker refused.
+    Refused(Refusal),
+}
+
+impl Refusal {
+    /// A request that was not sent, for this reason.
+    #[must_use]
+    pub fn not_sent(message: String) -> DockerError {
+        DockerError::Refused(Refusal { kind: RefusalKind::NotSent, status: 0, message })
+    }
+}
+
+/// Docker's refusal, with the meanings that podkeeper acts upon (kubernetes/kubernetes#40443,
+/// moby/moby#22312).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its meaning.
+    pub kind: RefusalKind,
+    /// HTTP status.
+    pub status: u16,
+    /// Docker's own message.
+    pub message: String,
+}
+
+/// The meaning of a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// 404 about a container.
+    NoSuchContainer,
+    /// 404 about an image.
+    NoSuchImage,
+    /// 404 about something else.
+    NotFound,
+    /// 409: the name is taken, by this container id if Docker said so.
+    NameInUse(Option<String>),
+    /// 409: the container does not run (kill, exec).
+    NotRunning,
+    /// 409: the sandbox whose namespaces to join does not run.
+    SandboxNotRunning,
+    /// 409: the container is already being removed.
+    RemovalInProgress,
+    /// 409: the container runs and is not removed without force.
+    StillRunning,
+    /// Podman: other containers, even dead ones, still use its namespaces and must be removed first.
+    HasDependents,
+    /// 409: the image has several names, and is not removed by its id.
+    SeveralNames,
+    /// The container's log driver keeps nothing that could be read.
+    LogNotKept,
+    /// 409 of another kind.
+    Conflict,
+    /// 400: the request makes no sense to Docker; repeating it will not help.
+    BadRequest,
+    /// 400: the image's name does not parse.
+    BadImageName,
+    /// The command is not in the image, or not executable (400, or 500 in some versions).
+    CannotRun,
+    /// A host port is taken (500).
+    PortInUse,
+    /// From podkeeper itself: the request needs a resource of the node that is missing, and was not sent.
+    NotSent,
+    /// 500 and all other statuses.
+    Server,
+}
+
+impl fmt::Display for DockerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DockerError::Unreachable(why) => write!(f, "Docker is not reachable: {why}"),
+            DockerError::Timeout(what) => write!(f, "Docker did not answer in time: {}", short_ids(what)),
+            DockerError::Stalled(why) => f.write_str(&short_ids(why)),
+            DockerError::Lost(why) => write!(f, "connection to Docker lost: {}", short_ids(why)),
+            DockerError::BadAnswer(why) => write!(f, "Docker's answer is not understood: {}", short_ids(why)),
+            DockerError::Version(why) => f.write_str(why),
+            DockerError::Refused(r) => f.write_str(&short_ids(&r.message)),
+        }
+    }
+}
+
+impl DockerError {
+    /// The meaning of a refusal, if it is one.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&RefusalKind> {
+        match self {
+            DockerError::Refused(r) => Some(&r.kind),
+            _ => None,
+        }
+    }
+}
+
+impl std::error::Error for DockerError {}
