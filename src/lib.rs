@@ -3,6 +3,9 @@
 //! Data flows one way: sources, merge, turn, workers, plan, Docker. Imports only point down the layers of the code map
 //! there; `layers` tests it. Rooms are private: the crate exports [`main`], and for tests what `testing.rs` lists.
 
+// Functions of tests tell a story, and may be longer.
+#![cfg_attr(not(test), deny(clippy::too_many_lines))]
+
 mod base;
 mod cgroup;
 mod cli;

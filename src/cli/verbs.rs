@@ -98,6 +98,7 @@ impl Verb {
 
     /// Its words.
     #[must_use]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     pub fn about(self) -> About {
         match self {
             Verb::Run => About {

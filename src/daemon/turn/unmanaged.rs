@@ -58,33 +58,13 @@ impl Turn {
         spec.node_name = Some(self.config.node_name.clone());
         spec.termination_grace_period_seconds =
             all.iter().filter(|c| c.uid == newest.uid).find_map(|c| c.grace).map(i64::from);
-        let (mut regular, mut init) = (Vec::new(), Vec::new());
-        for (c, name, kind) in containers(all, &newest.uid) {
-            let container =
-                Container { name: name.to_owned(), image: Some(c.image.clone()), ..Container::default() };
-            match kind {
-                ContainerKind::Regular => {
-                    spec.containers.push(container);
-                    regular.push(status_of(c, name));
-                }
-                ContainerKind::Init | ContainerKind::Sidecar => {
-                    let restart_policy = (kind == ContainerKind::Sidecar).then(|| "Always".to_owned());
-                    let container = Container { restart_policy, ..container };
-                    spec.init_containers.get_or_insert_default().push(container);
-                    init.push(status_of(c, name));
-                }
-                ContainerKind::Ephemeral => {
-                    status.ephemeral_container_statuses.get_or_insert_default().push(status_of(c, name));
-                }
-            }
-        }
+        let regular = list_containers(all, &newest.uid, &mut spec, &mut status);
         status.phase = Some(phase(&regular).to_owned());
         status.reason = Some(UNMANAGED.to_owned());
         status.message = Some(message);
         let of_pod = all.iter().filter(|c| c.uid == newest.uid);
         status.start_time = first_seen(of_pod).map(seconds);
         status.container_statuses = Some(regular);
-        status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
         let source = newest.source.unwrap_or(Source::File);
         let metadata = ObjectMeta {
             name: Some(key.name.clone()),
@@ -121,6 +101,37 @@ impl Turn {
         let wrong = problems.find(|p| p.path == path && p.severity == Severity::Error);
         wrong.map(|p| p.message.as_str())
     }
+}
+
+/// Puts the containers of this UID into spec and status; returns the states of the regular ones.
+fn list_containers(
+    all: &[Owned],
+    uid: &str,
+    spec: &mut PodSpec,
+    status: &mut PodStatus,
+) -> Vec<ContainerStatus> {
+    let (mut regular, mut init) = (Vec::new(), Vec::new());
+    for (c, name, kind) in containers(all, uid) {
+        let container =
+            Container { name: name.to_owned(), image: Some(c.image.clone()), ..Container::default() };
+        match kind {
+            ContainerKind::Regular => {
+                spec.containers.push(container);
+                regular.push(status_of(c, name));
+            }
+            ContainerKind::Init | ContainerKind::Sidecar => {
+                let restart_policy = (kind == ContainerKind::Sidecar).then(|| "Always".to_owned());
+                let container = Container { restart_policy, ..container };
+                spec.init_containers.get_or_insert_default().push(container);
+                init.push(status_of(c, name));
+            }
+            ContainerKind::Ephemeral => {
+                status.ephemeral_container_statuses.get_or_insert_default().push(status_of(c, name));
+            }
+        }
+    }
+    status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
+    regular
 }
 
 /// The newest container of each name of this UID, in the order of the manifest.

@@ -144,66 +144,23 @@ impl Machine {
     /// Puts a fresh look into what is known.
     pub(in crate::machine) fn merge(&mut self, mut new: Owned, now: &Now) {
         let known = self.containers.get(&new.id);
-        let record = self.containers.record(&new.id);
-        if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
-        {
-            // Some engines leave no trace of a failed start; ours is remembered here.
-            new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
-        }
-        if new.state == RunState::Removing && known.is_some_and(|c| c.start_sent) {
-            // It has not run, and will not: until it is gone it is no instance that ended.
-            new.state = RunState::Created;
-        }
-        // An earlier daemon may have started what it made. A container that appears later was made by a call whose
-        // answer was never read, so no start of it can have been sent: it is of use unless that call was an earlier
-        // daemon's, and the pod has gone on without it. Debug containers are started by the command line.
-        let foreign = known.is_none() && !self.looking.watching && !new.is_kind(ContainerKind::Ephemeral);
-        let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
-        let is_past =
-            || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, self.containers.current(), &new));
-        let is_lost = new.state == RunState::Created && (foreign || is_past());
-        new.start_sent |= known.map_or(is_lost, |c| c.start_sent);
-        new.start_sent &= new.state == RunState::Created;
-        if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
-            new.log_path.clone_from(&known.log_path);
-        }
-        if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
-            new.resources = known.resources;
-        }
+        let is_new = known.is_none();
+        let was_running = known.is_some_and(|c| c.state.is_running());
+        let was_created = known.map(|c| c.state == RunState::Created);
+        self.fill_start(&mut new, now);
         // Somebody started it again.
-        let again = record.is_some_and(|record| record.run.is_another(&new.state));
-        if new.state.is_running()
-            && let Role::Sandbox { link, .. } = &mut new.role
-        {
-            let before = match known.map(|c| &c.role) {
-                Some(Role::Sandbox { link, .. }) => *link,
-                _ => Link::Untold,
-            };
-            *link = match again {
-                true => Link::Lost,
-                false => link_after(before, *link, record.is_some_and(|r| r.run.started.is_some())),
-            };
-        }
-        if let RunState::Exited(exit) = &mut new.state {
-            if record.is_some_and(|r| r.run.out_of_memory && !again) {
-                mark_out_of_memory(exit);
-            }
-            exit.seen = match known.map(|c| &c.state) {
-                Some(RunState::Exited(old)) if !again => old.seen,
-                Some(_) => Some(now.mono),
-                None => self.looking.watching.then_some(now.mono),
-            };
-        }
+        let again = self.containers.record(&new.id).is_some_and(|record| record.run.is_another(&new.state));
+        self.fill_run(&mut new, again, now);
         // Made or started by a call whose answer never came.
-        let made = known.is_none() && self.looking.watching && pod.is_some();
+        let of_pod = self.state.pod().is_some_and(|pod| pod.uid == new.uid);
+        let made = is_new && self.looking.watching && of_pod;
         let ran = match &new.state {
             RunState::Running { .. } => true,
             RunState::Exited(exit) => !exit.cannot_run,
             RunState::Created | RunState::Removing => false,
         };
-        let started = ran && known.map_or(made, |c| c.state == RunState::Created);
-        let died = (again || known.is_some_and(|c| c.state.is_running())) && new.state.is_dead();
-        let is_new = known.is_none();
+        let started = ran && was_created.unwrap_or(made);
+        let died = (again || was_running) && new.state.is_dead();
         if is_new {
             self.volumes.may_have(&new.uid);
         }
@@ -238,6 +195,66 @@ impl Machine {
             record.late_start = None;
         } else if is_new {
             record.late_start = Some(now.mono.after(limits::LATE_START));
+        }
+    }
+
+    /// Fills what a look does not tell of a container's start: that it failed, and that one may still come.
+    fn fill_start(&self, new: &mut Owned, now: &Now) {
+        let known = self.containers.get(&new.id);
+        let record = self.containers.record(&new.id);
+        if let (RunState::Created, Some(message)) = (&new.state, record.and_then(|r| r.start_error.as_ref()))
+        {
+            // Some engines leave no trace of a failed start; ours is remembered here.
+            new.state = RunState::Exited(cannot_run(message.clone(), now.mono));
+        }
+        if new.state == RunState::Removing && known.is_some_and(|c| c.start_sent) {
+            // It has not run, and will not: until it is gone it is no instance that ended.
+            new.state = RunState::Created;
+        }
+        // An earlier daemon may have started what it made. A container that appears later was made by a call whose
+        // answer was never read, so no start of it can have been sent: it is of use unless that call was an earlier
+        // daemon's, and the pod has gone on without it. Debug containers are started by the command line.
+        let foreign = known.is_none() && !self.looking.watching && !new.is_kind(ContainerKind::Ephemeral);
+        let pod = self.state.pod().filter(|pod| pod.uid == new.uid);
+        let is_past =
+            || known.is_none() && pod.is_some_and(|pod| plan::is_past(pod, self.containers.current(), new));
+        let is_lost = new.state == RunState::Created && (foreign || is_past());
+        new.start_sent |= known.map_or(is_lost, |c| c.start_sent);
+        new.start_sent &= new.state == RunState::Created;
+    }
+
+    /// Fills what a look does not tell of a container's run: its log, its resources, its network, when its end was
+    /// seen, and what the kernel said of it. `again`: somebody started it again.
+    fn fill_run(&self, new: &mut Owned, again: bool, now: &Now) {
+        let known = self.containers.get(&new.id);
+        let record = self.containers.record(&new.id);
+        if let Some(known) = known.filter(|_| new.log_path.is_empty()) {
+            new.log_path.clone_from(&known.log_path);
+        }
+        if let Some(known) = known.filter(|_| new.resources == Resources::default()) {
+            new.resources = known.resources;
+        }
+        if new.state.is_running()
+            && let Role::Sandbox { link, .. } = &mut new.role
+        {
+            let before = match known.map(|c| &c.role) {
+                Some(Role::Sandbox { link, .. }) => *link,
+                _ => Link::Untold,
+            };
+            *link = match again {
+                true => Link::Lost,
+                false => link_after(before, *link, record.is_some_and(|r| r.run.started.is_some())),
+            };
+        }
+        if let RunState::Exited(exit) = &mut new.state {
+            if record.is_some_and(|r| r.run.out_of_memory && !again) {
+                mark_out_of_memory(exit);
+            }
+            exit.seen = match known.map(|c| &c.state) {
+                Some(RunState::Exited(old)) if !again => old.seen,
+                Some(_) => Some(now.mono),
+                None => self.looking.watching.then_some(now.mono),
+            };
         }
     }
 

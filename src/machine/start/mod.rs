@@ -1,34 +1,29 @@
-//! Bringing a wanted pod up: one decision after the other, and its containers (the sandbox: `sandbox`, images:
-//! `images`). Which ones is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
+//! Bringing a wanted pod up: one decision after the other (the sandbox: `sandbox`, one container: `container`, images:
+//! `images`). Which containers is `plan/`'s decision; here it is turned into calls, each as early as what it needs is
 //! there (design invariant 1: what ran before is observed dead first).
 
 pub(super) mod conflicts;
+mod container;
 pub(super) mod identity;
 pub(super) mod images;
 pub(super) mod made;
 pub(super) mod pulls;
 pub(super) mod sandbox;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Now;
 use crate::machine::Machine;
 use crate::machine::calls::Job;
-use crate::machine::network::Environment;
 use crate::machine::output::{Output, Token};
 use crate::machine::running::deadline::Verdict;
 use crate::machine::running::hooks::has_post_start;
 use crate::machine::state::State;
 use crate::machine::stop::Stopping;
-use crate::manifest::hash::container_hash;
-use crate::mapping;
-use crate::mapping::env;
-use crate::mapping::needs::Create;
 use crate::network::hosts::HostsFile;
-use crate::plan::backoff::{self, Verdict as Wait};
-use crate::plan::{self, Owned, Role, RunState, SandboxAction, StartRef};
+use crate::plan::actions::PodActions;
+use crate::plan::{self, Owned, RunState, SandboxAction};
 use crate::pod::{ContainerKind, DesiredPod};
 use crate::probe::HookKind;
 use crate::recorder::{self, words};
@@ -66,7 +61,7 @@ impl Machine {
         // Both are asked for at once.
         let ready = volumes_ready && self.cgroup_ready(pod);
         self.end_volumes(Some(pod.uid.as_str()).filter(|_| !finishes), now);
-        match actions.sandbox {
+        match &actions.sandbox {
             _ if over || past_deadline => _ = self.stop_everything(None, Some(&pod.spec), now),
             SandboxAction::Finish => {
                 self.members.none_waits();
@@ -75,41 +70,11 @@ impl Machine {
             SandboxAction::Replace { attempt } => {
                 self.tell_sandbox_change(pod);
                 if self.stop_everything(None, Some(&pod.spec), now) && ready {
-                    self.create_sandbox(pod, attempt, now);
+                    self.create_sandbox(pod, *attempt, now);
                 }
             }
             SandboxAction::Keep { id, running } => {
-                self.stopping = Stopping::default();
-                if !running && ready {
-                    self.start(&id, None, now);
-                }
-                for kill in &actions.kill {
-                    let grace = crate::machine::running::probes::grace_of(pod, kill);
-                    self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
-                }
-                // A stop that has begun goes on, though the edit that asked for it was taken back meanwhile.
-                let begun = self.containers.ids(|c, record| {
-                    let asked =
-                        record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
-                    asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
-                });
-                for id in begun.iter().filter(|id| !actions.kill.iter().any(|kill| kill.id == **id)) {
-                    self.stop_one(id, None, Some(&pod.spec), None, now);
-                }
-                self.remove_to_start_over(pod, &actions.remove, now);
-                self.kill_after_post_start(pod, now);
-                for at in &actions.start {
-                    if self.post_start_runs() || !ready {
-                        break;
-                    }
-                    let goes_on = self.start_container(pod, *at, &id, running, now);
-                    // An init container is not overtaken while it waits; nor is a container whose postStart will run.
-                    let ends =
-                        if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
-                    if ends {
-                        break;
-                    }
-                }
+                self.keep_sandbox(pod, &actions, (id, *running), ready, now);
             }
         }
         if !self
@@ -117,6 +82,47 @@ impl Machine {
             .any(|j| matches!(j, Job::CreateSandbox { .. } | Job::Create { .. } | Job::Start { .. }))
         {
             self.remove_surplus(Some(pod), now);
+        }
+    }
+
+    /// Carries out what is planned for containers in a sandbox that stays. `sandbox`: its id, and whether it runs.
+    /// `ready`: volumes and cgroup are there.
+    fn keep_sandbox(
+        &mut self,
+        pod: &Arc<DesiredPod>,
+        actions: &PodActions,
+        (id, running): (&str, bool),
+        ready: bool,
+        now: &Now,
+    ) {
+        self.stopping = Stopping::default();
+        if !running && ready {
+            self.start(id, None, now);
+        }
+        for kill in &actions.kill {
+            let grace = crate::machine::running::probes::grace_of(pod, kill);
+            self.stop_one(&kill.id, grace, Some(&pod.spec), Some(&kill.message), now);
+        }
+        // A stop that has begun goes on, though the edit that asked for it was taken back meanwhile.
+        let begun = self.containers.ids(|c, record| {
+            let asked = record.run.stop.is_some() || record.run.hooks.get(&HookKind::PreStop).is_some();
+            asked && c.uid == pod.uid && c.state.is_running() && !c.is_sandbox()
+        });
+        for id in begun.iter().filter(|id| !actions.kill.iter().any(|kill| kill.id == **id)) {
+            self.stop_one(id, None, Some(&pod.spec), None, now);
+        }
+        self.remove_to_start_over(pod, &actions.remove, now);
+        self.kill_after_post_start(pod, now);
+        for at in &actions.start {
+            if self.post_start_runs() || !ready {
+                break;
+            }
+            let goes_on = self.start_container(pod, *at, id, running, now);
+            // An init container is not overtaken while it waits; nor is a container whose postStart will run.
+            let ends = if goes_on { has_post_start(pod, *at) } else { at.kind == ContainerKind::Init };
+            if ends {
+                break;
+            }
         }
     }
 
@@ -140,117 +146,6 @@ impl Machine {
         self.call(Job::Start { id: id.to_owned() }, Call::Start { id: id.to_owned() });
     }
 
-    /// Takes one container a step further. False: it waits for something of its own (not for the
-    /// sandbox), and an init container behind it must not overtake it.
-    fn start_container(
-        &mut self,
-        pod: &Arc<DesiredPod>,
-        at: StartRef,
-        sandbox: &str,
-        up: bool,
-        now: &Now,
-    ) -> bool {
-        let Some(container) = plan::actions::container_of(pod, at) else { return true };
-        let name = container.name.as_str();
-        if self.calls.is_making(Some(name)) {
-            return true;
-        }
-        let newest = self.containers.current().newest(&pod.uid, name);
-        if self.containers.current().instances(&pod.uid, name).iter().any(|c| c.state.is_running()) {
-            // It is being killed, and its end brings another decision. Not only the newest: an older one, whose start
-            // came late, may run beside one that is made already.
-            return true;
-        }
-        if let Some(made) = plan::actions::made_for(pod, self.containers.current(), sandbox, at) {
-            let id = made.id.clone();
-            if up && self.network_is_known(pod, sandbox) {
-                self.start(&id, self.hosts(pod, container, sandbox), now);
-            }
-            return true;
-        }
-        let died = newest.and_then(|c| match &c.state {
-            RunState::Exited(exit) => Some(exit.seen),
-            _ => None,
-        });
-        if let Some(seen) = died {
-            let key = backoff::crash_key(container);
-            if let Wait::Wait { until, delay } = self.crashes.check(&key, seen, now.mono) {
-                let message = backoff::crash_message(delay, name, pod);
-                self.wait_for(name, "CrashLoopBackOff", &message, [words::backs_off(name, pod)]);
-                self.out.wake_at(until);
-                return false;
-            }
-        }
-        if self.calls.is_full() || self.held_back(name, now) {
-            return false;
-        }
-        let attempt = self.next_attempt(pod, name);
-        if !self.image_ready(pod, container, attempt, now) {
-            return false;
-        }
-        let expanded = match self.environment(pod, container, sandbox, up) {
-            Environment::Ready(expanded) => expanded,
-            Environment::Later => return true,
-            Environment::Wrong(why) => {
-                // Other objects bring the next turn, and other addresses of the node are looked for.
-                if env::tells_addresses(container) != (false, false) {
-                    self.retry_later(name, now);
-                }
-                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
-                return false;
-            }
-        };
-        let mounts = {
-            let map = &self.settings.map;
-            mapping::mounts::of(pod, container, &expanded.env, Path::new(&map.root_dir), &map.policies)
-        };
-        let mounts = match mounts {
-            Ok(mounts) => mounts,
-            Err(why) => {
-                self.wait_for(name, CONFIG_ERROR, &why, [words::error(&why)]);
-                return false;
-            }
-        };
-        let Some(identity) = self.identity_of(pod, container, attempt, now) else { return false };
-        let member = self.members.get_mut(name);
-        if member.waits_for(CONFIG_ERROR) {
-            member.waiting = None;
-        }
-        let ready = mapping::Ready { expanded, ips: self.pod_ips(sandbox), mounts };
-        let made = mapping::container(pod, at, attempt, sandbox, ready, &self.settings.map);
-        let Some(Create { name: docker_name, mut body, needs }) = made else { return true };
-        body.user = identity.user;
-        if let Some(id) = identity.image {
-            body.image = id;
-        }
-        let never_ran = self.never_ran(pod, name);
-        if never_ran > 0 {
-            body.labels.insert(labels::NEVER_RAN.to_owned(), format!("{never_ran}/{sandbox}"));
-        }
-        self.network.has_files(&pod.uid);
-        self.place(&mut body, pod);
-        let docker_name = self.with_suffix(name, docker_name);
-        let role = Role::Container {
-            name: name.to_owned(),
-            kind: at.kind,
-            index: u32::try_from(at.index).unwrap_or(u32::MAX),
-            sandbox_id: sandbox.to_owned(),
-            hash: Some(container_hash(name, container.image.as_deref().unwrap_or_default())),
-        };
-        let job = Job::Create {
-            name: docker_name.clone(),
-            container: name.to_owned(),
-            attempt,
-            never_ran,
-            sandbox: sandbox.to_owned(),
-            role,
-            crash_key: backoff::crash_key(container),
-            size: body.host_config.resources(),
-        };
-        self.create(job, Create { name: docker_name, body, needs });
-        true
-    }
-
     /// Attempts only grow, also when all the dead were removed by hand: then what was told of them counts. While
     /// one is there, only what ran counts: the number of one that was made and never started is free again.
     pub(super) fn next_attempt(&self, pod: &DesiredPod, name: &str) -> u32 {
@@ -258,14 +153,6 @@ impl Machine {
         let seen = seen.map(|c| c.attempt.saturating_add(1)).max();
         let told = || self.told.status.as_deref().and_then(|status| status::restarts_told(status, name));
         seen.or_else(told).unwrap_or(0)
-    }
-
-    /// How many attempts before the next one of this container never ran: what was only made, and could not be removed,
-    /// keeps its number, and is no restart.
-    fn never_ran(&self, pod: &DesiredPod, name: &str) -> u32 {
-        let seen = self.containers.all().filter(|c| c.uid == pod.uid && c.container_name() == Some(name));
-        let newest = seen.max_by_key(|c| c.attempt);
-        newest.map_or(0, |c| c.never_ran.saturating_add(u32::from(c.state == RunState::Created)))
     }
 
     /// A create was not sent: what it needs on disk cannot be had.

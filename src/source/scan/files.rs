@@ -115,29 +115,10 @@ impl Scanner {
             entry.seen(round);
             return Presence::File;
         }
-        let reading = match self.disk.read(path, self.acceptor.max_bytes) {
-            Ok(reading) => reading,
-            Err(e) => return self.absent_or_unknown(path, &e),
+        let look = match self.read(path, signature) {
+            Ok(look) => look,
+            Err(presence) => return presence,
         };
-        let mut look = Look {
-            content: reading.content,
-            signature: None,
-            stamps: reading.stamp.map(|manifest| Stamps { manifest, signature: None }),
-        };
-        if signature.is_some() {
-            match self.disk.read(&signature::beside(path), limits::SIGNATURE_BYTES) {
-                Ok(reading) => {
-                    look.stamps = look
-                        .stamps
-                        .zip(reading.stamp)
-                        .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
-                    look.signature = Some(reading.content.0);
-                }
-                // Gone since: then the next look finds none.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
-                Err(e) => return Presence::Unknown(of_signature(&wording(&e))),
-            }
-        }
         let signed = self.acceptor.wants_signature();
         let quiet = look.stamps.is_some_and(|s| s.is_quiet(now));
         let trust = match () {
@@ -168,6 +149,37 @@ impl Scanner {
             self.accepted.push((remembered, needed));
         }
         Presence::File
+    }
+
+    /// Reads the file, and its signature where there is one.
+    ///
+    /// # Errors
+    /// What its place means when it cannot be read.
+    fn read(&self, path: &Path, signature: Option<Stamp>) -> Result<Look, Presence> {
+        let reading = match self.disk.read(path, self.acceptor.max_bytes) {
+            Ok(reading) => reading,
+            Err(e) => return Err(self.absent_or_unknown(path, &e)),
+        };
+        let mut look = Look {
+            content: reading.content,
+            signature: None,
+            stamps: reading.stamp.map(|manifest| Stamps { manifest, signature: None }),
+        };
+        if signature.is_some() {
+            match self.disk.read(&signature::beside(path), limits::SIGNATURE_BYTES) {
+                Ok(reading) => {
+                    look.stamps = look
+                        .stamps
+                        .zip(reading.stamp)
+                        .map(|(both, signature)| Stamps { signature: Some(signature), ..both });
+                    look.signature = Some(reading.content.0);
+                }
+                // Gone since: then the next look finds none.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => look.stamps = None,
+                Err(e) => return Err(Presence::Unknown(of_signature(&wording(&e)))),
+            }
+        }
+        Ok(look)
     }
 
     /// Takes notice of a signed content that was accepted, for the contents that are judged after it.
