@@ -31,6 +31,7 @@ mod policy;
 mod probe;
 mod recorder;
 mod runtime;
+mod server;
 mod source;
 mod stats;
 mod status;

@@ -188,6 +188,23 @@ pub mod runtime {
     }
 }
 
+pub mod server {
+    pub mod stream {
+        pub mod command {
+            pub use crate::server::stream::command::{Channel, Streams, Wanted};
+        }
+        pub mod negotiate {
+            pub use crate::server::stream::negotiate::{Command, Forward};
+        }
+        pub mod ports {
+            pub use crate::server::stream::ports::{News, Pairs};
+        }
+        pub mod websocket {
+            pub use crate::server::stream::websocket::Form;
+        }
+    }
+}
+
 pub mod source {
     pub use crate::source::{FromSource, PodSet, SourceUpdate};
     pub mod accept {

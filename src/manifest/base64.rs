@@ -48,10 +48,41 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// These bytes as text, padded.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
+        for at in 0..4_usize {
+            let six = (bits >> (18_usize.saturating_sub(at.saturating_mul(6)))) & 0x3f;
+            text.push(if at > group.len() { '=' } else { character(six) });
+        }
+    }
+    text
+}
+
+/// The character of six bits.
+fn character(six: u32) -> char {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    ALPHABET.get(six as usize).copied().map_or('=', char::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn as_go_writes_it() {
+        let check = |bytes: &[u8], text: &str| assert_eq!(encode(bytes), text);
+        check(b"", "");
+        check(b"f", "Zg==");
+        check(b"fo", "Zm8=");
+        check(b"foo", "Zm9v");
+        check(&[0xff, 0xef], "/+8=");
+        check(&[0xfb, 0xff, 0xbf], "+/+/");
+    }
 
     #[test]
     fn as_go_reads_it() {

@@ -9,6 +9,7 @@ mod images;
 mod pods;
 mod sources;
 mod status;
+mod streams;
 
 pub use daemon::*;
 pub use docker::*;
@@ -17,3 +18,4 @@ pub use images::*;
 pub use pods::*;
 pub use sources::*;
 pub use status::*;
+pub use streams::*;

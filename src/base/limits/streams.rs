@@ -1,0 +1,28 @@
+//! Bounds of the streaming protocols: SPDY and WebSocket connections of exec, attach and port-forward.
+
+/// Longest SPDY control frame, in bytes; data frames are never held whole.
+pub const SPDY_CONTROL: usize = 64 * 1024;
+/// Longest header block of a SPDY frame when it is inflated, in bytes.
+pub const SPDY_HEADERS: usize = 64 * 1024;
+/// Most headers in such a block.
+pub const SPDY_HEADER_COUNT: usize = 128;
+/// Most SPDY streams open at once on a connection: two for each forwarded port's connection, and some to spare.
+pub const SPDY_STREAMS: usize = 2 * FORWARDED + 16;
+/// Bytes in a SPDY data frame that is sent.
+pub const SPDY_DATA: usize = 32 * 1024;
+/// Bytes taken of a stream before the peer is told so; half of the window with which SPDY/3.1 begins.
+pub const SPDY_ACKNOWLEDGE: u32 = 32 * 1024;
+/// Longest WebSocket message that is received, in bytes: it is held whole.
+pub const WEBSOCKET_MESSAGE: usize = 4 * 1024 * 1024;
+/// Bytes of a WebSocket connection that are looked at in one go.
+pub const WEBSOCKET_READ: usize = 16 * 1024;
+/// Bytes in a WebSocket message that is sent.
+pub const WEBSOCKET_DATA: usize = 32 * 1024;
+/// Bytes of one resize message that is not whole yet.
+pub const RESIZE_MESSAGE: usize = 1024;
+/// Most ports that one port-forward over WebSocket names: each has two channels, and a channel is a byte.
+pub const FORWARDED_PORTS: usize = 100;
+/// Most connections that one port-forward has open at once.
+pub const FORWARDED: usize = 1024;
+/// Bytes that are kept of a forwarded connection whose second stream is not there yet.
+pub const FORWARD_EARLY: usize = 64 * 1024;

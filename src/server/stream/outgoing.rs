@@ -1,0 +1,78 @@
+//! Bytes that wait for the client.
+//!
+//! It has no bound of its own: who fills it looks at its length first.
+
+/// Bytes to be sent, of which the first may have been sent.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outgoing {
+    /// Appends bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.sent > 0 && self.sent >= self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// What is still to be sent.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Notes that the first `count` bytes of [`Outgoing::rest`] were sent.
+    pub fn sent(&mut self, count: usize) {
+        self.sent = self.sent.saturating_add(count).min(self.bytes.len());
+        if self.sent == self.bytes.len() {
+            // A burst must not cost its memory for ever.
+            if self.bytes.capacity() > KEPT {
+                self.bytes = Vec::new();
+            }
+            self.bytes.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rest().len()
+    }
+
+    /// Nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rest().is_empty()
+    }
+}
+
+/// Bytes of memory that are kept for the next ones.
+const KEPT: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_leave_in_the_order_in_which_they_came() {
+        let mut outgoing = Outgoing::default();
+        let (mut given, mut taken) = (Vec::new(), Vec::new());
+        for n in 0..200_u8 {
+            let piece = vec![n; usize::from(n)];
+            outgoing.push(&piece);
+            given.extend(piece);
+            let count = outgoing.len() / 3;
+            taken.extend_from_slice(&outgoing.rest()[..count]);
+            outgoing.sent(count);
+        }
+        taken.extend_from_slice(outgoing.rest());
+        outgoing.sent(outgoing.len());
+        assert_eq!(taken, given);
+        assert!(outgoing.is_empty());
+    }
+}
