@@ -189,6 +189,7 @@ pub mod runtime {
 }
 
 pub mod server {
+    pub use crate::server::Settings;
     pub mod stream {
         pub mod command {
             pub use crate::server::stream::command::{Channel, Streams, Wanted};

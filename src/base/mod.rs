@@ -15,6 +15,7 @@ pub mod locks;
 pub mod logging;
 pub mod order;
 pub mod pace;
+pub mod pem;
 pub mod program;
 pub mod pulse;
 pub mod quantity;

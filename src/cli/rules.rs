@@ -32,6 +32,7 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     if o.sources.url_cert_file.is_some() != o.sources.url_key_file.is_some() {
         wrong.push("--manifest-url-cert-file and --manifest-url-key-file go together".to_owned());
     }
+    wrong.extend(o.server.problem().map(str::to_owned));
     let gives = &o.node.gives;
     wrong.extend(gives.host.check(gives.cgroups_per_qos, &gives.cgroup_root).err());
     if !wrong.is_empty() {

@@ -81,10 +81,12 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
     let eviction = options.eviction.settings().map_err(refuse)?;
     let machine = sys::machine(&full(&options.directories.root)?);
+    let root_dir = full(&options.directories.root)?;
+    let server = options.server.settings(&node_name, &options.node.ips, &root_dir, &full)?;
     Ok(Config {
         node_name,
         node_labels,
-        root_dir: full(&options.directories.root)?,
+        root_dir,
         run_dir: full(&options.directories.run)?,
         docker: options.docker.endpoint.clone(),
         manifest_path: options.sources.manifest_path.as_deref().map(full).transpose()?,
@@ -117,6 +119,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         },
         node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
         eviction,
+        server,
     })
 }
 

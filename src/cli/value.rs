@@ -127,6 +127,22 @@ pub fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
+/// A port; 0 for none.
+///
+/// # Errors
+/// It is no number of a port.
+pub fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "must be a port, 0 to 65535".to_owned())
+}
+
+/// One address.
+///
+/// # Errors
+/// It is none.
+pub fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "must be an IP address".to_owned())
+}
+
 /// Addresses with commas between.
 ///
 /// # Errors

@@ -15,6 +15,7 @@ use crate::plan::DeadPolicy;
 use crate::pod::Source;
 use crate::policy::Policies;
 use crate::runtime::docker::Endpoint;
+use crate::server;
 use crate::source::http;
 use crate::source::signature::Verifier;
 use crate::worker::pulls::Pace;
@@ -70,6 +71,8 @@ pub struct Config {
     pub node: Arc<Node>,
     /// `--eviction-hard`, `--eviction-soft` and all that belongs to them.
     pub eviction: threshold::Settings,
+    /// `--port`, `--read-only-port`, `--healthz-port` and all that belongs to them.
+    pub server: server::Settings,
 }
 
 impl Config {

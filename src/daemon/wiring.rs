@@ -25,7 +25,7 @@ use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
-use crate::daemon::watch::Watch;
+use crate::daemon::watch::{MAIN, Watch};
 use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
@@ -42,6 +42,8 @@ use crate::pod_logs::PodLogs;
 use crate::probe::Prober;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
+use crate::server::Servers;
+use crate::server::kubelet;
 use crate::source::accept::Acceptor;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
@@ -83,6 +85,7 @@ pub(super) fn cannot(what: &'static str) -> impl Fn(io::Error) -> RunError {
 pub(super) struct Actors {
     _event_stream: Events,
     _kernel_log: Option<KernelLog>,
+    _servers: Option<Servers>,
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
@@ -153,6 +156,7 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
+    let servers = parts.servers(pods.clone())?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =
         LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
@@ -178,6 +182,7 @@ pub(super) fn start(
     Ok(Actors {
         _event_stream: stream,
         _kernel_log: kernel_log,
+        _servers: servers,
         sources,
         preload,
         writer,
@@ -230,6 +235,18 @@ impl Parts<'_> {
             Endpoint::Unix(_) => KernelLog::start(Path::new("/dev/kmsg"), self.events.clone())
                 .map_err(cannot("the thread that reads the kernel's log could not be started")),
         }
+    }
+
+    fn servers(&self, pods: Latest) -> Result<Option<Servers>, RunError> {
+        let config = self.config;
+        let node = kubelet::Node {
+            pods,
+            docker: self.docker.clone(),
+            pulses: self.pulses.clone(),
+            main_loop: MAIN,
+            node_ips: config.network.node_ips.clone(),
+        };
+        Servers::start(&config.server, node, &self.pulses).map_err(cannot("the servers could not be started"))
     }
 
     fn preload(&self) -> Result<Option<Preload>, RunError> {

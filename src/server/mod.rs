@@ -1,7 +1,154 @@
-//! The node's HTTP servers, as the kubelet has them.
+//! The HTTP servers of the node. Nothing listens unless a flag says so.
 //!
-//! Nothing listens unless a flag or the configuration says so. Here, no decision about a pod is made, and no client, be
-//! it slow, silent or hostile, can cost more than a bounded number of threads, descriptors and bytes.
+//! [`listen`] is the one thread that has all connections which wait; [`connection`] is one request on a thread of
+//! [`pool`]; [`auth`] decides who is answered; the endpoints are in [`kubelet`], and what speaks another protocol than
+//! HTTP in [`stream`]. [`http`] is pure.
+//!
+//! What must not happen here: anything that holds up a pod. A slow, silent or hostile client costs a descriptor, at most
+//! a thread of a bounded pool, and nothing else.
 
+pub mod auth;
+mod census;
+mod connection;
+pub mod http;
+pub mod kubelet;
+mod listen;
+mod pool;
+mod service;
 #[cfg_attr(not(test), allow(dead_code, reason = "the endpoints that carry streams are being built on it"))]
 pub mod stream;
+pub mod tls;
+mod transport;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Sender, bounded};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::base::limits;
+use crate::base::pulse::Pulses;
+use auth::Guard;
+use kubelet::{Kubelet, Scope};
+use listen::{Listen, Patience, Port};
+use tls::Certificates;
+
+/// What the flags say about the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `--address`, and `--port` of the kubelet's server; without a port it does not listen.
+    pub main: Option<SocketAddr>,
+    /// `--address` and `--read-only-port`.
+    pub read_only: Option<SocketAddr>,
+    /// `--healthz-bind-address` and `--healthz-port`.
+    pub healthz: Option<SocketAddr>,
+    /// Certificates of the kubelet's server.
+    pub tls: tls::Settings,
+    /// Who may use it.
+    pub auth: auth::Settings,
+    /// `--enable-debugging-handlers`, `--enable-system-log-handler`.
+    pub switches: kubelet::Switches,
+}
+
+impl Default for Settings {
+    /// Nothing listens.
+    fn default() -> Settings {
+        Settings {
+            main: None,
+            read_only: None,
+            healthz: None,
+            tls: tls::Settings::default(),
+            auth: auth::Settings::default(),
+            switches: kubelet::Switches { debugging: true, system_logs: false },
+        }
+    }
+}
+
+impl Settings {
+    /// Whether any server listens.
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        self.main.is_some() || self.read_only.is_some() || self.healthz.is_some()
+    }
+}
+
+/// The address of a port; `None` for port 0.
+#[must_use]
+pub fn address(ip: IpAddr, port: u16) -> Option<SocketAddr> {
+    (port != 0).then_some(SocketAddr::new(ip, port))
+}
+
+/// The servers. Dropping it ends them: streams that are under way end with the process.
+#[derive(Debug)]
+pub struct Servers {
+    end: Option<Sender<()>>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Servers {
+    /// Starts the servers; `None` when no flag asks for one.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn start(settings: &Settings, node: kubelet::Node, pulses: &Pulses) -> io::Result<Option<Servers>> {
+        if !settings.listens() {
+            return Ok(None);
+        }
+        let node = Arc::new(node);
+        let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let wake = Arc::new(wake);
+        let (end, ended) = bounded(0);
+        // A thread of the pool that gives a connection back never waits for room.
+        let back = bounded(limits::SERVER_THREADS);
+        let (settings, pulses) = (settings.clone(), pulses.clone());
+        let of_thread = Arc::clone(&wake);
+        let body = move || {
+            pulses.join("the servers".to_owned());
+            // Certificates are read here: a disk that hangs keeps no pod from starting.
+            let pipe = (woken, of_thread);
+            Listen::new(ports(&settings, &node), back, pipe, ended, Patience::default()).run();
+        };
+        let thread = thread::Builder::new().name("pk-server".to_owned()).stack_size(limits::SERVER_STACK);
+        Ok(Some(Servers { end: Some(end), wake, thread: Some(thread.spawn(body)?) }))
+    }
+}
+
+fn ports(settings: &Settings, node: &Arc<kubelet::Node>) -> Vec<Port> {
+    let kubelet = |scope| Kubelet { node: Arc::clone(node), scope, switches: settings.switches };
+    let mut ports = Vec::new();
+    if let Some(address) = settings.main {
+        let certificates = Certificates::open(settings.tls.clone());
+        let inner = Arc::new(kubelet(Scope::Main));
+        let guard = Guard { settings: settings.auth.clone(), certificates: Arc::clone(&certificates), inner };
+        let (name, certificates) = ("the kubelet's server", Some(certificates));
+        ports.push(Port { name, address, certificates, service: Arc::new(guard) });
+    }
+    let plain = [
+        ("the read-only server", settings.read_only, Scope::ReadOnly),
+        ("the server of health checks", settings.healthz, Scope::Healthz),
+    ];
+    for (name, address, scope) in plain {
+        let Some(address) = address else { continue };
+        ports.push(Port { name, address, certificates: None, service: Arc::new(kubelet(scope)) });
+    }
+    ports
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.end = None;
+        // A pipe that is full wakes as well.
+        let _ = rustix::io::write(&*self.wake, &[1]);
+        if let Some(thread) = self.thread.take() {
+            // It waits for nothing but its descriptors.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

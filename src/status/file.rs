@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::snapshot::{
     ConditionView, DockerView, DrainView, EvictionView, NodeView, PodView, Snapshot, SourceView, StatusFile,
+    UNMANAGED,
 };
 use crate::base::clock::{SignedDuration, Timestamp};
 use crate::base::durable;
@@ -68,6 +69,30 @@ pub fn render(snapshot: &Snapshot, pid: u32, version: &str, addresses: &[String]
     serde_json::to_vec(&file).unwrap_or_default()
 }
 
+/// The pods as the kubelet's `/pods` tells them: a `PodList`, whose items have no kind of their own. A pod that no
+/// manifest in force names is not desired, and is left out. `addresses` as for [`render`].
+#[must_use]
+pub fn pod_list(snapshot: &Snapshot, addresses: &[String]) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ListOut<'a> {
+        kind: &'static str,
+        api_version: &'static str,
+        metadata: BTreeMap<String, String>,
+        items: Vec<PodOut<'a>>,
+    }
+    let is_desired = |view: &&PodView| view.status.reason.as_deref() != Some(UNMANAGED);
+    let item = |view| PodOut { api_version: None, kind: None, ..PodOut::new(view, addresses) };
+    let list = ListOut {
+        kind: "PodList",
+        api_version: "v1",
+        metadata: BTreeMap::new(),
+        items: snapshot.pods.iter().filter(is_desired).map(item).collect(),
+    };
+    // As above.
+    serde_json::to_vec(&list).unwrap_or_default()
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileOut<'a> {
@@ -101,8 +126,10 @@ struct FileOut<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PodOut<'a> {
-    api_version: &'static str,
-    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
     metadata: MetadataOut<'a>,
     #[serde(serialize_with = "through_value")]
     spec: &'a PodSpec,
@@ -149,7 +176,7 @@ impl<'a> PodOut<'a> {
         let metadata = MetadataOut { metadata: &view.pod.metadata, leaving, stale: view.stale };
         let status = StatusOut { status: &view.status, host_network: view.pod.host_network(), addresses };
         let spec = &view.pod.spec;
-        PodOut { api_version: "v1", kind: "Pod", metadata, spec, status }
+        PodOut { api_version: Some("v1"), kind: Some("Pod"), metadata, spec, status }
     }
 }
 

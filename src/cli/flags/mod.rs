@@ -14,6 +14,7 @@ mod host;
 mod logging;
 mod node;
 mod policy;
+mod server;
 mod sources;
 #[cfg(test)]
 mod testing;
@@ -43,6 +44,8 @@ pub struct Options {
     pub docker: docker::Values,
     /// What pods may do.
     pub policy: policy::Values,
+    /// What listens, and for whom.
+    pub server: server::Values,
     /// Where things are kept.
     pub directories: directories::Values,
     /// Log lines.
@@ -240,6 +243,7 @@ pub static SECTIONS: &[&Section] = &[
     &host::SECTION,
     &docker::SECTION,
     &policy::SECTION,
+    &server::SECTION,
     &directories::SECTION,
     &logging::SECTION,
     &commands::SECTION,

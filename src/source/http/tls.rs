@@ -9,12 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-use crate::base::limits;
-use crate::base::regular;
+use crate::base::pem;
 
 /// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older
 /// RHEL; BSDs and Alpine.
@@ -48,7 +45,7 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
     let mut config = match client {
         None => builder.with_no_client_auth(),
         Some(files) => {
-            let chain = certificates(&files.certificate)?;
+            let chain = pem::certificates(&files.certificate)?;
             if chain.is_empty() {
                 return Err(format!("no certificate in {}", files.certificate.display()));
             }
@@ -59,7 +56,7 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
                     files.certificate.display()
                 ));
             }
-            let key = private_key(&files.key)?;
+            let key = pem::private_key(&files.key)?;
             builder.with_client_auth_cert(chain, key).map_err(|error| {
                 let (certificate, key) = (files.certificate.display(), files.key.display());
                 match error {
@@ -77,21 +74,6 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
     // Nothing of a connection outlives its poll.
     config.resumption = Resumption::disabled();
     Ok(config)
-}
-
-/// The first key of a PEM file.
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let bytes = read(path)?;
-    let says = |word: &[u8]| bytes.windows(word.len()).any(|w| w == word);
-    // Both forms, that of PKCS #8 and OpenSSL's older one.
-    if says(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || says(b"Proc-Type: 4,ENCRYPTED") {
-        return Err(format!(
-            "the private key in {} is encrypted, and nobody is there to type its passphrase: give one that is not \
-             (openssl pkey -in KEY -out NEW)",
-            path.display()
-        ));
-    }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("no private key in {}", path.display()))
 }
 
 /// DER's tag of a sequence, and of a certificate's version.
@@ -121,19 +103,8 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
     )?;
     let mut store = RootCertStore::empty();
     // A bundle may hold old ones that nobody can use.
-    let (usable, _) = store.add_parsable_certificates(certificates(path)?);
+    let (usable, _) = store.add_parsable_certificates(pem::certificates(path)?);
     if usable == 0 { Err(format!("no certificate in {}", path.display())) } else { Ok(store) }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let bytes = read(path)?;
-    let all = CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>();
-    all.map_err(|_| format!("{} is not a PEM file of certificates", path.display()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    regular::read(path, limits::PEM_FILE)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// The TLS error inside an I/O error, in words.
@@ -205,26 +176,6 @@ fn refused_by_server(alert: AlertDescription) -> String {
 mod tests {
     use super::*;
     use crate::source::testing::TempDir;
-
-    #[test]
-    fn an_encrypted_key_is_called_so() {
-        let temp = TempDir::new();
-        let path = temp.path("key.pem");
-        let check = |text: &str, expected: &str| {
-            std::fs::write(&path, text).unwrap();
-            let error = private_key(&path).unwrap_err();
-            assert!(error.contains(expected), "{error}");
-        };
-        check(
-            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIF\n-----END ENCRYPTED PRIVATE KEY-----\n",
-            "is encrypted",
-        );
-        let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIF\n\
-                   -----END RSA PRIVATE KEY-----\n";
-        check(old, "is encrypted");
-        check("", "no private key in");
-        check("-----BEGIN CERTIFICATE-----\nMIIF\n-----END CERTIFICATE-----\n", "no private key in");
-    }
 
     #[test]
     fn a_client_certificate_of_version_1_is_called_so() {

@@ -252,6 +252,7 @@ pub fn config() -> Config {
         },
         node: Default::default(),
         eviction: podkeeper::testing::eviction::threshold::Settings::none(),
+        server: podkeeper::testing::server::Settings::default(),
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn config() -> Config {
         logs: crate::mapping::logs::LogSettings { driver: Default::default(), max_bytes: None, max_files: 5 },
         node: Default::default(),
         eviction: crate::eviction::threshold::Settings::none(),
+        server: crate::server::Settings::default(),
     }
 }
 

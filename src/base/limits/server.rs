@@ -1,0 +1,60 @@
+//! Bounds of the HTTP servers.
+
+use std::time::Duration;
+
+// --- Connections -------------------------------------------------------------------------------------
+
+/// Most connections of all servers together. One more takes the place of the one that has waited longest.
+pub const SERVER_CONNECTIONS: usize = 512;
+/// Most connections of one address. The API server opens one for each request under way.
+pub const SERVER_CONNECTIONS_OF_ADDRESS: usize = 256;
+/// Connections accepted before those that are there get their turn.
+pub const SERVER_ACCEPTS: usize = 16;
+/// Free descriptors that are left to the pods' work: with fewer nothing is accepted.
+pub const SERVER_SPARE_DESCRIPTORS: usize = 256;
+/// How long nothing is accepted after the system refused a descriptor.
+pub const SERVER_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// How often a port that could not be listened on is tried again, as the kubelet does.
+pub const SERVER_LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How long a TLS handshake may take.
+pub const SERVER_HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a request's head may take from its first byte.
+pub const SERVER_HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may be idle between two requests; upstream's value.
+pub const SERVER_IDLE: Duration = Duration::from_secs(90);
+/// How long a client may take between two pieces of a body that it sends.
+pub const SERVER_READ: Duration = Duration::from_secs(30);
+/// How long a client may take nothing of an answer.
+pub const SERVER_WRITE: Duration = Duration::from_secs(30);
+/// How long an answer to a request that is small may take in all.
+pub const SERVER_BODY_WHOLE: Duration = Duration::from_secs(120);
+
+// --- Requests ----------------------------------------------------------------------------------------
+
+/// Bytes of a request's head.
+pub const SERVER_HEAD: usize = 64 * 1024;
+/// Header fields of a request.
+pub const SERVER_HEADERS: usize = 100;
+/// Parameters of a query.
+pub const SERVER_PARAMETERS: usize = 1024;
+/// Bytes that are read past a request that nobody wanted the body of, so that the connection can be used again.
+pub const SERVER_DRAIN: u64 = 256 * 1024;
+
+// --- Threads -----------------------------------------------------------------------------------------
+
+/// Threads that answer requests, all together.
+pub const SERVER_THREADS: usize = 96;
+/// Of these, requests whose end is not in sight: logs that are followed, exec, attach, port-forward.
+pub const SERVER_LONG: usize = 64;
+/// Requests under way of one address whose client shows no certificate.
+pub const SERVER_STRANGERS: usize = 8;
+/// Stack of such a thread, in bytes.
+pub const SERVER_STACK: usize = 256 * 1024;
+/// How long a thread waits for another request before it ends.
+pub const SERVER_THREAD_REST: Duration = Duration::from_secs(10);
+/// How often files of certificates are looked at, at most, while there are connections.
+pub const SERVER_CERTIFICATE_LOOK: Duration = Duration::from_secs(10);
+/// How long a connection that ends is read from, so that its last answer arrives.
+pub const SERVER_LINGER: Duration = Duration::from_millis(500);
+/// Bytes that are read meanwhile.
+pub const SERVER_LINGER_BYTES: usize = 64 * 1024;

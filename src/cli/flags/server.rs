@@ -1,0 +1,258 @@
+//! Flags: the HTTP servers, and who may use them. Nothing listens unless a port is given.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use super::Takes::{PathOrNone, Switch, Text};
+use super::{Flag, RUN, Section, put, value};
+use crate::server;
+use crate::server::auth::{self, Authorization};
+use crate::server::kubelet::Switches;
+use crate::server::tls;
+
+/// Addresses are `None`, and ports 0, when nothing is said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub address: Option<IpAddr>,
+    pub port: u16,
+    pub read_only_port: u16,
+    pub healthz_address: Option<IpAddr>,
+    pub healthz_port: u16,
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    pub cert_dir: Option<PathBuf>,
+    pub client_ca_file: Option<PathBuf>,
+    pub anonymous_auth: bool,
+    /// Whoever is known may do everything.
+    pub always_allow: bool,
+    pub admin_groups: BTreeSet<String>,
+    pub view_groups: BTreeSet<String>,
+    pub debugging_handlers: bool,
+    pub system_log_handler: bool,
+}
+
+pub static SECTION: Section = Section {
+    title: "Servers",
+    flags: &[
+        Flag {
+            name: "port",
+            takes: Text("PORT", |o, text| put(&mut o.server.port, value::port(text))),
+            default: "0",
+            help: "HTTPS port of the kubelet's server, 10250 for the kubelet; 0 for none",
+            ..RUN
+        },
+        Flag {
+            name: "address",
+            takes: Text("IP", |o, text| put(&mut o.server.address, value::address(text).map(Some))),
+            default: "0.0.0.0",
+            help: "Where the kubelet's server and the read-only one listen",
+            ..RUN
+        },
+        Flag {
+            name: "read-only-port",
+            takes: Text("PORT", |o, text| put(&mut o.server.read_only_port, value::port(text))),
+            default: "0",
+            help: "HTTP port that shows pods and figures to whoever asks; 0 for none",
+            ..RUN
+        },
+        Flag {
+            name: "healthz-port",
+            takes: Text("PORT", |o, text| put(&mut o.server.healthz_port, value::port(text))),
+            default: "0",
+            help: "HTTP port of the health checks, 10248 for the kubelet; 0 for none",
+            ..RUN
+        },
+        Flag {
+            name: "healthz-bind-address",
+            takes: Text("IP", |o, text| put(&mut o.server.healthz_address, value::address(text).map(Some))),
+            default: "127.0.0.1",
+            help: "Where the health checks listen",
+            ..RUN
+        },
+        Flag {
+            name: "tls-cert-file",
+            takes: PathOrNone("FILE", |o, path| o.server.cert_file = path),
+            help: "Certificate of the kubelet's server, PEM; one is made when not given",
+            ..RUN
+        },
+        Flag {
+            name: "tls-private-key-file",
+            takes: PathOrNone("FILE", |o, path| o.server.key_file = path),
+            help: "Its private key, PEM",
+            ..RUN
+        },
+        Flag {
+            name: "cert-dir",
+            takes: PathOrNone("DIR", |o, path| o.server.cert_dir = path),
+            help: "Where a certificate that is made is kept; pki below the root directory when not given",
+            ..RUN
+        },
+        Flag {
+            name: "client-ca-file",
+            takes: PathOrNone("FILE", |o, path| o.server.client_ca_file = path),
+            help: "Authorities whose client certificates are known, PEM",
+            field: "clientCAFile",
+            ..RUN
+        },
+        Flag {
+            name: "anonymous-auth",
+            takes: Switch(|o, on| o.server.anonymous_auth = on),
+            help: "Take who shows no certificate for system:anonymous, instead of turning them away",
+            ..RUN
+        },
+        Flag {
+            name: "authorization-mode",
+            takes: Text("MODE", |o, text| put(&mut o.server.always_allow, is_always_allow(text))),
+            default: "Groups",
+            help: "Groups: as the next two flags say; AlwaysAllow: whoever is known may do everything",
+            ..RUN
+        },
+        Flag {
+            name: "authorization-admin-groups",
+            takes: Text("LIST", |o, text| put(&mut o.server.admin_groups, Ok(groups(text)))),
+            default: "system:masters,kubeadm:cluster-admins,podkeeper:admin",
+            help: "Groups whose users may do everything",
+            ..RUN
+        },
+        Flag {
+            name: "authorization-view-groups",
+            takes: Text("LIST", |o, text| put(&mut o.server.view_groups, Ok(groups(text)))),
+            default: "podkeeper:view",
+            help: "Groups whose users may look at pods, figures and logs of containers",
+            ..RUN
+        },
+        Flag {
+            name: "enable-debugging-handlers",
+            takes: Switch(|o, on| o.server.debugging_handlers = on),
+            default: "true",
+            help: "Serve logs of containers, exec, attach, run and port-forward",
+            ..RUN
+        },
+        Flag {
+            name: "enable-system-log-handler",
+            takes: Switch(|o, on| o.server.system_log_handler = on),
+            help: "Serve the files below /var/log",
+            ..RUN
+        },
+    ],
+};
+
+fn is_always_allow(text: &str) -> Result<bool, String> {
+    match text {
+        "AlwaysAllow" => Ok(true),
+        "Groups" => Ok(false),
+        "Webhook" => {
+            Err("Webhook asks an API server, and podkeeper has none: Groups or AlwaysAllow".to_owned())
+        }
+        _ => Err("must be Groups or AlwaysAllow".to_owned()),
+    }
+}
+
+fn groups(text: &str) -> BTreeSet<String> {
+    value::words(text).map(str::to_owned).collect()
+}
+
+impl Values {
+    /// What the servers are started with. `full` makes a path absolute.
+    ///
+    /// # Errors
+    /// A path cannot be made absolute.
+    pub fn settings<E>(
+        &self,
+        node: &str,
+        ips: &[IpAddr],
+        root_dir: &Path,
+        full: &impl Fn(&Path) -> Result<PathBuf, E>,
+    ) -> Result<server::Settings, E> {
+        let any = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let local = self.healthz_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let given = match (&self.cert_file, &self.key_file) {
+            (Some(certificate), Some(key)) => Some((full(certificate)?, full(key)?)),
+            _ => None,
+        };
+        let groups =
+            || Authorization::Groups { admin: self.admin_groups.clone(), view: self.view_groups.clone() };
+        Ok(server::Settings {
+            main: server::address(any, self.port),
+            read_only: server::address(any, self.read_only_port),
+            healthz: server::address(local, self.healthz_port),
+            tls: tls::Settings {
+                given,
+                directory: self
+                    .cert_dir
+                    .as_deref()
+                    .map(full)
+                    .transpose()?
+                    .unwrap_or_else(|| root_dir.join("pki")),
+                client_ca: self.client_ca_file.as_deref().map(full).transpose()?,
+                names: tls::Settings::names_of(node, ips),
+            },
+            auth: auth::Settings {
+                allows_anonymous: self.anonymous_auth,
+                authorization: if self.always_allow { Authorization::AlwaysAllow } else { groups() },
+            },
+            switches: Switches { debugging: self.debugging_handlers, system_logs: self.system_log_handler },
+        })
+    }
+
+    /// What is wrong with the values together.
+    #[must_use]
+    pub fn problem(&self) -> Option<&'static str> {
+        let ports = [self.port, self.read_only_port, self.healthz_port];
+        let twice = |port: &u16| *port != 0 && ports.iter().filter(|other| *other == port).count() > 1;
+        if self.cert_file.is_some() != self.key_file.is_some() {
+            return Some("--tls-cert-file and --tls-private-key-file go together");
+        }
+        if self.port != 0 && self.client_ca_file.is_none() && !self.anonymous_auth {
+            return Some(
+                "--port is of no use to anybody: give --client-ca-file with the authorities of its clients",
+            );
+        }
+        ports.iter().any(twice).then_some("--port, --read-only-port and --healthz-port must differ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("port", "10250", |o| o.server.port == 10250),
+                ("address", "::1", |o| o.server.address == Some("::1".parse().unwrap())),
+                ("read-only-port", "10255", |o| o.server.read_only_port == 10255),
+                ("healthz-port", "10248", |o| o.server.healthz_port == 10248),
+                ("healthz-bind-address", "::1", |o| o.server.healthz_address == Some("::1".parse().unwrap())),
+                ("tls-cert-file", "/c", |o| o.server.cert_file.is_some()),
+                ("tls-private-key-file", "/k", |o| o.server.key_file.is_some()),
+                ("cert-dir", "/d", |o| o.server.cert_dir.is_some()),
+                ("client-ca-file", "/ca", |o| o.server.client_ca_file.is_some()),
+                ("anonymous-auth", "true", |o| o.server.anonymous_auth),
+                ("authorization-mode", "AlwaysAllow", |o| o.server.always_allow),
+                ("authorization-admin-groups", "a,b", |o| o.server.admin_groups.len() == 2),
+                ("authorization-view-groups", "a,b", |o| o.server.view_groups.len() == 2),
+                ("enable-debugging-handlers", "false", |o| !o.server.debugging_handlers),
+                ("enable-system-log-handler", "true", |o| o.server.system_log_handler),
+            ],
+        );
+    }
+
+    #[test]
+    fn values_that_do_not_go_together() {
+        let none = Values::default();
+        assert_eq!(none.problem(), None);
+        let alone = Values { port: 10250, ..Values::default() };
+        assert!(alone.problem().unwrap().contains("--client-ca-file"));
+        assert_eq!(Values { anonymous_auth: true, ..alone.clone() }.problem(), None);
+        let same = Values { read_only_port: 10250, anonymous_auth: true, ..alone };
+        assert!(same.problem().unwrap().contains("must differ"));
+        let half = Values { cert_file: Some("c".into()), ..none };
+        assert!(half.problem().unwrap().contains("go together"));
+        assert!(is_always_allow("Webhook").is_err() && is_always_allow("x").is_err());
+    }
+}

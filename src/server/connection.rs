@@ -1,0 +1,323 @@
+//! One request on one connection, on a thread of the pool: its body, its answer, what comes after it.
+//!
+//! Never here: a wait without an end. A client that takes or sends nothing loses its connection.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::http::answer::{Answer, Ends};
+use super::http::body::Reader;
+use super::http::request::{Method, Refused, Request};
+use super::pool::Count;
+use super::service::{Asked, Reply, Service};
+use super::transport::{Got, Transport};
+use crate::base::clock::{Clock as _, System};
+use crate::base::{limits, wait};
+
+/// A connection, and what was read of it beyond the last request.
+#[derive(Debug)]
+pub struct Connection {
+    pub transport: Transport,
+    /// Bytes that no request has taken yet.
+    pub buffer: Vec<u8>,
+    pub peer: SocketAddr,
+    /// A request of it was answered: it has shown that it speaks HTTP.
+    pub is_proven: bool,
+}
+
+/// The body of a request, which the endpoint reads if it wants it.
+#[derive(Debug)]
+pub struct Body<'a> {
+    connection: &'a mut Connection,
+    reader: Reader,
+    /// The client waits for `100 Continue`.
+    is_awaited: bool,
+}
+
+impl Body<'_> {
+    /// Reads all of it, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// It is longer (status 413), too slow (408), or no body (400).
+    #[cfg_attr(not(test), expect(dead_code, reason = "the next endpoint that takes a body reads it"))]
+    pub fn read(&mut self, limit: usize) -> Result<Vec<u8>, Refused> {
+        const TOO_LONG: Refused = Refused { status: 413, why: "the body of the request is too long" };
+        let bound = u64::try_from(limit).unwrap_or(u64::MAX);
+        if self.reader.left().is_some_and(|left| left > bound) {
+            return Err(TOO_LONG);
+        }
+        let whole = later(limits::SERVER_BODY_WHOLE);
+        let mut bytes = Vec::new();
+        loop {
+            if !self.more(&mut bytes, whole)? {
+                return Ok(bytes);
+            }
+            if bytes.len() > limit {
+                return Err(TOO_LONG);
+            }
+        }
+    }
+
+    /// Appends the next piece; `false` at the end.
+    fn more(&mut self, out: &mut Vec<u8>, whole: Instant) -> Result<bool, Refused> {
+        if self.reader.is_done() {
+            return Ok(false);
+        }
+        if !self.connection.buffer.is_empty() {
+            let taken = self.reader.feed(&self.connection.buffer, out)?;
+            self.connection.buffer.drain(..taken.min(self.connection.buffer.len()));
+            return Ok(true);
+        }
+        if std::mem::take(&mut self.is_awaited) {
+            let gone = |_| Refused { status: 400, why: "the client went away" };
+            send(&mut self.connection.transport, b"HTTP/1.1 100 Continue\r\n\r\n").map_err(gone)?;
+        }
+        let until = whole.min(later(limits::SERVER_READ));
+        receive(self.connection, until).map(|()| true).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => Refused { status: 408, why: "the body of the request comes too slowly" },
+            _ => Refused { status: 400, why: "the body of the request ends too early" },
+        })
+    }
+
+    /// Reads past what the endpoint did not want; `false` when that would be too much, when nobody knows how much it is,
+    /// or when the client waits to be asked for it.
+    fn drain(mut self) -> bool {
+        if self.reader.is_done() {
+            return true;
+        }
+        if self.is_awaited || self.reader.left().is_none_or(|left| left > limits::SERVER_DRAIN) {
+            return false;
+        }
+        let until = later(limits::SERVER_LINGER);
+        let mut piece = Vec::new();
+        loop {
+            match self.more(&mut piece, until) {
+                Ok(true) => piece.clear(),
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// Where the body of an answer goes that comes as it is made.
+#[derive(Debug)]
+pub struct Sink<'a> {
+    transport: &'a mut Transport,
+    ends: Ends,
+    /// The answer has no body: only its head was asked for.
+    is_empty: bool,
+    is_spoiled: bool,
+}
+
+impl Sink<'_> {
+    /// Sends these bytes at once.
+    ///
+    /// # Errors
+    /// The client has gone, or takes nothing for [`limits::SERVER_WRITE`].
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() || self.is_empty {
+            return Ok(());
+        }
+        match self.ends {
+            Ends::Chunks => {
+                let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+                chunk.extend_from_slice(bytes);
+                chunk.extend_from_slice(b"\r\n");
+                send(self.transport, &chunk)
+            }
+            _ => send(self.transport, bytes),
+        }
+    }
+
+    /// What to poll, beside what the body is made of, to notice that the client has gone: see [`Sink::is_gone`].
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.transport.fd()
+    }
+
+    /// Whether the client has gone. Asked when [`Sink::fd`] is readable. A client that sends meanwhile what is no part
+    /// of this request is not understood, and its connection ends with the answer.
+    pub fn is_gone(&mut self) -> bool {
+        match self.transport.read(&mut Vec::new(), limits::HTTP_READ) {
+            Ok(Got::Nothing) => false,
+            Ok(Got::Bytes(_)) => {
+                self.is_spoiled = true;
+                false
+            }
+            Ok(Got::End) | Err(_) => true,
+        }
+    }
+}
+
+/// A connection that speaks another protocol from here on.
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the streams speak on it"))]
+pub struct Upgraded {
+    pub transport: Transport,
+    /// Bytes of that protocol which came with the request.
+    pub early: Vec<u8>,
+}
+
+/// Answers a request. The connection comes back when it can carry another one.
+pub fn serve(
+    mut connection: Connection,
+    request: &Request,
+    service: &Arc<dyn Service>,
+    long: &Count,
+) -> Option<Connection> {
+    let certificates = connection.transport.certificates().to_vec();
+    let peer = connection.peer;
+    let body = Body {
+        connection: &mut connection,
+        reader: Reader::new(request.framing),
+        is_awaited: request.expects_continue,
+    };
+    let mut asked = Asked { request, peer, certificates: &certificates, body };
+    let reply = service.answer(&mut asked);
+    let is_read = asked.body.drain();
+    let busy = || Answer::text(429, "too many streams are under way on this node").with("Retry-After", "1");
+    match reply {
+        Reply::Whole(answer) => whole(connection, request, &answer, is_read),
+        Reply::Stream(answer, pour) => match long.take() {
+            None => whole(connection, request, &busy(), is_read),
+            Some(_place) => {
+                let is_kept = stream(&mut connection, request, &answer, is_read, pour).ok()?;
+                if is_kept { Some(connection) } else { None }
+            }
+        },
+        Reply::Upgrade(answer, speak) => match long.take() {
+            None => whole(connection, request, &busy(), is_read),
+            Some(_place) => {
+                send(&mut connection.transport, &answer.head(Ends::Upgrade, true, &date())).ok()?;
+                let Connection { transport, buffer, .. } = connection;
+                speak(Upgraded { transport, early: buffer });
+                None
+            }
+        },
+    }
+}
+
+/// Sends an answer; the connection comes back when it can carry another request.
+fn whole(
+    mut connection: Connection,
+    request: &Request,
+    answer: &Answer,
+    is_read: bool,
+) -> Option<Connection> {
+    let is_kept = request.keep_alive && is_read;
+    let bytes = answer.bytes(request.method, is_kept, &date());
+    send_until(&mut connection.transport, &bytes, later(limits::SERVER_BODY_WHOLE)).ok()?;
+    connection.is_proven = true;
+    if !is_kept {
+        end(&mut connection);
+        return None;
+    }
+    Some(connection)
+}
+
+/// Sends an answer whose body is made meanwhile; `true` when the connection can carry another request. An error in the
+/// body ends the connection without the body's end, so that the client does not take it for whole.
+fn stream(
+    connection: &mut Connection,
+    request: &Request,
+    answer: &Answer,
+    is_read: bool,
+    pour: super::service::Pour,
+) -> io::Result<bool> {
+    let ends = if request.is_1_1 { Ends::Chunks } else { Ends::Close };
+    let is_kept = request.keep_alive && is_read && ends == Ends::Chunks;
+    send(&mut connection.transport, &answer.head(ends, is_kept, &date()))?;
+    let is_empty = request.method == Method::Head;
+    let mut sink = Sink { transport: &mut connection.transport, ends, is_empty, is_spoiled: false };
+    pour(&mut sink)?;
+    let is_kept = is_kept && !sink.is_spoiled;
+    if ends == Ends::Chunks && !is_empty {
+        send(&mut connection.transport, b"0\r\n\r\n")?;
+    }
+    connection.is_proven = true;
+    if !is_kept {
+        end(connection);
+    }
+    Ok(is_kept)
+}
+
+/// Ends a connection so that the answer arrives: what the client still sends is read for a moment, for a socket that is
+/// closed with bytes unread takes the answer back.
+fn end(connection: &mut Connection) {
+    connection.transport.close_write();
+    let until = later(limits::SERVER_LINGER);
+    let mut passed = 0usize;
+    while passed < limits::SERVER_LINGER_BYTES && receive(connection, until).is_ok() {
+        passed = passed.saturating_add(connection.buffer.len());
+        connection.buffer.clear();
+    }
+}
+
+/// Sends all of these bytes.
+///
+/// # Errors
+/// The connection is broken, or the client takes nothing for [`limits::SERVER_WRITE`].
+pub fn send(transport: &mut Transport, bytes: &[u8]) -> io::Result<()> {
+    send_until(transport, bytes, later(Duration::from_secs(u32::MAX.into())))
+}
+
+/// The same, at the latest by then: a client that takes a byte now and then must not hold a thread for hours.
+fn send_until(transport: &mut Transport, mut bytes: &[u8], whole: Instant) -> io::Result<()> {
+    let mut until = whole.min(later(limits::SERVER_WRITE));
+    loop {
+        let taken = transport.write(bytes)?;
+        bytes = bytes.get(taken..).unwrap_or_default();
+        if taken > 0 {
+            until = whole.min(later(limits::SERVER_WRITE));
+        }
+        if bytes.is_empty() && transport.flush()? {
+            return Ok(());
+        }
+        if taken == 0 {
+            ready(transport, PollFlags::OUT, until)?;
+        }
+    }
+}
+
+/// Reads more into the connection's buffer.
+///
+/// # Errors
+/// The connection is broken or at its end, or nothing comes until then (`TimedOut`).
+pub fn receive(connection: &mut Connection, until: Instant) -> io::Result<()> {
+    loop {
+        match connection.transport.read(&mut connection.buffer, limits::HTTP_READ)? {
+            Got::Bytes(_) => return Ok(()),
+            Got::End => return Err(ErrorKind::UnexpectedEof.into()),
+            Got::Nothing => ready(&connection.transport, connection.transport.wants(), until)?,
+        }
+    }
+}
+
+/// Waits until the socket is ready for this.
+///
+/// # Errors
+/// `TimedOut`.
+fn ready(transport: &Transport, what: PollFlags, until: Instant) -> io::Result<()> {
+    if Instant::now() >= until {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    wait::until(vec![PollFd::from_borrowed_fd(transport.fd(), what)], Some(until))?;
+    Ok(())
+}
+
+fn later(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}
+
+/// The time as HTTP writes it (RFC 9110, IMF-fixdate).
+#[must_use]
+pub fn date() -> String {
+    System::start().now().wall.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

@@ -1,0 +1,161 @@
+//! Answers: what an endpoint returns, and the bytes of its head.
+
+use std::fmt::Write as _;
+
+use super::request::{Method, Refused};
+
+/// The kubelet's type of plain text.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+/// The API's type.
+pub const JSON: &str = "application/json";
+
+/// A status, headers, and a body that is known as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// Beside those of the connection and the body's length. No value comes from a client without having been checked:
+    /// [`Answer::with`] drops one that would break the head.
+    headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+/// How the client sees the end of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// The body has so many bytes.
+    Length(usize),
+    /// The last chunk ends it.
+    Chunks,
+    /// The end of the connection: HTTP/1.0 knows no chunks.
+    Close,
+    /// There is no body, and what follows is another protocol.
+    Upgrade,
+}
+
+impl Answer {
+    /// An answer with a body of this type.
+    #[must_use]
+    pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Answer {
+        let answer = Answer { status, headers: Vec::new(), body: body.into() };
+        if content_type.is_empty() { answer } else { answer.with("Content-Type", content_type) }
+    }
+
+    /// Text, as Go's `http.Error` sends it: a line feed at its end.
+    #[must_use]
+    pub fn text(status: u16, text: &str) -> Answer {
+        Answer::new(status, TEXT, format!("{text}\n")).with("X-Content-Type-Options", "nosniff")
+    }
+
+    /// The answer to a request that cannot be read; the connection ends with it.
+    #[must_use]
+    pub fn refused(refused: Refused) -> Answer {
+        Answer::text(refused.status, refused.why)
+    }
+
+    /// With another header. A value that could end the line is left out.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+        let value = value.into();
+        if value.bytes().all(|b| b >= 0x20 && b != 0x7f) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The head as it is sent.
+    #[must_use]
+    pub fn head(&self, ends: Ends, is_kept: bool, date: &str) -> Vec<u8> {
+        let mut text = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        // Writing to a string cannot fail.
+        for (name, value) in &self.headers {
+            let _ = write!(text, "{name}: {value}\r\n");
+        }
+        let _ = write!(text, "Date: {date}\r\n");
+        match ends {
+            Ends::Length(length) if self.status != 204 && self.status != 304 => {
+                let _ = write!(text, "Content-Length: {length}\r\n");
+            }
+            Ends::Chunks => text.push_str("Transfer-Encoding: chunked\r\n"),
+            Ends::Length(_) | Ends::Close | Ends::Upgrade => {}
+        }
+        if !is_kept && ends != Ends::Upgrade {
+            text.push_str("Connection: close\r\n");
+        }
+        text.push_str("\r\n");
+        text.into_bytes()
+    }
+
+    /// The whole answer as it is sent; `method` decides whether the body is.
+    #[must_use]
+    pub fn bytes(&self, method: Method, is_kept: bool, date: &str) -> Vec<u8> {
+        let mut bytes = self.head(Ends::Length(self.body.len()), is_kept, date);
+        if method != Method::Head {
+            bytes.extend_from_slice(&self.body);
+        }
+        bytes
+    }
+}
+
+/// The words that go with a status.
+#[must_use]
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "Request Entity Too Large",
+        415 => "Unsupported Media Type",
+        417 => "Expectation Failed",
+        422 => "Unprocessable Entity",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Status",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_what_goes_over_the_wire() {
+        let answer = Answer::text(404, "404 page not found");
+        let expected = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                        X-Content-Type-Options: nosniff\r\nDate: D\r\nContent-Length: 19\r\n\r\n";
+        let sent = answer.bytes(Method::Get, true, "D");
+        assert_eq!(String::from_utf8(sent).unwrap(), format!("{expected}404 page not found\n"));
+        assert_eq!(String::from_utf8(answer.bytes(Method::Head, true, "D")).unwrap(), expected);
+        let closed = String::from_utf8(answer.bytes(Method::Get, false, "D")).unwrap();
+        assert!(closed.contains("\r\nConnection: close\r\n"));
+        let head = |ends| String::from_utf8(Answer::new(200, "", "").head(ends, true, "D")).unwrap();
+        assert!(head(Ends::Chunks).contains("Transfer-Encoding: chunked"));
+        assert!(!head(Ends::Close).contains("Content-Length"));
+    }
+
+    #[test]
+    fn no_value_ends_the_line_it_stands_in() {
+        let answer =
+            Answer::new(200, JSON, "").with("X-A", "a\r\nX-B: b").with("X-C", "c\u{7f}").with("X-D", "d");
+        let head = String::from_utf8(answer.head(Ends::Close, true, "D")).unwrap();
+        assert!(!head.contains("X-B") && !head.contains("X-C") && head.contains("X-D: d"), "{head}");
+    }
+}

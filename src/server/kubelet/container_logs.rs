@@ -1,0 +1,221 @@
+//! `/containerLogs/{namespace}/{pod}/{container}` (upstream `pkg/kubelet/server/server.go` and `pkg/kubelet/kubelet.go`):
+//! what a container wrote, from Docker. The words of refusals are the kubelet's, for kubectl shows them.
+//!
+//! Never here: a wait without a look at the client, who may have gone.
+
+use std::io;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+
+use super::Node;
+use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
+use crate::base::limits;
+use crate::runtime::connection::Wait;
+use crate::runtime::request::LogOptions;
+use crate::runtime::stream::{Output, OutputStream};
+use crate::runtime::{Call, RefusalKind, Reply as DockerReply};
+use crate::server::connection::Sink;
+use crate::server::http::answer::{Answer, JSON, TEXT};
+use crate::server::http::query::Query;
+use crate::server::service::Reply;
+use crate::status::snapshot::PodView;
+
+/// What of a log is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    follow: bool,
+    previous: bool,
+    timestamps: bool,
+    /// Lines from its end; `None` for all.
+    tail: Option<u64>,
+    /// Nothing older.
+    since: Option<Timestamp>,
+    /// Bytes, after which the answer ends.
+    limit: Option<u64>,
+}
+
+/// Answers a request for a log. `rest` is the path behind `/containerLogs/`.
+pub fn answer(node: &Node, rest: &str, query: &Query) -> Reply {
+    match find(node, rest, query) {
+        Ok(found) => found,
+        Err(answer) => Reply::Whole(answer),
+    }
+}
+
+fn find(node: &Node, rest: &str, query: &Query) -> Result<Reply, Answer> {
+    let mut parts = rest.split('/');
+    let mut part = |missing: &str| match parts.next().filter(|part| !part.is_empty()) {
+        Some(part) => Ok(part.to_owned()),
+        None => Err(message(400, missing)),
+    };
+    let namespace = part("Missing podNamespace.")?;
+    let pod = part("Missing podID.")?;
+    let container = part("Missing container name.")?;
+    let wanted = wanted(query, System::start().now().wall)?;
+    let snapshot = node.pods.get();
+    let is_it = |view: &&PodView| view.pod.key.namespace == namespace && view.pod.key.name == pod;
+    let view = snapshot.pods.iter().find(is_it);
+    let view = view.ok_or_else(|| Answer::text(404, &format!("pod {pod:?} does not exist")))?;
+    if !names(view).any(|name| name == container) {
+        return Err(Answer::text(404, &format!("container {container:?} not found in pod {pod:?}")));
+    }
+    let id = target(&view.status, &pod, &container, &wanted).map_err(|why| Answer::text(400, &why))?;
+    let stream = open(node, &id, &wanted)?;
+    let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
+    Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted))))
+}
+
+/// An error as the kubelet writes those of a log's parameters.
+fn message(status: u16, text: &str) -> Answer {
+    Answer::new(status, JSON, format!("{{\"message\": {text:?}}}"))
+}
+
+/// Reads the parameters (upstream `v1.PodLogOptions` and its validation).
+fn wanted(query: &Query, now: Timestamp) -> Result<Wanted, Answer> {
+    let unreadable = || message(400, "Unable to decode query.");
+    let invalid = || message(422, "Invalid request.");
+    let number = |name: &str| match query.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => text.parse::<i64>().map(Some).map_err(|_| unreadable()),
+    };
+    let switch = |name: &str| query.switch(name).ok_or_else(unreadable);
+    let at_least = |least: i64, value: Option<i64>| match value {
+        None => Ok(None),
+        Some(value) if value >= least => Ok(u64::try_from(value).ok()),
+        Some(_) => Err(invalid()),
+    };
+    let tail = match query.get("tail") {
+        // An old name of `tailLines`.
+        Some("all" | "") | None => number("tailLines")?,
+        Some(_) => number("tail")?,
+    };
+    let since_seconds = at_least(1, number("sinceSeconds")?)?;
+    let since_time = match query.get("sinceTime").filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => Some(text.parse::<Timestamp>().map_err(|_| unreadable())?),
+    };
+    if since_seconds.is_some() && since_time.is_some() {
+        return Err(invalid());
+    }
+    // Streams cannot be split, as upstream without the feature PodLogsQuerySplitStreams.
+    if !matches!(query.get("stream"), None | Some("" | "All")) {
+        return Err(message(400, "Unable to decode query."));
+    }
+    let ago = since_seconds.map(|seconds| {
+        let ago = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+        now.checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH)
+    });
+    Ok(Wanted {
+        follow: switch("follow")?,
+        previous: switch("previous")?,
+        timestamps: switch("timestamps")?,
+        tail: at_least(0, tail)?,
+        since: since_time.or(ago),
+        limit: at_least(1, number("limitBytes")?)?,
+    })
+}
+
+/// Names of all containers of a pod.
+fn names(view: &PodView) -> impl Iterator<Item = &str> {
+    let ephemeral =
+        view.status.ephemeral_container_statuses.iter().flatten().map(|status| status.name.as_str());
+    view.pod.containers().map(|(_, container)| container.name.as_str()).chain(ephemeral)
+}
+
+/// Docker's id of the container whose log is meant (upstream `validateContainerLogStatus`).
+///
+/// # Errors
+/// Why there is none, in the kubelet's words.
+fn target(status: &PodStatus, pod: &str, container: &str, wanted: &Wanted) -> Result<String, String> {
+    let all =
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let mut all = all.into_iter().flatten().flatten();
+    let not_there = || format!("container {container:?} in pod {pod:?} is not available");
+    let status = all.find(|status| status.name == container).ok_or_else(not_there)?;
+    let none = ContainerState::default();
+    let last = status.last_state.as_ref().unwrap_or(&none).terminated.as_ref();
+    let last = last.and_then(|ended| docker_id(ended.container_id.as_deref()));
+    if wanted.previous {
+        let why = || format!("previous terminated container {container:?} in pod {pod:?} not found");
+        return last.ok_or_else(why);
+    }
+    let state = status.state.as_ref().unwrap_or(&none);
+    if state.running.is_some() {
+        return docker_id(status.container_id.as_deref()).ok_or_else(not_there);
+    }
+    if let Some(ended) = &state.terminated {
+        let why = || format!("container {container:?} in pod {pod:?} is terminated");
+        return docker_id(ended.container_id.as_deref()).or(last).ok_or_else(why);
+    }
+    // It waits to run again: the log of its last instance is the one that tells why.
+    last.ok_or_else(|| waits(status, pod, container))
+}
+
+fn waits(status: &ContainerStatus, pod: &str, container: &str) -> String {
+    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+    let what = match reason {
+        "ErrImagePull" => "trying and failing to pull image",
+        "ImagePullBackOff" => "image can't be pulled",
+        "" => return format!("container {container:?} in pod {pod:?} is not available"),
+        reason => reason,
+    };
+    format!("container {container:?} in pod {pod:?} is waiting to start: {what}")
+}
+
+/// `docker://ID` -> `ID`.
+fn docker_id(id: Option<&str>) -> Option<String> {
+    id?.strip_prefix("docker://").filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
+/// The log as Docker sends it.
+fn open(node: &Node, id: &str, wanted: &Wanted) -> Result<OutputStream, Answer> {
+    let failed = |error: &crate::runtime::DockerError| match error.refusal() {
+        Some(RefusalKind::LogNotKept) => Answer::text(
+            400,
+            "the container has no log: it was made with --container-log-driver=none, which keeps nothing of what a \
+             container writes",
+        ),
+        Some(RefusalKind::NoSuchContainer) => Answer::text(404, &format!("{error}: it was removed since")),
+        _ => Answer::text(500, &error.to_string()),
+    };
+    let detail =
+        match node.docker.call(&Call::Inspect { id: id.to_owned() }).map_err(|error| failed(&error))? {
+            DockerReply::Container(detail) => detail,
+            _ => return Err(Answer::text(500, "Docker's answer is of another kind")),
+        };
+    let since = wanted.since.map(|since| {
+        let nanos = since.as_nanosecond().max(0);
+        format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    });
+    let options =
+        LogOptions { follow: wanted.follow, tail: wanted.tail, since, timestamps: wanted.timestamps };
+    node.docker.logs(id, &options, detail.tty).map_err(|error| failed(&error))
+}
+
+/// Sends a log until its end, the bound, or the client's. One that is not followed and of which Docker sends nothing for
+/// long is given up.
+fn pour(sink: &mut Sink<'_>, mut from: OutputStream, wanted: &Wanted) -> io::Result<()> {
+    let mut left = wanted.limit.unwrap_or(u64::MAX);
+    let timeout = (!wanted.follow).then_some(limits::SERVER_READ);
+    loop {
+        let wait = Wait { timeout, wake: Some(sink.fd()) };
+        match from.next(&wait).map_err(io::Error::other)? {
+            Output::End => return Ok(()),
+            Output::Idle if sink.is_gone() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Output::Idle if !wanted.follow => return Err(io::ErrorKind::TimedOut.into()),
+            Output::Idle => {}
+            Output::Bytes(_, bytes) => {
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                sink.write(bytes.get(..most).unwrap_or_default())?;
+                left = left.saturating_sub(most as u64);
+                if left == 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

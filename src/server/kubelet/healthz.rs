@@ -1,0 +1,91 @@
+//! `/healthz` (upstream `staging/src/k8s.io/apiserver/pkg/server/healthz`): whether this process works. Docker is no part
+//! of it: a new process would not help.
+
+use super::{Node, not_found};
+use crate::base::limits;
+use crate::server::http::answer::{Answer, TEXT};
+use crate::server::http::request::Request;
+
+/// The checks, in the order in which they are told. `log` is always well: podkeeper has no thread for its log.
+const CHECKS: &[&str] = &["ping", "log", "syncloop"];
+
+/// Answers `/healthz` and what is below it.
+pub fn answer(node: &Node, request: &Request) -> Answer {
+    let is_well = |check: &str| check != "syncloop" || !hangs(node);
+    match request.path.strip_prefix("/healthz/").filter(|name| !name.is_empty()) {
+        None => told(CHECKS, request, is_well),
+        Some(name) if CHECKS.contains(&name) => match is_well(name) {
+            true => ok("ok"),
+            false => failed(&format!("internal server error: {name} took longer than expected")),
+        },
+        Some(_) => not_found(),
+    }
+}
+
+/// The main loop has been at one piece of work for so long that it hangs.
+fn hangs(node: &Node) -> bool {
+    node.pulses.busy().iter().any(|busy| busy.name == node.main_loop && busy.age > limits::STUCK)
+}
+
+fn told(checks: &[&str], request: &Request, is_well: impl Fn(&str) -> bool) -> Answer {
+    let excluded: Vec<&str> = request.query.all("exclude").filter(|name| !name.is_empty()).collect();
+    let mut text = String::new();
+    let mut all_well = true;
+    for check in checks {
+        if excluded.contains(check) {
+            text.push_str(&format!("[+]{check} excluded: ok\n"));
+        } else if is_well(check) {
+            text.push_str(&format!("[+]{check} ok\n"));
+        } else {
+            all_well = false;
+            text.push_str(&format!("[-]{check} failed: reason withheld\n"));
+        }
+    }
+    let unknown: Vec<String> =
+        excluded.iter().filter(|name| !checks.contains(name)).map(|name| format!("{name:?}")).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        text.push_str(&format!("warn: some health checks cannot be excluded: no matches for {unknown}\n"));
+    }
+    match (all_well, request.query.get("verbose")) {
+        (true, None) => ok("ok"),
+        (true, Some(_)) => ok(&format!("{text}healthz check passed\n")),
+        (false, _) => failed(&format!("{text}healthz check failed")),
+    }
+}
+
+fn ok(text: &str) -> Answer {
+    Answer::new(200, TEXT, text).with("X-Content-Type-Options", "nosniff")
+}
+
+fn failed(text: &str) -> Answer {
+    Answer::text(500, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::http::request::parse;
+
+    fn get(target: &str, well: bool) -> (u16, String) {
+        let request = parse(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+        let answer = told(CHECKS, &request, |check| check != "syncloop" || well);
+        (answer.status, String::from_utf8(answer.body).unwrap())
+    }
+
+    #[test]
+    fn what_is_told_is_upstreams() {
+        assert_eq!(get("/healthz", true), (200, "ok".into()));
+        let all = "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n";
+        assert_eq!(get("/healthz?verbose", true), (200, all.into()));
+        let bad = "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n";
+        assert_eq!(get("/healthz", false), (500, bad.into()));
+        assert_eq!(get("/healthz?exclude=syncloop", false), (200, "ok".into()));
+        let (status, text) = get("/healthz?exclude=x&verbose=1", true);
+        assert_eq!(status, 200);
+        assert!(
+            text.contains("warn: some health checks cannot be excluded: no matches for \"x\"\n"),
+            "{text}"
+        );
+    }
+}

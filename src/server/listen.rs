@@ -1,0 +1,446 @@
+//! The thread `pk-server`: it listens, and has every connection on which no request is under way: handshakes, heads that
+//! come byte by byte, and those that are idle. A client that says nothing costs a descriptor here and no thread.
+//!
+//! What must not happen here: a wait for one client, or work of an endpoint.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use rustix::event::{PollFd, PollFlags};
+
+use super::census::{Census, Full};
+use super::connection::{Connection, date, serve};
+use super::http::answer::Answer;
+use super::http::request::{self, Method, Refused, Request};
+use super::pool::{Count, Pool};
+use super::service::Service;
+use super::tls::Certificates;
+use super::transport::{Got, Transport};
+use crate::base::{limits, wait};
+
+/// A port, and what answers there.
+pub struct Port {
+    /// As users call it: `the kubelet's server`.
+    pub name: &'static str,
+    pub address: SocketAddr,
+    /// `None` for plain HTTP.
+    pub certificates: Option<Arc<Certificates>>,
+    pub service: Arc<dyn Service>,
+}
+
+/// How long clients may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub handshake: Duration,
+    /// For the head of a request, from its first byte.
+    pub head: Duration,
+    /// Between two requests.
+    pub idle: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            handshake: limits::SERVER_HANDSHAKE,
+            head: limits::SERVER_HEAD_PATIENCE,
+            idle: limits::SERVER_IDLE,
+        }
+    }
+}
+
+/// A port and its socket, while there is one.
+struct Listening {
+    port: Port,
+    socket: Option<TcpListener>,
+    /// When it is tried again.
+    again: Option<Instant>,
+    /// Why not, as it was told last.
+    told: Option<String>,
+}
+
+/// A connection on which no request is under way.
+struct Waiting {
+    connection: Connection,
+    /// Its place in the list of ports.
+    port: usize,
+    phase: Phase,
+    /// When it began to wait, and when that ends.
+    since: Instant,
+    until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    /// So many bytes of the head were searched for its end.
+    Head(usize),
+    Idle,
+}
+
+/// What becomes of a connection that waits.
+enum Next {
+    Stays,
+    Gone,
+    /// A request has come.
+    Asks(Box<Request>),
+    Refused(Refused),
+}
+
+/// A connection that comes back from a thread of the pool, and its place in the list of ports.
+type Back = (Connection, usize);
+
+/// See the head of this file.
+pub struct Listen {
+    ports: Vec<Listening>,
+    waiting: Vec<Waiting>,
+    back: Receiver<Back>,
+    give_back: Sender<Back>,
+    /// Readable when something came back, or the end has come.
+    woken: OwnedFd,
+    wake: Arc<OwnedFd>,
+    /// Closed at the end.
+    end: Receiver<()>,
+    pool: Pool,
+    patience: Patience,
+    long: Count,
+    connections: Census,
+    /// Requests under way of clients that showed no certificate.
+    strangers: Census,
+    /// Nothing is accepted before.
+    pause: Option<Instant>,
+    /// The highest descriptor that a connection may have.
+    highest: i32,
+}
+
+impl Listen {
+    /// Listens on these ports. A port that is taken is told, and tried again.
+    pub fn new(
+        ports: Vec<Port>,
+        back: (Sender<Back>, Receiver<Back>),
+        pipe: (OwnedFd, Arc<OwnedFd>),
+        end: Receiver<()>,
+        patience: Patience,
+    ) -> Listen {
+        let mut listen = Listen {
+            ports: ports
+                .into_iter()
+                .map(|port| Listening { port, socket: None, again: None, told: None })
+                .collect(),
+            waiting: Vec::new(),
+            back: back.1,
+            give_back: back.0,
+            woken: pipe.0,
+            wake: pipe.1,
+            end,
+            pool: Pool::new(limits::SERVER_THREADS),
+            patience,
+            long: Count::new(limits::SERVER_LONG),
+            connections: Census::new(limits::SERVER_CONNECTIONS, limits::SERVER_CONNECTIONS_OF_ADDRESS),
+            strangers: Census::new(limits::SERVER_THREADS, limits::SERVER_STRANGERS),
+            pause: None,
+            highest: highest_descriptor(),
+        };
+        listen.ports.iter_mut().for_each(|port| port.listen());
+        listen
+    }
+
+    /// Serves until the end.
+    pub fn run(mut self) {
+        loop {
+            match self.end.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                Ok(()) | Err(TryRecvError::Disconnected) => return,
+            }
+            self.take_back();
+            let now = Instant::now();
+            self.waiting.retain(|waiting| now < waiting.until);
+            self.listen_again(now);
+            match self.wait(now) {
+                Ok(ready) => self.turn(&ready),
+                Err(error) => {
+                    // Out of memory: pods come first.
+                    log::error!(
+                        "the servers close their connections: the system cannot wait for them: {error}"
+                    );
+                    self.waiting.clear();
+                    std::thread::sleep(limits::SERVER_ACCEPT_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Takes the connections whose requests are answered.
+    fn take_back(&mut self) {
+        let mut room = [0u8; 64];
+        while matches!(rustix::io::read(&self.woken, &mut room), Ok(n) if n == room.len()) {}
+        let came: Vec<Back> = self.back.try_iter().take(limits::SERVER_CONNECTIONS).collect();
+        for (connection, port) in came {
+            let waiting = Waiting::new(connection, port, Phase::Idle, self.patience.idle);
+            // The next request may be there already.
+            self.step(waiting);
+        }
+    }
+
+    fn listen_again(&mut self, now: Instant) {
+        for port in &mut self.ports {
+            if port.again.is_some_and(|again| again <= now) {
+                port.listen();
+            }
+        }
+    }
+
+    /// The flags of all that was waited for: of the wake-up, of the ports, of the connections.
+    fn wait(&mut self, now: Instant) -> io::Result<Vec<PollFlags>> {
+        if self.pause.is_some_and(|pause| pause <= now) {
+            self.pause = None;
+        }
+        let accepts = if self.pause.is_none() { PollFlags::IN } else { PollFlags::empty() };
+        let mut set = vec![PollFd::new(&self.woken, PollFlags::IN)];
+        set.extend(self.ports.iter().map(|port| match &port.socket {
+            Some(socket) => PollFd::from_borrowed_fd(socket.as_fd(), accepts),
+            None => PollFd::new(&self.woken, PollFlags::empty()),
+        }));
+        set.extend(self.waiting.iter().map(|waiting| {
+            let transport = &waiting.connection.transport;
+            PollFd::from_borrowed_fd(transport.fd(), transport.wants())
+        }));
+        let until = self.waiting.iter().map(|waiting| waiting.until);
+        let until = until.chain(self.ports.iter().filter_map(|port| port.again)).chain(self.pause).min();
+        Ok(wait::until(set, until)?)
+    }
+
+    fn turn(&mut self, ready: &[PollFlags]) {
+        let mut flags = ready.iter().skip(1);
+        let ports: Vec<bool> = flags.by_ref().take(self.ports.len()).map(|flags| !flags.is_empty()).collect();
+        let all = std::mem::take(&mut self.waiting);
+        for waiting in all {
+            match flags.next() {
+                Some(flags) if !flags.is_empty() => self.step(waiting),
+                _ => self.waiting.push(waiting),
+            }
+        }
+        for (port, is_ready) in ports.into_iter().enumerate() {
+            if is_ready && self.pause.is_none() {
+                self.accept(port);
+            }
+        }
+    }
+
+    /// Goes on with a connection as far as that is possible without waiting.
+    fn step(&mut self, mut waiting: Waiting) {
+        match waiting.advance(self.patience.head) {
+            Next::Stays => self.waiting.push(waiting),
+            Next::Gone => {}
+            Next::Asks(request) => self.dispatch(waiting, request),
+            Next::Refused(refused) => turn_away(waiting.connection, Method::Get, &Answer::refused(refused)),
+        }
+    }
+
+    /// Has a request answered by a thread of the pool.
+    fn dispatch(&mut self, waiting: Waiting, request: Box<Request>) {
+        let Waiting { connection, port, .. } = waiting;
+        let Some(service) = self.ports.get(port).map(|port| Arc::clone(&port.port.service)) else { return };
+        let method = request.method;
+        let busy = |why| Answer::text(503, why).with("Retry-After", "1");
+        let seat = match connection.transport.certificates().is_empty() {
+            false => None,
+            true => match self.strangers.enter(connection.peer.ip()) {
+                Ok(seat) => Some(seat),
+                Err(_) => {
+                    return turn_away(
+                        connection,
+                        method,
+                        &busy("too many requests of this address are under way"),
+                    );
+                }
+            },
+        };
+        // The connection waits in a slot until a thread takes it, so that it is not lost when there is none.
+        let (give, take) = crossbeam_channel::bounded(1);
+        let (back, wake, long) = (self.give_back.clone(), Arc::clone(&self.wake), self.long.clone());
+        let job = move || {
+            let _seat = seat;
+            let Ok(connection) = take.recv() else { return };
+            if let Some(connection) = serve(connection, &request, &service, &long)
+                && back.send((connection, port)).is_ok()
+            {
+                // A pipe that is full wakes as well.
+                let _ = rustix::io::write(&*wake, &[1]);
+            }
+        };
+        match self.pool.give(Box::new(job)) {
+            Ok(()) => _ = give.send(connection),
+            Err(_) => turn_away(connection, method, &busy("too many requests are under way on this node")),
+        }
+    }
+
+    fn accept(&mut self, at: usize) {
+        for _ in 0..limits::SERVER_ACCEPTS {
+            let Some(listening) = self.ports.get(at) else { return };
+            let Some(socket) = &listening.socket else { return };
+            match socket.accept() {
+                Ok((stream, peer)) => self.welcome(stream, peer, at),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The client went away before it was accepted.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    log::warn!("{}: no connection is accepted for a moment: {error}", listening.port.name);
+                    self.pause = Instant::now().checked_add(limits::SERVER_ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: TcpStream, peer: SocketAddr, at: usize) {
+        // Descriptors are given out from the lowest: pods keep those above.
+        if stream.as_raw_fd() > self.highest {
+            return;
+        }
+        let Some(seat) = self.seat(peer.ip()) else { return };
+        let Some(listening) = self.ports.get(at) else { return };
+        let tls = match &listening.port.certificates {
+            None => None,
+            Some(certificates) => match certificates.current(&self.pool) {
+                Some(config) => Some(config),
+                // It was told why.
+                None => return,
+            },
+        };
+        let is_tls = tls.is_some();
+        let Ok(transport) = Transport::new(stream, tls, seat) else { return };
+        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false };
+        let (phase, time) = match is_tls {
+            true => (Phase::Handshake, self.patience.handshake),
+            false => (Phase::Head(0), self.patience.head),
+        };
+        self.step(Waiting::new(connection, at, phase, time));
+    }
+
+    /// Room for one more of this address: where there is none, the connection goes that has waited longest, and sooner
+    /// one that has never sent a request.
+    fn seat(&mut self, address: IpAddr) -> Option<super::census::Seat> {
+        let full = match self.connections.enter(address) {
+            Ok(seat) => return Some(seat),
+            Err(full) => full,
+        };
+        let of = super::census::household(address);
+        let may_go = |waiting: &&Waiting| {
+            full == Full::All || super::census::household(waiting.connection.peer.ip()) == of
+        };
+        let oldest = self.waiting.iter().filter(may_go).map(|w| (w.connection.is_proven, w.since)).min()?;
+        let at = self.waiting.iter().position(|w| (w.connection.is_proven, w.since) == oldest)?;
+        drop(self.waiting.swap_remove(at));
+        self.connections.enter(address).ok()
+    }
+}
+
+impl Waiting {
+    fn new(connection: Connection, port: usize, phase: Phase, time: Duration) -> Waiting {
+        let since = Instant::now();
+        Waiting { connection, port, phase, since, until: since.checked_add(time).unwrap_or(since) }
+    }
+
+    fn enter(&mut self, phase: Phase, time: Duration) {
+        let now = Instant::now();
+        self.phase = phase;
+        self.until = now.checked_add(time).unwrap_or(now);
+    }
+
+    /// Reads what is there.
+    fn advance(&mut self, head: Duration) -> Next {
+        loop {
+            if let Some(next) = self.head(head) {
+                return next;
+            }
+            let most = limits::SERVER_HEAD.saturating_add(1).saturating_sub(self.connection.buffer.len());
+            match self.connection.transport.read(&mut self.connection.buffer, most.min(limits::HTTP_READ)) {
+                Ok(Got::Bytes(_)) => {}
+                Ok(Got::End) | Err(_) => return Next::Gone,
+                Ok(Got::Nothing) => {
+                    if self.phase == Phase::Handshake && !self.connection.transport.is_handshaking() {
+                        self.enter(Phase::Head(0), head);
+                    }
+                    return match self.connection.transport.flush() {
+                        Ok(_) => Next::Stays,
+                        Err(_) => Next::Gone,
+                    };
+                }
+            }
+        }
+    }
+
+    /// What the bytes read so far are; `None` when more are needed.
+    fn head(&mut self, patience: Duration) -> Option<Next> {
+        if self.connection.buffer.is_empty() {
+            return None;
+        }
+        let seen = match self.phase {
+            Phase::Head(seen) => seen,
+            Phase::Idle | Phase::Handshake => {
+                self.enter(Phase::Head(0), patience);
+                0
+            }
+        };
+        match request::end_of_head(&self.connection.buffer, seen) {
+            Err(refused) => Some(Next::Refused(refused)),
+            Ok(None) => {
+                self.phase = Phase::Head(self.connection.buffer.len());
+                None
+            }
+            Ok(Some(end)) => {
+                let head: Vec<u8> = self.connection.buffer.drain(..end).collect();
+                Some(match request::parse(&head) {
+                    Ok(request) => Next::Asks(Box::new(request)),
+                    Err(refused) => Next::Refused(refused),
+                })
+            }
+        }
+    }
+}
+
+impl Listening {
+    fn listen(&mut self) {
+        self.again = None;
+        let bound = TcpListener::bind(self.port.address);
+        match bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket)) {
+            Ok(socket) => {
+                log::info!("{} listens on {}", self.port.name, self.port.address);
+                self.socket = Some(socket);
+                self.told = None;
+            }
+            Err(error) => {
+                let Port { name, address, .. } = &self.port;
+                let why = error.to_string();
+                if self.told.as_ref() != Some(&why) {
+                    log::error!(
+                        "{name} cannot listen on {address}: {why}; it is tried again every {} s, pods are not affected",
+                        limits::SERVER_LISTEN_AGAIN.as_secs()
+                    );
+                    self.told = Some(why);
+                }
+                self.again = Instant::now().checked_add(limits::SERVER_LISTEN_AGAIN);
+            }
+        }
+    }
+}
+
+/// Sends what goes without waiting, and closes the connection.
+fn turn_away(mut connection: Connection, method: Method, answer: &Answer) {
+    // The client learns less when its window is full.
+    let _ = connection.transport.write(&answer.bytes(method, false, &date()));
+    connection.transport.close_write();
+}
+
+/// The highest descriptor that a connection may have, so that enough are left for pods.
+fn highest_descriptor() -> i32 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let spare = limits::SERVER_SPARE_DESCRIPTORS.min(limit / 2);
+    i32::try_from(limit.saturating_sub(spare)).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,137 @@
+//! The threads that answer requests: made when they are needed, gone when they rest, never more than a bound.
+//!
+//! Never here: a queue. Whoever has work for which there is no thread says so to the client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::base::limits;
+
+/// The work of one thread.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Pool {
+    jobs: Sender<Job>,
+    takers: Receiver<Job>,
+    threads: Count,
+}
+
+impl Pool {
+    /// A pool of at most so many threads.
+    #[must_use]
+    pub fn new(most: usize) -> Pool {
+        // Without room: it takes a job only when a thread waits for one.
+        let (jobs, takers) = bounded(0);
+        Pool { jobs, takers, threads: Count::new(most) }
+    }
+
+    /// Has the job done.
+    ///
+    /// # Errors
+    /// The job, when all threads have work, or none can be started.
+    pub fn give(&self, job: Job) -> Result<(), Job> {
+        let job = match self.jobs.try_send(job) {
+            Ok(()) => return Ok(()),
+            Err(error) => error.into_inner(),
+        };
+        let Some(place) = self.threads.take() else { return Err(job) };
+        let takers = self.takers.clone();
+        // Handed over through a channel, so that it comes back when no thread can be started.
+        let (hand, first) = bounded::<Job>(1);
+        let work = move || {
+            let _place = place;
+            let mut next = first.recv().ok();
+            while let Some(job) = next {
+                job();
+                next = takers.recv_timeout(limits::SERVER_THREAD_REST).ok();
+            }
+        };
+        let thread = thread::Builder::new().name("pk-request".to_owned()).stack_size(limits::SERVER_STACK);
+        match thread.spawn(work) {
+            Ok(_) => hand.send(job).map_err(|error| error.0),
+            Err(error) => {
+                log::warn!("a request is not answered: no thread could be started: {error}");
+                Err(job)
+            }
+        }
+    }
+}
+
+/// A number of places, of which each is given back when it is dropped. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Count {
+    taken: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// A place that is taken.
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
+
+impl Count {
+    /// So many places, all free.
+    #[must_use]
+    pub fn new(most: usize) -> Count {
+        Count { taken: Arc::default(), most }
+    }
+
+    /// One of them, if one is free.
+    #[must_use]
+    pub fn take(&self) -> Option<Place> {
+        let more = |taken: usize| taken.checked_add(1).filter(|taken| *taken <= self.most);
+        let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        taken.ok().map(|_| Place(Arc::clone(&self.taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_threads_than_the_bound_and_one_that_rests_is_used_again() {
+        let pool = Pool::new(2);
+        let (release, wait) = bounded::<()>(0);
+        let (done, told) = bounded(8);
+        let job = |wait: &Receiver<()>| -> Job {
+            let (wait, done) = (wait.clone(), done.clone());
+            Box::new(move || {
+                _ = wait.recv();
+                done.send(thread::current().id()).unwrap();
+            })
+        };
+        assert!(pool.give(job(&wait)).is_ok() && pool.give(job(&wait)).is_ok());
+        assert!(pool.give(job(&wait)).is_err(), "both are at work");
+        release.send(()).unwrap();
+        let first = told.recv().unwrap();
+        // The thread that is done waits for the next job a moment later.
+        let mut third = Some(job(&wait));
+        while let Some(job) = third.take() {
+            third = pool.give(job).err();
+            thread::yield_now();
+        }
+        release.send(()).unwrap();
+        release.send(()).unwrap();
+        assert!([told.recv().unwrap(), told.recv().unwrap()].contains(&first));
+    }
+
+    #[test]
+    fn a_place_is_given_back_when_it_is_dropped() {
+        let count = Count::new(1);
+        let place = count.take().unwrap();
+        assert!(count.take().is_none());
+        drop(place);
+        assert!(count.take().is_some());
+    }
+}

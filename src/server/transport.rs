@@ -1,0 +1,190 @@
+//! The bytes of one connection: TCP, or TLS over it. Nothing here waits; `connection` and the streams do.
+//!
+//! What must not happen here: a loop that goes on for as long as the client sends. One thread has all connections that
+//! no request is under way on.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::event::PollFlags;
+use rustls::pki_types::CertificateDer;
+use rustls::{ServerConfig, ServerConnection};
+
+use super::census::Seat;
+
+/// Records that are read from the socket before others get their turn.
+const STEPS: usize = 16;
+
+/// See the head of this file. Dropping it closes the socket.
+#[derive(Debug)]
+pub struct Transport {
+    socket: TcpStream,
+    session: Option<Box<ServerConnection>>,
+    /// It counts among the connections as long as it is there.
+    _seat: Seat,
+}
+
+/// What reading gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The client sends no more.
+    End,
+}
+
+impl Transport {
+    /// A connection that was accepted; with `tls` its handshake comes first.
+    ///
+    /// # Errors
+    /// The socket refuses its settings, or the library the configuration.
+    pub fn new(socket: TcpStream, tls: Option<Arc<ServerConfig>>, seat: Seat) -> io::Result<Transport> {
+        socket.set_nonblocking(true)?;
+        // An answer is one write, and a stream's bytes should go out at once. Without it they are only slower.
+        let _ = socket.set_nodelay(true);
+        // A client whose machine has lost its power is found out.
+        let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
+        let _ = rustix::net::sockopt::set_tcp_keepidle(&socket, std::time::Duration::from_secs(60));
+        let session = tls.map(ServerConnection::new).transpose().map_err(io::Error::other)?;
+        Ok(Transport { socket, session: session.map(Box::new), _seat: seat })
+    }
+
+    /// What to poll.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What to poll for, by one that wants to read.
+    #[must_use]
+    pub fn wants(&self) -> PollFlags {
+        if self.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Bytes wait in here for room in the socket: [`Transport::flush`].
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.wants_write())
+    }
+
+    /// The handshake is under way.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_handshaking())
+    }
+
+    /// What the client showed, its own certificate first; not verified.
+    #[must_use]
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        self.session.as_ref().and_then(|session| session.peer_certificates()).unwrap_or_default()
+    }
+
+    /// Appends what is there, at most `most` bytes. Whoever polls has read until [`Got::Nothing`] before, for bytes may
+    /// wait in here.
+    ///
+    /// # Errors
+    /// The connection is broken, or its bytes are not TLS.
+    pub fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Got> {
+        let begun = into.len();
+        into.resize(begun.saturating_add(most), 0);
+        let got = self.read_slice(into.get_mut(begun..).unwrap_or_default());
+        let length = if let Ok(Got::Bytes(length)) = got { length } else { 0 };
+        into.truncate(begun.saturating_add(length));
+        got
+    }
+
+    fn read_slice(&mut self, buffer: &mut [u8]) -> io::Result<Got> {
+        let Some(session) = &mut self.session else {
+            return match (&self.socket).read(buffer) {
+                Ok(0) if !buffer.is_empty() => Ok(Got::End),
+                Ok(length) => Ok(Got::Bytes(length)),
+                Err(error) if waits(&error) => Ok(Got::Nothing),
+                Err(error) => Err(error),
+            };
+        };
+        for _ in 0..STEPS {
+            match session.reader().read(buffer) {
+                Ok(0) => return Ok(Got::End),
+                Ok(length) => return Ok(Got::Bytes(length)),
+                // An end without close_notify: HTTP and the streams know their own ends.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Got::End),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            match session.read_tls(&mut &self.socket) {
+                Ok(0) => {}
+                Ok(_) => {}
+                Err(error) if waits(&error) => return Ok(Got::Nothing),
+                Err(error) => return Err(error),
+            }
+            let processed = session.process_new_packets();
+            // Answers of the handshake, and the alert that says why it fails.
+            flush(session, &self.socket)?;
+            processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        }
+        Ok(Got::Nothing)
+    }
+
+    /// Takes as many of these bytes as there is room for, and sends what goes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(session) = &mut self.session else {
+            return match (&self.socket).write(bytes) {
+                Ok(length) => Ok(length),
+                Err(error) if waits(&error) => Ok(0),
+                Err(error) => Err(error),
+            };
+        };
+        if !flush(session, &self.socket)? {
+            return Ok(0);
+        }
+        let taken = session.writer().write(bytes)?;
+        flush(session, &self.socket)?;
+        Ok(taken)
+    }
+
+    /// Sends what waits in here; `true` when nothing is left.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        match &mut self.session {
+            None => Ok(true),
+            Some(session) => flush(session, &self.socket),
+        }
+    }
+
+    /// Says that nothing more is sent, as far as that goes without waiting.
+    pub fn close_write(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.send_close_notify();
+            let _ = flush(session, &self.socket);
+        }
+        // The client may have gone before.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// Whether a call would have had to wait, or is to be made again.
+fn waits(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Sends until nothing is left or the socket is full.
+fn flush(session: &mut ServerConnection, mut socket: &TcpStream) -> io::Result<bool> {
+    while session.wants_write() {
+        match session.write_tls(&mut socket) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(_) => {}
+            Err(error) if waits(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
