@@ -31,6 +31,8 @@ pub enum Form {
     Container,
     /// [`Reply::Files`].
     Files,
+    /// [`Reply::Process`].
+    Process,
     /// [`Reply::Created`].
     Created,
     /// [`Reply::ExecCreated`].
@@ -73,6 +75,7 @@ impl Form {
             Call::List { .. } => Form::Containers,
             Call::Inspect { .. } => Form::Container,
             Call::Files { .. } => Form::Files,
+            Call::Process { .. } => Form::Process,
             Call::Create { .. } => Form::Created,
             Call::ExecCreate { .. } => Form::ExecCreated,
             Call::ExecInspect { .. } => Form::Exec,
@@ -113,6 +116,7 @@ pub fn reply(form: Form, what: &str, status: u16, body: &[u8]) -> Result<Reply, 
         }
         Form::Container => Reply::Container(Box::new(container(value()?).map_err(missing)?)),
         Form::Files => Reply::Files(Box::new(files(&value()?))),
+        Form::Process => Reply::Process(process(&value()?)),
         Form::Created => {
             let value = value()?;
             let id = id(&value, "/Id").ok_or_else(|| missing("Id"))?;
@@ -249,6 +253,12 @@ fn container(mut value: Value) -> Result<ContainerDetail, &'static str> {
     })
 }
 
+/// Docker writes 0 for a container that does not run.
+fn process(value: &Value) -> Option<u32> {
+    let pid = value.pointer("/State/Pid")?.as_u64()?;
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
 fn files(value: &Value) -> ContainerFiles {
     ContainerFiles {
         upper_dir: some_text(value, "/GraphDriver/Data/UpperDir").filter(|path| path.starts_with('/')),
@@ -256,11 +266,6 @@ fn files(value: &Value) -> ContainerFiles {
         log_driver: text(value, "/HostConfig/LogConfig/Type"),
         size: value.get("SizeRw").and_then(Value::as_u64),
         volumes: volumes(value).unwrap_or_default(),
-        shared: ["/HostnamePath", "/HostsPath", "/ResolvConfPath"]
-            .iter()
-            .filter_map(|place| some_text(value, place))
-            .filter(|path| path.starts_with('/'))
-            .collect(),
     }
 }
 

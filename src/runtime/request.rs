@@ -95,7 +95,9 @@ impl Request {
                 let filters = json!({ "label": labels }).to_string();
                 Request::new("GET", format!("/containers/json?all=1&filters={}", encode(&filters)))
             }
-            Call::Inspect { id } => Request::new("GET", format!("/containers/{}/json", encode(id))),
+            Call::Inspect { id } | Call::Process { id } => {
+                Request::new("GET", format!("/containers/{}/json", encode(id)))
+            }
             Call::Files { id, size } => {
                 let size = if *size { "?size=1" } else { "" };
                 Request::new("GET", format!("/containers/{}/json{size}", encode(id)))

@@ -41,6 +41,11 @@ pub enum Call {
         /// Whether to count.
         size: bool,
     },
+    /// The same, for the number of its first process.
+    Process {
+        /// Container id.
+        id: String,
+    },
     /// `POST /containers/create?name=`.
     Create {
         /// Docker name, without the leading slash.
@@ -171,6 +176,8 @@ pub enum Reply {
     Container(Box<ContainerDetail>),
     /// Answer to [`Call::Files`].
     Files(Box<ContainerFiles>),
+    /// Answer to [`Call::Process`]: `None` when the container does not run.
+    Process(Option<u32>),
     /// Answer to [`Call::Create`].
     Created {
         /// 64 hex digits.

@@ -157,7 +157,6 @@ impl Sink<'_> {
 
 /// A connection that speaks another protocol from here on.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the streams speak on it"))]
 pub struct Upgraded {
     pub transport: Transport,
     /// Bytes of that protocol which came with the request.

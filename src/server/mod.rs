@@ -14,8 +14,8 @@ pub mod http;
 pub mod kubelet;
 mod listen;
 mod pool;
+mod relay;
 mod service;
-#[cfg_attr(not(test), allow(dead_code, reason = "the endpoints that carry streams are being built on it"))]
 pub mod stream;
 pub mod tls;
 mod transport;

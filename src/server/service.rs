@@ -40,7 +40,6 @@ pub enum Reply {
     Whole(Answer),
     /// An answer whose body comes as it is made. It may take long: few can be under way at a time.
     Stream(Answer, Pour),
-    #[cfg_attr(not(test), expect(dead_code, reason = "the streams make it"))]
     /// Status 101, and another protocol from then on. It may take long, as above.
     Upgrade(Answer, Speak),
 }

@@ -10,6 +10,7 @@ mod harness;
 mod lifecycle;
 mod node;
 mod packaging;
+mod server;
 #[path = "../../src/source/testing/signer.rs"]
 mod signer;
 mod sim;

@@ -1,5 +1,28 @@
 //! Bounds of the streaming protocols: SPDY and WebSocket connections of exec, attach and port-forward.
 
+use std::time::Duration;
+
+/// How long the client may take to create the streams that it asked for, as the kubelet's streamCreationTimeout.
+pub const STREAMS_CREATED: Duration = Duration::from_secs(30);
+/// A stream on which nothing is sent or received for so long is closed, as the kubelet's
+/// streamingConnectionIdleTimeout.
+pub const STREAM_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
+/// How long a client may take to close a connection of which it has been told the end.
+pub const STREAM_LINGER: Duration = Duration::from_secs(5);
+/// Bytes that wait for one side of a stream, beyond which nothing more is read of the other.
+pub const STREAM_BACKLOG: usize = 256 * 1024;
+/// News of a client before the other side gets its turn.
+pub const STREAM_TURN: usize = 64;
+/// Bytes that ports have not taken, of all connections of one port-forward, beyond which nothing more is read of its
+/// client.
+pub const FORWARD_WAITING: usize = 2 * 1024 * 1024;
+/// A forwarded connection that takes nothing for so long, and so holds up others, is closed.
+pub const FORWARD_STALL: Duration = Duration::from_secs(30);
+/// Longest output of a command of `/run`, in bytes.
+pub const RUN_OUTPUT: usize = 4 * 1024 * 1024;
+/// How long a command of `/run` may take.
+pub const RUN_PATIENCE: Duration = Duration::from_secs(120);
+
 /// Longest SPDY control frame, in bytes; data frames are never held whole.
 pub const SPDY_CONTROL: usize = 64 * 1024;
 /// Longest header block of a SPDY frame when it is inflated, in bytes.

@@ -45,6 +45,11 @@ impl State {
                 Some(_) => Ok(Reply::Files(Box::default())),
                 None => Err(no_container("", id)),
             },
+            // Nor has any of them a process.
+            Call::Process { id } => match self.get(id) {
+                Some(_) => Ok(Reply::Process(None)),
+                None => Err(no_container("", id)),
+            },
             Call::Create { name, body } => self.create(name, body, now),
             Call::Start { id } => self.start(id, now),
             Call::Kill { id, signal } => self.kill(id, signal, now),

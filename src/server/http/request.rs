@@ -86,6 +86,12 @@ impl Request {
         self.headers(name).next()
     }
 
+    /// How many headers there are.
+    #[must_use]
+    pub fn header_count(&self) -> usize {
+        self.headers.len()
+    }
+
     /// All headers of this name, which is in lower case.
     pub fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())

@@ -5,6 +5,7 @@
 mod container_logs;
 mod healthz;
 mod pods;
+mod streams;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ impl Service for Kubelet {
     fn answer(&self, asked: &mut Asked<'_>) -> Reply {
         let request = asked.request;
         let is_get = matches!(request.method, Method::Get | Method::Head);
+        let is_stream = matches!(request.method, Method::Get | Method::Post);
         let path = request.path.get(1..).unwrap_or_default();
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         let is_main = self.scope == Scope::Main;
@@ -73,6 +75,10 @@ impl Service for Kubelet {
             (Scope::Main, "containerLogs") if is_get => {
                 container_logs::answer(&self.node, rest, &request.query)
             }
+            (Scope::Main, "exec") if is_stream => streams::command(&self.node, rest, request, false),
+            (Scope::Main, "attach") if is_stream => streams::command(&self.node, rest, request, true),
+            (Scope::Main, "portForward") if is_stream => streams::forward(&self.node, rest, request),
+            (Scope::Main, "run") if request.method == Method::Post => streams::run(&self.node, rest, request),
             _ => not_found().into(),
         }
     }

@@ -28,28 +28,17 @@ pub struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// Reads it of headers, whose names are in lower case.
-    #[must_use]
-    pub fn read(headers: &[(&'a str, &'a str)]) -> Offer<'a> {
-        let mut offer = Offer { headers: headers.len(), ..Offer::default() };
-        for (name, value) in headers {
-            match *name {
-                "connection" => offer.connection.push(value),
-                "upgrade" => offer.upgrade.push(value),
-                "x-stream-protocol-version" => offer.stream_protocols.push(value),
-                "sec-websocket-protocol" => offer.socket_protocols.push(value),
-                "sec-websocket-key" => offer.socket_key = Some(value),
-                "sec-websocket-version" => offer.socket_version = Some(value),
-                _ => {}
-            }
-        }
-        offer
-    }
-
     /// It asks for WebSocket.
     #[must_use]
     pub fn is_websocket(&self) -> bool {
         self.upgrades() && self.upgrade.iter().any(|value| value.trim().eq_ignore_ascii_case("websocket"))
+    }
+
+    /// The first of its WebSocket protocols that is known for port-forward is the tunnel, which names its ports inside.
+    #[must_use]
+    pub fn is_tunnel(&self) -> bool {
+        let first = first_known(words(&self.socket_protocols), &FORWARD_WEBSOCKET);
+        first.is_some_and(|(_, protocol)| protocol == Forward::Tunnel)
     }
 
     fn upgrades(&self) -> bool {
@@ -233,6 +222,22 @@ mod tests {
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
 
+    fn read<'a>(headers: &[(&'a str, &'a str)]) -> Offer<'a> {
+        let mut offer = Offer { headers: headers.len(), ..Offer::default() };
+        for (name, value) in headers {
+            match *name {
+                "connection" => offer.connection.push(value),
+                "upgrade" => offer.upgrade.push(value),
+                "x-stream-protocol-version" => offer.stream_protocols.push(value),
+                "sec-websocket-protocol" => offer.socket_protocols.push(value),
+                "sec-websocket-key" => offer.socket_key = Some(value),
+                "sec-websocket-version" => offer.socket_version = Some(value),
+                _ => panic!("{name}"),
+            }
+        }
+        offer
+    }
+
     fn header<'a>(answer: &'a [(&'static str, String)], name: &str) -> Vec<&'a str> {
         answer.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_str()).collect()
     }
@@ -242,7 +247,7 @@ mod tests {
         let check = |asked: &[&str], expected: Command, name: &str| {
             let asked = asked.iter().map(|value| ("x-stream-protocol-version", *value));
             let headers: Vec<_> = SPDY.into_iter().chain(asked).collect();
-            let agreed = command(&Offer::read(&headers)).unwrap();
+            let agreed = command(&read(&headers)).unwrap();
             assert_eq!(agreed.protocol, expected);
             assert_eq!(header(&agreed.headers, "X-Stream-Protocol-Version"), [name]);
             assert_eq!(header(&agreed.headers, "Connection"), ["Upgrade"]);
@@ -259,7 +264,7 @@ mod tests {
         let check = |asked: Option<&str>, expected: Command| {
             let asked_headers = asked.map(|value| ("sec-websocket-protocol", value));
             let headers: Vec<_> = SOCKET.into_iter().chain(asked_headers).collect();
-            let agreed = command(&Offer::read(&headers)).unwrap();
+            let agreed = command(&read(&headers)).unwrap();
             assert_eq!(agreed.protocol, expected);
             assert_eq!(header(&agreed.headers, "Upgrade"), ["websocket"]);
             // The example of RFC 6455.
@@ -278,10 +283,10 @@ mod tests {
     #[test]
     fn port_forward_has_protocols_of_its_own() {
         let spdy = [("x-stream-protocol-version", "portforward.k8s.io"), SPDY[0], SPDY[1]];
-        assert_eq!(forward(&Offer::read(&spdy)).unwrap().protocol, Forward::Spdy);
+        assert_eq!(forward(&read(&spdy)).unwrap().protocol, Forward::Spdy);
         let check = |asked: &str, expected: Forward| {
             let headers: Vec<_> = SOCKET.into_iter().chain([("sec-websocket-protocol", asked)]).collect();
-            assert_eq!(forward(&Offer::read(&headers)).unwrap().protocol, expected);
+            assert_eq!(forward(&read(&headers)).unwrap().protocol, expected);
         };
         check("SPDY/3.1+portforward.k8s.io", Forward::Tunnel);
         check("v4.channel.k8s.io", Forward::WebSocket(Form::Raw));
@@ -291,7 +296,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_as_the_kubelet_does() {
         let check = |headers: &[(&str, &str)], status: u16, text: &str, more: (&str, &[&str])| {
-            let refused = command(&Offer::read(headers)).unwrap_err();
+            let refused = command(&read(headers)).unwrap_err();
             assert_eq!((refused.status, refused.text.as_str()), (status, text));
             assert_eq!(header(&refused.headers, more.0), more.1);
         };

@@ -3,16 +3,17 @@
 //!
 //! Never here: a port that is connected to.
 
-use std::collections::{BTreeMap, VecDeque};
+mod spdy;
 
+use std::collections::VecDeque;
+
+use self::spdy::Spdy;
 use super::Fault;
 use super::negotiate::Forward;
 use super::outgoing::Outgoing;
-use super::spdy::frame::Reason;
-use super::spdy::{Event, Headers, StreamId};
 use super::websocket::Channels;
 use super::websocket::channels::News as ChannelNews;
-use super::wire::{Heard, Wire};
+use super::wire::Wire;
 use crate::base::limits;
 
 /// A pair, of all pairs that this connection ever has.
@@ -52,52 +53,13 @@ enum Carrier {
     },
 }
 
-/// Pairs of SPDY streams.
-#[derive(Debug)]
-struct Spdy {
-    wire: Wire,
-    last: u32,
-    pairs: BTreeMap<PairId, Pair>,
-    streams: BTreeMap<StreamId, PairId>,
-    /// Pairs of which one stream is there, by the client's number of them.
-    halves: BTreeMap<String, Half>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Pair {
-    data: StreamId,
-    error: StreamId,
-}
-
-/// One stream of a pair.
-#[derive(Debug)]
-struct Half {
-    stream: StreamId,
-    kind: Kind,
-    port: u16,
-    /// Data that came before the stream of errors.
-    early: Vec<u8>,
-    is_ended: bool,
-    /// It was there at the last look: see [`Pairs::look`].
-    is_old: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Data,
-    Error,
-}
-
 impl Pairs {
     /// The pairs of a connection that was just upgraded to this protocol; `ports` are those of the request, which
     /// names them for WebSocket alone.
     #[must_use]
     pub fn new(protocol: Forward, ports: &[u16]) -> Pairs {
         let mut told = VecDeque::new();
-        let spdy = |wire| {
-            let (pairs, streams, halves) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-            Carrier::Spdy(Box::new(Spdy { wire, last: 0, pairs, streams, halves }))
-        };
+        let spdy = |wire| Carrier::Spdy(Box::new(Spdy::new(wire)));
         let carrier = match protocol {
             Forward::Spdy => spdy(Wire::plain()),
             Forward::Tunnel => spdy(Wire::tunnel()),
@@ -156,9 +118,9 @@ impl Pairs {
     /// Notes that so many bytes of a pair's data are out of the way.
     pub fn taken(&mut self, pair: PairId, count: usize) {
         if let Carrier::Spdy(spdy) = &mut self.carrier
-            && let Some(Pair { data, .. }) = spdy.pairs.get(&pair)
+            && let Some(data) = spdy.data_of(pair)
         {
-            spdy.wire.session.taken(*data, count);
+            spdy.wire.session.taken(data, count);
         }
     }
 
@@ -166,8 +128,8 @@ impl Pairs {
     pub fn write(&mut self, pair: PairId, bytes: &[u8]) {
         match &mut self.carrier {
             Carrier::Spdy(spdy) => {
-                if let Some(Pair { data, .. }) = spdy.pairs.get(&pair) {
-                    spdy.wire.session.send(*data, bytes);
+                if let Some(data) = spdy.data_of(pair) {
+                    spdy.wire.session.send(data, bytes);
                 }
             }
             Carrier::WebSocket { channels, open } => {
@@ -181,9 +143,9 @@ impl Pairs {
     /// Says that the port sends no more.
     pub fn finish(&mut self, pair: PairId) {
         if let Carrier::Spdy(spdy) = &mut self.carrier
-            && let Some(Pair { data, .. }) = spdy.pairs.get(&pair)
+            && let Some(data) = spdy.data_of(pair)
         {
-            spdy.wire.session.finish(*data);
+            spdy.wire.session.finish(data);
         }
     }
 
@@ -210,23 +172,18 @@ impl Pairs {
         }
     }
 
-    /// Gives up pairs of which one stream was there at the last look, and the other is not yet.
+    /// Some pair is not complete.
+    #[must_use]
+    pub fn has_halves(&self) -> bool {
+        matches!(&self.carrier, Carrier::Spdy(spdy) if spdy.has_halves())
+    }
+
+    /// Gives up pairs of which one stream was there at the last look, and the other is not yet. Called every
+    /// [`limits::STREAMS_CREATED`].
     pub fn look(&mut self) {
-        let Carrier::Spdy(spdy) = &mut self.carrier else { return };
-        let session = &mut spdy.wire.session;
-        spdy.halves.retain(|request, half| {
-            if !std::mem::replace(&mut half.is_old, true) {
-                return true;
-            }
-            if half.kind == Kind::Error {
-                let text = format!("error forwarding port: request {request}: timed out waiting for streams");
-                session.send(half.stream, text.as_bytes());
-                session.finish(half.stream);
-            } else {
-                session.reset(half.stream, Reason::Cancel);
-            }
-            false
-        });
+        if let Carrier::Spdy(spdy) = &mut self.carrier {
+            spdy.look();
+        }
     }
 
     /// Says that nothing more comes.
@@ -282,129 +239,6 @@ fn error_channel(at: u32) -> u8 {
 
 fn is_open(open: &[bool], pair: PairId) -> bool {
     open.get(pair.0 as usize).copied().unwrap_or(false)
-}
-
-impl Spdy {
-    fn heard(&mut self, heard: Heard, told: &mut VecDeque<News>) {
-        let event = match heard {
-            Heard::Closed => return told.push_back(News::Gone),
-            Heard::Event(event) => event,
-        };
-        match event {
-            Event::Opened { stream, headers } => match asked(stream, &headers) {
-                None => self.wire.session.reset(stream, Reason::ProtocolError),
-                Some((request, kind, port)) => self.opened(stream, request, kind, port, told),
-            },
-            Event::Data { stream, bytes } => match self.pair_of(stream) {
-                Some((pair, Kind::Data)) => told.push_back(News::Data { pair, bytes }),
-                Some(_) => self.wire.session.taken(stream, bytes.len()),
-                None => self.early(stream, &bytes),
-            },
-            Event::Finished { stream } => match self.pair_of(stream) {
-                Some((pair, Kind::Data)) => told.push_back(News::Ended { pair }),
-                // Clients never send errors, and say so at once.
-                Some(_) => {}
-                None => self
-                    .halves
-                    .values_mut()
-                    .filter(|half| half.stream == stream)
-                    .for_each(|half| half.is_ended = true),
-            },
-            Event::Reset { stream } => {
-                self.halves.retain(|_, half| half.stream != stream);
-                if let Some((pair, Kind::Data)) = self.pair_of(stream) {
-                    told.push_back(News::Reset { pair });
-                }
-            }
-            // What is open goes on until the connection ends.
-            Event::GoneAway => {}
-        }
-    }
-
-    fn opened(
-        &mut self,
-        stream: StreamId,
-        request: String,
-        kind: Kind,
-        port: u16,
-        told: &mut VecDeque<News>,
-    ) {
-        let is_busy = self.pairs.len() >= limits::FORWARDED || self.halves.len() >= limits::FORWARDED;
-        let Some(half) = self.halves.remove(&request).filter(|half| half.kind != kind && !is_busy) else {
-            // A second stream of the same kind takes the place of the first, as one does that is asked for anew.
-            if is_busy {
-                return self.wire.session.reset(stream, Reason::Refused);
-            }
-            self.wire.session.accept(stream);
-            let (early, is_ended, is_old) = (Vec::new(), false, false);
-            self.halves.insert(request, Half { stream, kind, port, early, is_ended, is_old });
-            return;
-        };
-        self.wire.session.accept(stream);
-        let pair = PairId(self.last);
-        self.last = self.last.saturating_add(1);
-        let (data, error) = match kind {
-            Kind::Data => (stream, half.stream),
-            Kind::Error => (half.stream, stream),
-        };
-        // The port of the data stream counts, as for the kubelet.
-        let port = if kind == Kind::Data { port } else { half.port };
-        self.pairs.insert(pair, Pair { data, error });
-        self.streams.extend([(data, pair), (error, pair)]);
-        told.push_back(News::Opened { pair, port });
-        if half.kind == Kind::Data {
-            if !half.early.is_empty() {
-                told.push_back(News::Data { pair, bytes: half.early });
-            }
-            if half.is_ended {
-                told.push_back(News::Ended { pair });
-            }
-        }
-    }
-
-    /// Keeps data of a pair that is not complete, within bounds.
-    fn early(&mut self, stream: StreamId, bytes: &[u8]) {
-        let half = self.halves.values_mut().find(|half| half.stream == stream && half.kind == Kind::Data);
-        let Some(half) = half else { return self.wire.session.taken(stream, bytes.len()) };
-        half.early.extend_from_slice(bytes);
-        if half.early.len() > limits::FORWARD_EARLY {
-            self.halves.retain(|_, half| half.stream != stream);
-            self.wire.session.reset(stream, Reason::Cancel);
-        }
-    }
-
-    fn pair_of(&self, stream: StreamId) -> Option<(PairId, Kind)> {
-        let pair = *self.streams.get(&stream)?;
-        let kind = if self.pairs.get(&pair)?.data == stream { Kind::Data } else { Kind::Error };
-        Some((pair, kind))
-    }
-
-    fn close(&mut self, pair: PairId, wrong: &[u8]) {
-        let Some(Pair { data, error }) = self.pairs.remove(&pair) else { return };
-        self.streams.remove(&data);
-        self.streams.remove(&error);
-        let session = &mut self.wire.session;
-        session.send(error, wrong);
-        session.finish(error);
-        session.finish(data);
-    }
-}
-
-/// Which pair a stream belongs to, as what, and to which port; `None` when its headers do not say.
-fn asked(stream: StreamId, headers: &Headers) -> Option<(String, Kind, u16)> {
-    let port = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
-    let kind = match headers.get("streamtype")? {
-        "error" => Kind::Error,
-        "data" => Kind::Data,
-        _ => return None,
-    };
-    let request = match headers.get("requestid").filter(|id| !id.is_empty()) {
-        Some(id) => id.to_owned(),
-        // Old clients name none, and open the stream of errors first: its number is taken for both.
-        None if kind == Kind::Error => stream.to_string(),
-        None => stream.saturating_sub(2).to_string(),
-    };
-    Some((request, kind, port))
 }
 
 #[cfg(test)]

@@ -1,0 +1,127 @@
+//! The client's side of a connection that was upgraded.
+//!
+//! Nothing here waits but [`Client::close`], which has an end.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::Broken;
+use crate::base::{limits, wait};
+use crate::server::connection::Upgraded;
+use crate::server::stream::outgoing::Outgoing;
+use crate::server::transport::Got;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Client {
+    upgraded: Upgraded,
+}
+
+impl Client {
+    /// The client behind this connection.
+    #[must_use]
+    pub fn new(upgraded: Upgraded) -> Client {
+        Client { upgraded }
+    }
+
+    /// The bytes that are there, at most [`limits::HTTP_READ`]; `None` when there are none now.
+    ///
+    /// # Errors
+    /// It sends no more: streams end by their own words, so it has gone.
+    pub fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        if !self.upgraded.early.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.upgraded.early)));
+        }
+        let mut bytes = Vec::new();
+        match self.upgraded.transport.read(&mut bytes, limits::HTTP_READ)? {
+            Got::Bytes(_) => Ok(Some(bytes)),
+            Got::Nothing => Ok(None),
+            Got::End => Err(Broken::Gone),
+        }
+    }
+
+    /// Sends what goes now; true when something did.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> Result<bool, Broken> {
+        let mut moved = false;
+        while !outgoing.is_empty() {
+            let taken = self.upgraded.transport.write(outgoing.rest())?;
+            if taken == 0 {
+                break;
+            }
+            outgoing.sent(taken);
+            moved = true;
+        }
+        self.upgraded.transport.flush()?;
+        Ok(moved)
+    }
+
+    /// What to poll: for reading when more is wanted of it, for writing when something waits to be sent.
+    #[must_use]
+    pub fn poll(&self, wants_read: bool, has_outgoing: bool) -> PollFd<'_> {
+        let mut flags = PollFlags::empty();
+        if wants_read {
+            flags |= PollFlags::IN;
+        }
+        if has_outgoing || self.upgraded.transport.wants_write() {
+            flags |= PollFlags::OUT;
+        }
+        PollFd::from_borrowed_fd(self.fd(), flags)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.upgraded.transport.fd()
+    }
+
+    /// Sends the rest, however long the client takes for it, and closes the connection so that it arrives.
+    pub fn close(mut self, outgoing: &mut Outgoing) {
+        if self.flush(outgoing).is_err() {
+            return;
+        }
+        self.upgraded.transport.close_write();
+        let end = later(limits::STREAM_LINGER);
+        // What it still sends is passed over: a socket that is closed with bytes unread takes back what was sent.
+        loop {
+            match self.read() {
+                Ok(Some(_)) if Instant::now() < end => {}
+                Ok(None) if Instant::now() < end => {
+                    if wait::until(vec![self.poll(true, false)], Some(end)).is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn flush(&mut self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+        let mut until = later(limits::STREAM_IDLE);
+        loop {
+            if self.send(outgoing)? {
+                until = later(limits::STREAM_IDLE);
+            }
+            if outgoing.is_empty() && !self.upgraded.transport.wants_write() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Broken::Gone);
+            }
+            let there = wait::until(vec![self.poll(false, true)], Some(until)).map_err(io::Error::from)?;
+            if there.iter().any(|flags| flags.intersects(PollFlags::HUP | PollFlags::ERR)) {
+                return Err(Broken::Gone);
+            }
+        }
+    }
+}
+
+/// The time from now on.
+#[must_use]
+pub fn later(time: std::time::Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}

@@ -1,0 +1,337 @@
+//! Exec and attach: the streams of a client on one side, those of Docker on the other.
+//!
+//! Never here: a wait for Docker without an end, or output that is read while the client does not take it.
+
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::Broken;
+use super::client::{Client, later};
+use crate::base::{limits, wait};
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::frames::StreamKind;
+use crate::runtime::request::AttachOptions;
+use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
+use crate::runtime::{Call, DockerError, DockerState, ExecBody, Reply};
+use crate::server::connection::Upgraded;
+use crate::server::stream::command::{Channel, News, Size, Streams, Wanted};
+use crate::server::stream::negotiate::Command;
+use crate::server::stream::status::Outcome;
+
+/// What the client wants of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// A command in it.
+    Exec(Vec<String>),
+    /// Its own streams. `tty` when it has a terminal.
+    Attach { tty: bool },
+}
+
+impl Work {
+    fn doing(&self) -> &'static str {
+        match self {
+            Work::Exec(_) => "executing command in container",
+            Work::Attach { .. } => "attaching to container",
+        }
+    }
+}
+
+/// One exec or attach.
+#[derive(Debug)]
+pub struct Job {
+    pub docker: Docker,
+    /// Docker's id of the container.
+    pub container: String,
+    pub work: Work,
+    pub wanted: Wanted,
+    /// For the log: what is done, and for which pod.
+    pub what: String,
+}
+
+/// Carries it until its end.
+pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
+    let relay = Relay {
+        client: Client::new(upgraded),
+        streams: Streams::new(protocol, job.wanted),
+        input: Vec::new(),
+        is_ended: false,
+        size: None,
+        active: Instant::now(),
+    };
+    match relay.run(job) {
+        Ok(()) | Err(Broken::Gone) => {}
+        Err(Broken::Client(why)) => log::info!("{}: {why}; its connection is closed", job.what),
+    }
+}
+
+/// What was started in Docker.
+struct Started {
+    /// The exec's id; `None` for an attach.
+    exec: Option<String>,
+    output: OutputStream,
+    /// Until the input was ended.
+    input: Option<InputStream>,
+}
+
+struct Relay {
+    client: Client,
+    streams: Streams,
+    /// Input that Docker has not taken.
+    input: Vec<u8>,
+    /// The client's input is over.
+    is_ended: bool,
+    /// A size of the terminal that Docker has not been told.
+    size: Option<Size>,
+    /// When something was sent or received last.
+    active: Instant,
+}
+
+impl Relay {
+    fn run(mut self, job: &Job) -> Result<(), Broken> {
+        self.wait_for_streams()?;
+        let outcome = match start(job) {
+            Ok(mut started) => {
+                let ended = self.carry(job, &mut started)?;
+                let Started { exec, input, output } = started;
+                let outcome = ended.and_then(|()| outcome(job, exec.as_deref()));
+                drop((input, output));
+                outcome
+            }
+            Err(error) => Err(error),
+        };
+        let outcome = outcome.unwrap_or_else(|error| {
+            log::info!("{}: {error}", job.what);
+            Outcome::Failed { doing: job.work.doing(), why: error.to_string() }
+        });
+        self.streams.end(&outcome);
+        self.client.close(self.streams.output());
+        Ok(())
+    }
+
+    /// Until the client has created all streams that it asked for. Input that comes before is kept.
+    fn wait_for_streams(&mut self) -> Result<(), Broken> {
+        let until = later(limits::STREAMS_CREATED);
+        loop {
+            self.hear()?;
+            self.client.send(self.streams.output())?;
+            if self.streams.is_ready() {
+                return Ok(());
+            }
+            if Instant::now() >= until || self.input.len() >= limits::STREAM_BACKLOG {
+                return Err(Broken::Client("timed out waiting for client to create streams".to_owned()));
+            }
+            let has_outgoing = !self.streams.output().is_empty();
+            let set = vec![self.client.poll(true, has_outgoing)];
+            wait::until(set, Some(until)).map_err(std::io::Error::from)?;
+        }
+    }
+
+    /// Takes news of the client, as long as there is room for input; true when there was any.
+    fn hear(&mut self) -> Result<bool, Broken> {
+        let mut moved = false;
+        for _ in 0..limits::STREAM_TURN {
+            if self.input.len() >= limits::STREAM_BACKLOG {
+                break;
+            }
+            match self.streams.news()? {
+                Some(News::Input(bytes)) => self.input.extend(bytes),
+                Some(News::InputEnded) => self.is_ended = true,
+                Some(News::Resized(size)) => self.size = Some(size),
+                Some(News::Gone) => return Err(Broken::Gone),
+                None if self.streams.output().len() >= limits::STREAM_BACKLOG => break,
+                None => match self.client.read()? {
+                    Some(bytes) => self.streams.receive(&bytes),
+                    None => break,
+                },
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Until Docker's output ends, or Docker fails. The client's end is an error of its own.
+    fn carry(&mut self, job: &Job, started: &mut Started) -> Result<Result<(), DockerError>, Broken> {
+        loop {
+            let mut moved = self.hear()?;
+            moved |= self.feed(started);
+            self.resize(job, started.exec.as_deref());
+            match self.pour(&mut started.output) {
+                Ok(Poured::End) => return Ok(Ok(())),
+                Ok(Poured::Some) => moved = true,
+                Ok(Poured::Nothing) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            moved |= self.client.send(self.streams.output())?;
+            if moved {
+                self.active = Instant::now();
+            } else {
+                self.wait(started)?;
+            }
+        }
+    }
+
+    /// Gives input to Docker; true when some went.
+    fn feed(&mut self, started: &mut Started) -> bool {
+        let Some(to) = &mut started.input else {
+            let count = self.input.len();
+            self.input.clear();
+            self.streams.taken(count);
+            return count > 0;
+        };
+        let taken = match to.write(&self.input) {
+            Ok(taken) => taken,
+            // The command reads no more; its output goes on.
+            Err(_) => {
+                started.input = None;
+                return true;
+            }
+        };
+        self.input.drain(..taken.min(self.input.len()));
+        self.streams.taken(taken);
+        if self.input.is_empty() && self.is_ended {
+            to.close();
+            started.input = None;
+            return true;
+        }
+        taken > 0
+    }
+
+    /// Tells Docker the size of the terminal. One that does not arrive spoils a picture, not a command.
+    fn resize(&mut self, job: &Job, exec: Option<&str>) {
+        let Some(Size { width: columns, height: rows }) = self.size.take() else { return };
+        if rows == 0 || columns == 0 || !job.wanted.tty {
+            return;
+        }
+        let call = match exec {
+            Some(id) => Call::ExecResize { id: id.to_owned(), rows, columns },
+            None => Call::Resize { id: job.container.clone(), rows, columns },
+        };
+        if let Err(error) = job.docker.call(&call) {
+            log::debug!("{}: the terminal's size cannot be set: {error}", job.what);
+        }
+    }
+
+    /// Gives Docker's output to the streams, as long as the client takes it.
+    fn pour(&mut self, output: &mut OutputStream) -> Result<Poured, DockerError> {
+        let mut poured = Poured::Nothing;
+        while self.streams.output().len() < limits::STREAM_BACKLOG {
+            let (channel, bytes) = match output.next(&Wait::at_most(std::time::Duration::ZERO))? {
+                Output::Idle => break,
+                Output::End => return Ok(Poured::End),
+                Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => (Channel::Stderr, bytes),
+                Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (Channel::Stdout, bytes),
+            };
+            self.streams.write(channel, bytes);
+            poured = Poured::Some;
+        }
+        Ok(poured)
+    }
+
+    fn wait(&mut self, started: &Started) -> Result<(), Broken> {
+        let until = self.active.checked_add(limits::STREAM_IDLE);
+        if until.is_some_and(|at| at <= Instant::now()) {
+            return Err(Broken::Client("nothing was sent or received for too long".to_owned()));
+        }
+        let waiting = self.streams.output().len();
+        let has_room = waiting < limits::STREAM_BACKLOG;
+        let wants_read = has_room && self.input.len() < limits::STREAM_BACKLOG;
+        let mut docker = PollFlags::empty();
+        if has_room {
+            docker |= PollFlags::IN;
+        }
+        if started.input.is_some() && !self.input.is_empty() {
+            docker |= PollFlags::OUT;
+        }
+        let mut set = vec![self.client.poll(wants_read, waiting > 0)];
+        // Without a wish a connection that Docker has closed would wake up all the time.
+        if !docker.is_empty() {
+            set.push(PollFd::from_borrowed_fd(started.output.as_fd(), docker));
+        }
+        let there = wait::until(set, until).map_err(std::io::Error::from)?;
+        let broken = PollFlags::HUP | PollFlags::ERR;
+        match there.first() {
+            Some(flags) if flags.intersects(broken) && !wants_read => Err(Broken::Gone),
+            _ => Ok(()),
+        }
+    }
+}
+
+enum Poured {
+    Some,
+    Nothing,
+    End,
+}
+
+fn start(job: &Job) -> Result<Started, DockerError> {
+    let (exec, Duplex { output, input }) = match &job.work {
+        Work::Exec(command) => {
+            let body = ExecBody {
+                attach_stdin: job.wanted.stdin,
+                attach_stdout: job.wanted.stdout || !job.wanted.stderr,
+                attach_stderr: job.wanted.stderr,
+                tty: job.wanted.tty,
+                cmd: command.clone(),
+            };
+            let id = match job.docker.call(&Call::ExecCreate { id: job.container.clone(), body })? {
+                Reply::ExecCreated { id } => id,
+                _ => return Err(surprise("exec create")),
+            };
+            let streams = job.docker.exec_start(&id, job.wanted.tty)?;
+            (Some(id), streams)
+        }
+        Work::Attach { tty } => {
+            let options = AttachOptions { stdin: job.wanted.stdin, logs: false };
+            (None, job.docker.attach(&job.container, options, *tty)?)
+        }
+    };
+    Ok(Started { exec, output, input: Some(input).filter(|_| job.wanted.stdin) })
+}
+
+/// How it ended.
+fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
+    let code = match exec {
+        Some(id) => exit_code(&job.docker, id)?,
+        None => exit_code_of_container(job)?,
+    };
+    Ok(if code == 0 { Outcome::Success } else { Outcome::Exit(code) })
+}
+
+/// The exit code of a container whose streams are over; 0 when it closed them and runs on.
+fn exit_code_of_container(job: &Job) -> Result<i64, DockerError> {
+    let until = later(limits::EXEC_EXIT);
+    loop {
+        match job.docker.call(&Call::Inspect { id: job.container.clone() })? {
+            Reply::Container(detail) if detail.state != DockerState::Running => return Ok(detail.exit_code),
+            Reply::Container(_) if Instant::now() >= until => return Ok(0),
+            Reply::Container(_) => std::thread::sleep(limits::EXEC_EXIT_LOOK),
+            _ => return Err(surprise("inspect")),
+        }
+    }
+}
+
+/// The exit code of a command whose output is over. It may lag behind that.
+///
+/// # Errors
+/// Docker's, or that the command still runs.
+pub fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
+    let until = later(limits::EXEC_EXIT);
+    loop {
+        match docker.call(&Call::ExecInspect { id: exec.to_owned() })? {
+            Reply::Exec(detail) => match detail.exit_code.filter(|_| !detail.running) {
+                Some(code) => return Ok(code),
+                None if Instant::now() >= until => {
+                    return Err(DockerError::BadAnswer("its output is over, and it still runs".to_owned()));
+                }
+                None => std::thread::sleep(limits::EXEC_EXIT_LOOK),
+            },
+            _ => return Err(surprise("exec inspect")),
+        }
+    }
+}
+
+fn surprise(call: &str) -> DockerError {
+    DockerError::BadAnswer(format!("{call}: an answer of another kind"))
+}

@@ -1,0 +1,77 @@
+//! Sockets in the network namespace of a pod.
+//!
+//! A socket belongs to the namespace of the thread that makes it, whoever connects it. So one thread enters the pod's
+//! namespace and makes sockets there when it is asked; no other thread of the daemon ever leaves its own.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::runtime::docker::Docker;
+use crate::runtime::{Call, Reply};
+
+/// A thread in a network namespace. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Netns {
+    ask: Sender<AddressFamily>,
+    made: Receiver<io::Result<OwnedFd>>,
+}
+
+impl Netns {
+    /// Enters the namespace of a running container.
+    ///
+    /// # Errors
+    /// Why it cannot be entered, for the client.
+    pub fn of_container(docker: &Docker, id: &str) -> Result<Netns, String> {
+        let process = || match docker.call(&Call::Process { id: id.to_owned() }) {
+            Ok(Reply::Process(Some(pid))) => Ok(pid),
+            Ok(_) => Err("the container is not running".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let pid = process()?;
+        let namespace = File::open(format!("/proc/{pid}/ns/net"))
+            .map_err(|error| format!("its network namespace cannot be opened: {error}"))?;
+        // A process that has ended leaves its number to others. While the container still has it, it was its own.
+        if process()? != pid {
+            return Err("the container was restarted".to_owned());
+        }
+        Netns::enter(namespace.into())
+            .map_err(|error| format!("its network namespace cannot be entered: {error}"))
+    }
+
+    fn enter(namespace: OwnedFd) -> io::Result<Netns> {
+        let (ask, asked) = bounded::<AddressFamily>(0);
+        let (answer, made) = bounded(1);
+        let body = move || {
+            let moved = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
+            drop(namespace);
+            for family in asked {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let socket = moved.and_then(|()| socket_with(family, SocketType::STREAM, flags, None));
+                if answer.send(socket.map_err(io::Error::from)).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("pk-netns".to_owned()).stack_size(STACK).spawn(body)?;
+        Ok(Netns { ask, made })
+    }
+
+    /// A stream socket in the namespace, not connected, which does not wait.
+    ///
+    /// # Errors
+    /// The namespace could not be entered, or has no such sockets.
+    pub fn socket(&self, family: AddressFamily) -> io::Result<OwnedFd> {
+        let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.ask.send(family).map_err(ended)?;
+        self.made.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
+    }
+}
+
+/// Bytes of its stack.
+const STACK: usize = 64 * 1024;

@@ -1,0 +1,206 @@
+//! Pairs of SPDY streams: which two belong together, and what their data means.
+//!
+//! Never here: a pair that is kept after its end, or a half that waits for ever.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{News, PairId};
+use crate::base::limits;
+use crate::server::stream::spdy::frame::Reason;
+use crate::server::stream::spdy::{Event, Headers, StreamId};
+use crate::server::stream::wire::{Heard, Wire};
+
+/// Pairs of SPDY streams.
+#[derive(Debug)]
+pub struct Spdy {
+    pub wire: Wire,
+    last: u32,
+    pairs: BTreeMap<PairId, Pair>,
+    streams: BTreeMap<StreamId, PairId>,
+    /// Pairs of which one stream is there, by the client's number of them.
+    halves: BTreeMap<String, Half>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    data: StreamId,
+    error: StreamId,
+}
+
+/// One stream of a pair.
+#[derive(Debug)]
+struct Half {
+    stream: StreamId,
+    kind: Kind,
+    port: u16,
+    /// Data that came before the stream of errors.
+    early: Vec<u8>,
+    is_ended: bool,
+    /// It was there at the last look: see [`super::Pairs::look`].
+    is_old: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Error,
+}
+
+impl Spdy {
+    /// Without pairs yet.
+    pub fn new(wire: Wire) -> Spdy {
+        let (pairs, streams, halves) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Spdy { wire, last: 0, pairs, streams, halves }
+    }
+
+    /// The stream of a pair's data.
+    pub fn data_of(&self, pair: PairId) -> Option<StreamId> {
+        self.pairs.get(&pair).map(|pair| pair.data)
+    }
+
+    /// See [`super::Pairs::has_halves`].
+    pub fn has_halves(&self) -> bool {
+        !self.halves.is_empty()
+    }
+
+    /// See [`super::Pairs::look`].
+    pub fn look(&mut self) {
+        let session = &mut self.wire.session;
+        self.halves.retain(|request, half| {
+            if !std::mem::replace(&mut half.is_old, true) {
+                return true;
+            }
+            if half.kind == Kind::Error {
+                let text = format!("error forwarding port: request {request}: timed out waiting for streams");
+                session.send(half.stream, text.as_bytes());
+                session.finish(half.stream);
+            } else {
+                session.reset(half.stream, Reason::Cancel);
+            }
+            false
+        });
+    }
+
+    /// Takes what came of the client.
+    pub fn heard(&mut self, heard: Heard, told: &mut VecDeque<News>) {
+        let event = match heard {
+            Heard::Closed => return told.push_back(News::Gone),
+            Heard::Event(event) => event,
+        };
+        match event {
+            Event::Opened { stream, headers } => match asked(stream, &headers) {
+                None => self.wire.session.reset(stream, Reason::ProtocolError),
+                Some((request, kind, port)) => self.opened(stream, request, kind, port, told),
+            },
+            Event::Data { stream, bytes } => match self.pair_of(stream) {
+                Some((pair, Kind::Data)) => told.push_back(News::Data { pair, bytes }),
+                Some(_) => self.wire.session.taken(stream, bytes.len()),
+                None => self.early(stream, &bytes),
+            },
+            Event::Finished { stream } => match self.pair_of(stream) {
+                Some((pair, Kind::Data)) => told.push_back(News::Ended { pair }),
+                // Clients never send errors, and say so at once.
+                Some(_) => {}
+                None => self
+                    .halves
+                    .values_mut()
+                    .filter(|half| half.stream == stream)
+                    .for_each(|half| half.is_ended = true),
+            },
+            Event::Reset { stream } => {
+                self.halves.retain(|_, half| half.stream != stream);
+                if let Some((pair, Kind::Data)) = self.pair_of(stream) {
+                    told.push_back(News::Reset { pair });
+                }
+            }
+            // What is open goes on until the connection ends.
+            Event::GoneAway => {}
+        }
+    }
+
+    fn opened(
+        &mut self,
+        stream: StreamId,
+        request: String,
+        kind: Kind,
+        port: u16,
+        told: &mut VecDeque<News>,
+    ) {
+        let is_busy = self.pairs.len() >= limits::FORWARDED || self.halves.len() >= limits::FORWARDED;
+        let Some(half) = self.halves.remove(&request).filter(|half| half.kind != kind && !is_busy) else {
+            // A second stream of the same kind takes the place of the first, as one does that is asked for anew.
+            if is_busy {
+                return self.wire.session.reset(stream, Reason::Refused);
+            }
+            self.wire.session.accept(stream);
+            let (early, is_ended, is_old) = (Vec::new(), false, false);
+            self.halves.insert(request, Half { stream, kind, port, early, is_ended, is_old });
+            return;
+        };
+        self.wire.session.accept(stream);
+        let pair = PairId(self.last);
+        self.last = self.last.saturating_add(1);
+        let (data, error) = match kind {
+            Kind::Data => (stream, half.stream),
+            Kind::Error => (half.stream, stream),
+        };
+        // The port of the data stream counts, as for the kubelet.
+        let port = if kind == Kind::Data { port } else { half.port };
+        self.pairs.insert(pair, Pair { data, error });
+        self.streams.extend([(data, pair), (error, pair)]);
+        told.push_back(News::Opened { pair, port });
+        if half.kind == Kind::Data {
+            if !half.early.is_empty() {
+                told.push_back(News::Data { pair, bytes: half.early });
+            }
+            if half.is_ended {
+                told.push_back(News::Ended { pair });
+            }
+        }
+    }
+
+    /// Keeps data of a pair that is not complete, within bounds.
+    fn early(&mut self, stream: StreamId, bytes: &[u8]) {
+        let half = self.halves.values_mut().find(|half| half.stream == stream && half.kind == Kind::Data);
+        let Some(half) = half else { return self.wire.session.taken(stream, bytes.len()) };
+        half.early.extend_from_slice(bytes);
+        if half.early.len() > limits::FORWARD_EARLY {
+            self.halves.retain(|_, half| half.stream != stream);
+            self.wire.session.reset(stream, Reason::Cancel);
+        }
+    }
+
+    fn pair_of(&self, stream: StreamId) -> Option<(PairId, Kind)> {
+        let pair = *self.streams.get(&stream)?;
+        let kind = if self.pairs.get(&pair)?.data == stream { Kind::Data } else { Kind::Error };
+        Some((pair, kind))
+    }
+
+    /// Ends a pair, with what went wrong.
+    pub fn close(&mut self, pair: PairId, wrong: &[u8]) {
+        let Some(Pair { data, error }) = self.pairs.remove(&pair) else { return };
+        self.streams.remove(&data);
+        self.streams.remove(&error);
+        let session = &mut self.wire.session;
+        session.send(error, wrong);
+        session.finish(error);
+        session.finish(data);
+    }
+}
+
+/// Which pair a stream belongs to, as what, and to which port; `None` when its headers do not say.
+fn asked(stream: StreamId, headers: &Headers) -> Option<(String, Kind, u16)> {
+    let port = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
+    let kind = match headers.get("streamtype")? {
+        "error" => Kind::Error,
+        "data" => Kind::Data,
+        _ => return None,
+    };
+    let request = match headers.get("requestid").filter(|id| !id.is_empty()) {
+        Some(id) => id.to_owned(),
+        // Old clients name none, and open the stream of errors first: its number is taken for both.
+        None if kind == Kind::Error => stream.to_string(),
+        None => stream.saturating_sub(2).to_string(),
+    };
+    Some((request, kind, port))
+}

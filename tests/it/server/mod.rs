@@ -1,0 +1,4 @@
+//! The node's servers, asked over the network by clients as they are.
+
+mod client;
+mod streams;

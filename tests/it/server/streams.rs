@@ -1,0 +1,307 @@
+//! Exec, attach, port-forward and run on a real Docker, by clients that speak as kubectl does.
+
+use std::net::TcpListener;
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use serde_json::{Value, json};
+
+use super::client::{Link, Spdy, WebSocket, neglect};
+use crate::harness::pods::{Pod, free_port};
+use crate::harness::{Node, Options};
+
+/// A node with the kubelet's port open to everybody, and a pod on it that runs.
+fn node_with(pod: &Pod) -> (Node, u16) {
+    let port = free_port();
+    let flags = [
+        &format!("--port={port}"),
+        "--address=127.0.0.1",
+        "--anonymous-auth",
+        "--authorization-mode=AlwaysAllow",
+    ];
+    let node = Node::with(Options::flags(&flags));
+    node.write("web.json", pod.text());
+    // What the server knows is what the status file says.
+    node.wait_until("it is known that the pod runs", || {
+        let status = node.container_status("web", "app");
+        status.and_then(|status| status.state?.running).is_some()
+    });
+    (node, port)
+}
+
+fn exec(node: &Node, streams: &str, command: &[&str]) -> String {
+    let words: String = command.iter().map(|word| format!("&command={}", encoded(word))).collect();
+    format!("/exec/default/{}/app?{streams}{words}", node.full("web"))
+}
+
+fn encoded(word: &str) -> String {
+    word.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+const V4: &str = "v4.channel.k8s.io";
+
+/// The exit code that a status tells; 0 for success.
+fn code(status: &str) -> i64 {
+    let status: Value = serde_json::from_str(status).unwrap();
+    match status["status"].as_str() {
+        Some("Success") => 0,
+        _ => status["details"]["causes"][0]["message"].as_str().unwrap().parse().unwrap(),
+    }
+}
+
+/// Bytes that differ at each place.
+fn much(length: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    (0..length).map(next).collect()
+}
+
+#[test]
+fn a_command_over_spdy_reads_its_input_to_the_end_and_tells_its_exit_code() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let target = exec(&node, "input=1&output=1&error=1", &["sh", "-c", "cat; echo done >&2; exit 7"]);
+    let mut spdy = Spdy::open(port, &target, V4);
+    let streams = ["error", "stdin", "stdout", "stderr"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let [error, stdin, stdout, stderr] = streams;
+    let input = much(8 << 20);
+    for piece in input.chunks(32 * 1024) {
+        spdy.send(stdin, piece, false);
+    }
+    spdy.send(stdin, &[], true);
+    assert!(spdy.whole(stdout).bytes == input, "the output is the input");
+    assert_eq!(spdy.whole(stderr).text(), "done\n");
+    assert_eq!(code(&spdy.whole(error).text()), 7);
+
+    // Without input and errors, to its end with success.
+    let mut spdy = Spdy::open(port, &exec(&node, "output=1", &["echo", "two words"]), V4);
+    let [error, stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    assert_eq!(spdy.whole(stdout).text(), "two words\n");
+    assert_eq!(code(&spdy.whole(error).text()), 0);
+
+    // Docker says so itself, in the output, or refuses.
+    let mut spdy = Spdy::open(port, &exec(&node, "output=1", &["not-there"]), V4);
+    let [error, stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let (told, output) = (spdy.whole(error).text(), spdy.whole(stdout).text());
+    assert!(told.contains("Failure") && (told + &output).contains("not-there"), "{output}");
+}
+
+#[test]
+fn a_command_over_websocket() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let target = exec(&node, "input=1&output=1&error=1", &["sh", "-c", "cat; echo done >&2; exit 3"]);
+    let mut socket = WebSocket::open(port, &target, "v5.channel.k8s.io");
+    let input = much(4 << 20);
+    for piece in input.chunks(32 * 1024) {
+        socket.send(0, piece);
+    }
+    socket.send(255, &[0]);
+    socket.until("the connection is closed", |socket| socket.is_closed);
+    assert!(socket.heard[&1].bytes == input, "the output is the input");
+    assert_eq!(socket.heard[&2].text(), "done\n");
+    assert_eq!(code(&socket.heard[&3].text()), 3);
+}
+
+#[test]
+fn a_terminal_has_the_size_that_the_client_tells() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let target = exec(&node, "input=1&output=1&tty=1", &["sh"]);
+    let mut spdy = Spdy::open(port, &target, V4);
+    let streams = ["error", "stdin", "stdout", "resize"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let [error, stdin, stdout, resize] = streams;
+    spdy.send(resize, br#"{"Width":81,"Height":27}"#, false);
+    // Told before it was, it says something else: asked until it is so.
+    spdy.send(stdin, b"until stty size | grep '27 81'; do :; done; exit 5\n", false);
+    let output = spdy.whole(stdout).text();
+    assert!(output.contains("\r\n27 81\r\n"), "{output}");
+    assert_eq!(code(&spdy.whole(error).text()), 5);
+}
+
+#[test]
+fn output_that_the_client_does_not_take_waits_in_the_command() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let memory = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", node.pid().unwrap())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = memory();
+    let target = exec(&node, "output=1", &["head", "-c", "67108864", "/dev/zero"]);
+    let mut spdy = Spdy::open(port, &target, V4);
+    let [error, stdout] = ["error", "stdout"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    neglect(&mut spdy.link, Duration::from_secs(2));
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 4096, "the daemon holds {grown} KiB more");
+    assert_eq!(spdy.whole(stdout).bytes.len(), 64 << 20);
+    assert_eq!(code(&spdy.whole(error).text()), 0);
+}
+
+#[test]
+fn attach_speaks_to_the_container_itself() {
+    let pod = Pod::new("web")
+        .script("while read line; do echo got $line; done; exec sleep 100000")
+        .set("/spec/containers/0/stdin", true);
+    let (node, port) = node_with(&pod);
+    let target = format!("/attach/default/{}/app?input=1&output=1&error=1", node.full("web"));
+    let mut spdy = Spdy::open(port, &target, V4);
+    let streams = ["error", "stdin", "stdout", "stderr"].map(|kind| spdy.stream(&[("streamtype", kind)]));
+    let [_error, stdin, stdout, _stderr] = streams;
+    spdy.send(stdin, b"this\nand that\n", false);
+    let expected = "got this\ngot and that\n";
+    spdy.until("the container answers", |spdy| {
+        spdy.heard.get(&stdout).is_some_and(|heard| heard.text() == expected)
+    });
+}
+
+/// Echoes on port 7000, and speaks HTTP on port 7001 of the pod's own loopback alone.
+fn echo() -> Pod {
+    Pod::new("web").script("trap 'exit 0' TERM; httpd -p 127.0.0.1:7001; nc -ll -p 7000 -e cat & wait")
+}
+
+/// Until both ports listen: 7000 and 7001, as the kernel writes them.
+fn wait_listening(node: &Node) {
+    node.inside(
+        "web",
+        "app",
+        "until cat /proc/net/tcp* | grep -q :1B58; do :; done; until grep :1B59 /proc/net/tcp; do :; done",
+    );
+}
+
+fn forward(node: &Node) -> String {
+    format!("/portForward/default/{}", node.full("web"))
+}
+
+/// A pair of streams to a port: of errors, on which the client sends nothing, and of data.
+fn pair(spdy: &mut Spdy, port: u16, id: usize) -> [u32; 2] {
+    let (port, id) = (port.to_string(), id.to_string());
+    let pair = ["error", "data"]
+        .map(|kind| spdy.stream(&[("streamtype", kind), ("port", &port), ("requestid", &id)]));
+    spdy.send(pair[0], &[], true);
+    pair
+}
+
+#[test]
+fn ports_of_a_pod_are_reached_over_spdy() {
+    let (node, port) = node_with(&echo());
+    wait_listening(&node);
+    let mut spdy = Spdy::open(port, &forward(&node), "portforward.k8s.io");
+    let [error, data] = pair(&mut spdy, 7000, 0);
+    let sent = much(1 << 20);
+    spdy.send(data, &sent, true);
+    assert!(spdy.whole(data).bytes == sent, "what comes back is what was sent");
+    assert_eq!(spdy.whole(error).text(), "", "no word is success");
+    let [_error, data] = pair(&mut spdy, 7001, 1);
+    spdy.send(data, b"GET /none HTTP/1.0\r\n\r\n", false);
+    assert!(spdy.whole(data).text().starts_with("HTTP/1.1 404 "), "the pod's own loopback is reached");
+    let [error, data] = pair(&mut spdy, 7777, 2);
+    let told = spdy.whole(error).text();
+    let expected = format!("error forwarding port 7777 to pod {}_default, uid ", node.full("web"));
+    assert!(told.starts_with(&expected) && told.contains("connection refused"), "{told}");
+    assert!(spdy.whole(data).bytes.is_empty());
+}
+
+/// Gives each client back what it sends, to its end.
+fn echoes() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            thread::spawn(move || io::copy(&mut client.try_clone().unwrap(), &mut client).unwrap());
+        }
+    });
+    port
+}
+
+#[test]
+fn one_client_has_a_thousand_connections_at_once() {
+    // The pod has the node's network, where the test itself listens.
+    let (node, port) = node_with(&Pod::new("web").set("/spec/hostNetwork", true));
+    let served = echoes();
+    let mut spdy = Spdy::open(port, &forward(&node), "portforward.k8s.io");
+    let pairs: Vec<[u32; 2]> = (0..1000).map(|id| pair(&mut spdy, served, id)).collect();
+    let sent = |at: usize| much(2000 + at);
+    for (at, [_, data]) in pairs.iter().enumerate() {
+        spdy.send(*data, &sent(at), false);
+    }
+    // All of them are open: none has ended.
+    spdy.until("everything comes back", |spdy| {
+        let is_back = |(at, [_, data]): (usize, &[u32; 2])| {
+            spdy.heard.get(data).is_some_and(|heard| heard.bytes.len() == 2000 + at)
+        };
+        pairs.iter().enumerate().all(is_back)
+    });
+    for [_, data] in &pairs {
+        spdy.send(*data, &[], true);
+    }
+    for (at, [error, data]) in pairs.into_iter().enumerate() {
+        assert!(spdy.whole(data).bytes == sent(at), "what comes back over connection {at} is what was sent");
+        assert_eq!(spdy.whole(error).text(), "", "no word is success");
+    }
+}
+
+#[test]
+fn ports_of_a_pod_are_reached_over_websocket() {
+    let (node, port) = node_with(&echo());
+    wait_listening(&node);
+    let target = format!("{}?port=7000,7777", forward(&node));
+    let mut socket = WebSocket::open(port, &target, V4);
+    let sent = much(200_000);
+    sent.chunks(10_000).for_each(|piece| socket.send(0, piece));
+    socket.until("all came back", |socket| {
+        socket.heard.get(&0).is_some_and(|heard| heard.bytes.len() == sent.len() + 2)
+    });
+    assert_eq!(socket.heard[&0].bytes[..2], 7000_u16.to_le_bytes());
+    assert!(socket.heard[&0].bytes[2..] == sent);
+    socket
+        .until("the other port is refused", |socket| socket.heard[&3].text().contains("connection refused"));
+}
+
+#[test]
+fn run_gives_the_output_of_a_command() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let run = |cmd: &str| {
+        let mut link = Link::open(port);
+        let target = format!("/run/default/{}/app?cmd={}", node.full("web"), encoded(cmd));
+        let head = link.ask("POST", &target, &[("Content-Length", "0"), ("Connection", "close")]);
+        while !link.is_over {
+            link.turn(true);
+        }
+        (head.lines().next().unwrap().to_owned(), String::from_utf8(link.received).unwrap())
+    };
+    assert_eq!(run("echo hallo"), ("HTTP/1.1 200 OK".to_owned(), "hallo\n".to_owned()));
+    let (status, body) = run("false");
+    assert_eq!(status, "HTTP/1.1 500 Internal Server Error");
+    assert!(body.contains("exited with 1"), "{body}");
+}
+
+#[test]
+fn what_cannot_be_streamed_is_refused_in_the_kubelets_words() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let ask = |method: &str, target: &str, headers: &[(&str, &str)]| {
+        let mut link = Link::open(port);
+        let headers = [headers, &[("Content-Length", "0"), ("Connection", "close")][..]].concat();
+        let head = link.ask(method, target, &headers);
+        while !link.is_over {
+            link.turn(true);
+        }
+        (head.split(' ').nth(1).unwrap().to_owned(), String::from_utf8(link.received).unwrap())
+    };
+    let refused = |status: &str, text: &str| (status.to_owned(), format!("{text}\n"));
+    let none = exec(&node, "", &["true"]);
+    let text = "you must specify at least 1 of stdin, stdout, stderr";
+    assert_eq!(ask("POST", &none, &[]), refused("400", text));
+    let nobody = "/exec/default/nobody/app?output=1&command=true";
+    assert_eq!(ask("POST", nobody, &[]), refused("404", "pod does not exist"));
+    let other = format!("/exec/default/{}/other?output=1&command=true", node.full("web"));
+    assert_eq!(ask("POST", &other, &[]), refused("500", "container not found (\"other\")"));
+    let (status, text) = ask("POST", &exec(&node, "output=1", &["true"]), &[]);
+    assert_eq!(status, "400");
+    assert!(text.starts_with("unable to upgrade: header X-Stream-Protocol-Version does not exist"), "{text}");
+    let uid = node.pod("web").unwrap().metadata.uid.unwrap();
+    let by_uid = format!("/exec/default/{}/{uid}/app?output=1&command=true", node.full("web"));
+    assert_eq!(ask("POST", &by_uid, &[]).0, "400", "the pod is found by its UID as well");
+    assert_eq!(json!(ask("POST", &by_uid.replace(&uid, "another"), &[]).0), "404");
+}
