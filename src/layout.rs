@@ -36,6 +36,9 @@ pub const HOSTS: &str = "etc-hosts";
 /// Name of a pod's resolver file.
 pub const RESOLVER: &str = "resolv.conf";
 
+/// Below a pod's directory: the termination messages of its containers.
+pub const MESSAGES: &str = "containers";
+
 /// The kind of a volume, with its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind<'a> {

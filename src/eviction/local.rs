@@ -31,6 +31,8 @@ pub struct Used {
     pub volumes: BTreeMap<String, u64>,
     /// Containers: writable layer and logs.
     pub containers: BTreeMap<String, u64>,
+    /// What containers write and no single one is charged with.
+    pub files: u64,
 }
 
 /// The result of a comparison.
@@ -79,7 +81,7 @@ pub fn verdict(pod: &DesiredPod, used: &Used) -> Verdict {
     }
     if let Some((limit, like)) = total(pod) {
         let sum = used.volumes.values().chain(used.containers.values());
-        if is_over(sum.fold(0, |sum, bytes| sum.saturating_add(*bytes)), limit) {
+        if is_over(sum.fold(used.files, |sum, bytes| sum.saturating_add(*bytes)), limit) {
             let text = quantity::canonical(limit, like);
             return Verdict::Over(format!(
                 "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "

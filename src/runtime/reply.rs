@@ -266,6 +266,11 @@ fn files(value: &Value) -> ContainerFiles {
         log_driver: text(value, "/HostConfig/LogConfig/Type"),
         size: value.get("SizeRw").and_then(Value::as_u64),
         volumes: volumes(value).unwrap_or_default(),
+        shared: ["/HostnamePath", "/HostsPath", "/ResolvConfPath"]
+            .iter()
+            .filter_map(|place| some_text(value, place))
+            .filter(|path| path.starts_with('/'))
+            .collect(),
     }
 }
 

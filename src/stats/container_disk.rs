@@ -12,6 +12,8 @@ pub struct ContainerDisk {
     pub writable: DiskUse,
     /// Its log, with rotated files.
     pub logs: DiskUse,
+    /// The files that Docker keeps for all containers of its sandbox; told for the first of them in a round.
+    pub shared: DiskUse,
 }
 
 /// Counts one container. What Docker did not tell takes nothing.
@@ -35,7 +37,11 @@ pub fn read(
     } else {
         DiskUse::default()
     };
-    ContainerDisk { writable, logs }
+    // What is bound in such a file's place is not Docker's.
+    let is_docker_s = |path: &&Path| docker_root.is_some_and(|root| path.starts_with(root));
+    let shared = files.shared.iter().map(Path::new).filter(is_docker_s).map(|path| round.file(path));
+    let shared = shared.fold(DiskUse::default(), DiskUse::and);
+    ContainerDisk { writable, logs, shared }
 }
 
 /// Where Docker's driver `local` keeps the log of a container.
@@ -71,5 +77,26 @@ mod tests {
         assert_eq!(found.writable, DiskUse { bytes: 77, inodes: 0 });
         assert_eq!(found.logs.inodes, 2);
         assert_eq!(read(&ContainerFiles::default()), ContainerDisk::default());
+    }
+
+    /// A pod filled a disk through its `/etc/hostname`, and another pod was evicted for it.
+    #[test]
+    fn what_containers_write_into_files_of_their_sandbox_counts_once() {
+        let tree = Tree::new("stats-container-disk-shared");
+        tree.write("docker/containers/s/hostname", &"x".repeat(100_000));
+        tree.write("docker/containers/s/resolv.conf", "x");
+        tree.write("podkeeper/etc-hosts", &"x".repeat(100_000));
+        let at = |path: &str| tree.root().join(path).display().to_string();
+        let places =
+            ["docker/containers/s/hostname", "podkeeper/etc-hosts", "docker/containers/s/resolv.conf"];
+        let files = ContainerFiles { shared: places.map(at).to_vec(), ..ContainerFiles::default() };
+        let mut round = Round::default();
+        let docker = tree.root().join("docker");
+        let first = read("abc", &files, Some(&docker), &mut round);
+        assert_eq!(first.shared.inodes, 2, "what is bound in such a file's place is not Docker's");
+        assert!((100_000..200_000).contains(&first.shared.bytes), "{first:?}");
+        assert_eq!(read("def", &files, Some(&docker), &mut round), ContainerDisk::default());
+        assert_eq!(read("abc", &files, None, &mut Round::default()), ContainerDisk::default());
+        assert!(round.is_whole());
     }
 }

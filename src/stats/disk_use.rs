@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use crate::base::limits;
@@ -80,6 +80,8 @@ pub struct Round {
     directories: usize,
     is_whole: bool,
     progress: Arc<Progress>,
+    /// Single files that were counted.
+    files: BTreeSet<(u64, u64)>,
 }
 
 impl Default for Round {
@@ -93,7 +95,7 @@ impl Round {
     #[must_use]
     pub fn watched(progress: Arc<Progress>) -> Round {
         let (left, directories) = (limits::DISK_USE_ENTRIES, limits::DISK_USE_DIRECTORIES);
-        Round { left, directories, is_whole: true, progress }
+        Round { left, directories, is_whole: true, progress, files: BTreeSet::new() }
     }
 
     /// Something else was done in it.
@@ -122,6 +124,17 @@ impl Round {
         let sum = count.sum;
         self.is_whole &= whole;
         sum
+    }
+
+    /// One regular file, which counts once in a round, under whatever names it is asked for; nothing where there is none.
+    pub fn file(&mut self, path: &Path) -> DiskUse {
+        let Ok(stat) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else { return DiskUse::default() };
+        let is_new = FileType::from_raw_mode(stat.st_mode).is_file() && self.files.insert(id(&stat));
+        let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
+        if is_new && count.see(&stat).is_err() {
+            count.round.is_whole = false;
+        }
+        count.sum
     }
 
     /// A log of Docker's with its rotated files, which are named `FILE.1`, `FILE.2.gz` and so on.
@@ -163,7 +176,7 @@ impl Count<'_> {
     #[allow(
         clippy::useless_conversion,
         clippy::unnecessary_fallible_conversions,
-        reason = "their types differ by architecture"
+        reason = "its type differs by architecture"
     )]
     fn see(&mut self, stat: &Stat) -> io::Result<()> {
         self.round.left = self.round.left.checked_sub(1).ok_or(Errno::TOOBIG)?;
@@ -171,13 +184,12 @@ impl Count<'_> {
         let (names, is_directory) =
             (u64::try_from(stat.st_nlink).unwrap_or(1), FileType::from_raw_mode(stat.st_mode).is_dir());
         if names > 1 && !is_directory {
-            let (device, inode) =
-                (u64::try_from(stat.st_dev).unwrap_or(0), u64::try_from(stat.st_ino).unwrap_or(0));
-            if self.linked.contains(&(device, inode)) {
+            let id = id(stat);
+            if self.linked.contains(&id) {
                 return Ok(());
             }
             if self.linked.len() < limits::DISK_USE_LINKED {
-                self.linked.insert((device, inode));
+                self.linked.insert(id);
             }
         }
         let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
@@ -186,6 +198,16 @@ impl Count<'_> {
         self.sum = self.sum.and(found);
         Ok(())
     }
+}
+
+/// Device and inode.
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "their types differ by architecture"
+)]
+fn id(stat: &Stat) -> (u64, u64) {
+    (u64::try_from(stat.st_dev).unwrap_or(0), u64::try_from(stat.st_ino).unwrap_or(0))
 }
 
 impl Visit for Count<'_> {

@@ -41,6 +41,8 @@ pub const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
 pub const DRAIN_BYTES: usize = 4096;
 /// Most bytes of a lock file: a process id.
 pub const LOCK_BYTES: usize = 64;
+/// So many lists of the kernel's locks have to lack one that is not held.
+pub const LOCK_LOOKS: u32 = 8;
 /// How often `drain` and `resume` check the daemon's progress.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long the root directory may take to say at the start whether the node is drained, before that is told.

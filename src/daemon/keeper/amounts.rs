@@ -107,7 +107,7 @@ impl Measure {
         for (name, id) in &all {
             let disk =
                 if self.counted.of_docker { disks.of_container(id, round) } else { ContainerDisk::default() };
-            each.push(((*name).to_owned(), self.amount(disk.writable.and(disk.logs))));
+            each.push(((*name).to_owned(), self.amount(disk.writable.and(disk.logs).and(disk.shared))));
         }
         let volumes = match layout::pod_dir(&self.root_dir, &view.pod.uid) {
             Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),

@@ -27,15 +27,19 @@ pub(super) struct PodDisk {
     pub containers: BTreeMap<String, ContainerDisk>,
     /// By name; volumes that lie on the node's disk and go with the pod.
     pub volumes: BTreeMap<String, DiskUse>,
+    /// Files that are no container's own, and that containers may write all the same: their hosts, host name and resolver,
+    /// and their termination messages.
+    pub files: DiskUse,
 }
 
 impl PodDisk {
-    /// Bytes by name, writable layer and logs together.
+    /// Bytes, by name where there is one; a container's writable layer and logs together.
     pub(super) fn used(&self) -> Used {
         let of = |c: &ContainerDisk| c.writable.and(c.logs).bytes;
         Used {
             volumes: self.volumes.iter().map(|(name, it)| (name.clone(), it.bytes)).collect(),
             containers: self.containers.iter().map(|(name, it)| (name.clone(), of(it))).collect(),
+            files: self.files.bytes,
         }
     }
 }
@@ -83,7 +87,15 @@ impl Disks {
             }
         }
         for (name, id) in containers(&view.status).filter(|(name, _)| wanted.containers.contains(*name)) {
-            found.containers.insert(name.to_owned(), self.of_container(id, round));
+            let disk = self.of_container(id, round);
+            found.files = found.files.and(disk.shared);
+            found.containers.insert(name.to_owned(), disk);
+        }
+        let own = |name| layout::below(&self.root, &["pods", &view.pod.uid, name]);
+        let single = [layout::HOSTS, layout::RESOLVER].into_iter().filter_map(own);
+        found.files = single.fold(found.files, |sum, path| sum.and(round.file(&path)));
+        if let Some(messages) = own(layout::MESSAGES) {
+            found.files = found.files.and(round.tree(&messages));
         }
         found
     }

@@ -14,7 +14,7 @@ fn the_first_limit_that_is_exceeded_is_the_reason() {
                 used.iter().filter(|(name, _)| names.contains(*name)).map(|(n, u)| ((*n).to_owned(), *u)),
             )
         };
-        let used = Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers) };
+        let used = Used { volumes: of(&wanted.volumes), containers: of(&wanted.containers), files: 0 };
         let told = match verdict(&pod, &used) {
             Verdict::Over(message) => message,
             Verdict::Within { percent, left } => format!("{percent} {left}"),
@@ -47,6 +47,15 @@ fn the_first_limit_that_is_exceeded_is_the_reason() {
         "Pod ephemeral local storage usage exceeds the total limit of containers 1536Mi. ",
     );
     check(both, &[("b", 512 * MI + 1)], "Container b exceeded its local ephemeral storage limit \"512Mi\". ");
+}
+
+#[test]
+fn what_no_container_is_charged_with_counts_for_the_sum_alone() {
+    let pod = pod("{containers: [{name: a, resources: {limits: {ephemeral-storage: 10Mi}}}]}");
+    let told = |files| verdict(&pod, &Used { files, ..Used::default() });
+    assert_eq!(told(10 * MI), Verdict::Within { percent: 100, left: 0 });
+    let over = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ";
+    assert_eq!(told(10 * MI + 1), Verdict::Over(over.into()));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn where_a_container_s_files_are() {
     };
     let log_path = "/var/lib/docker/containers/d4/d4-json.log".to_owned();
     let log_driver = "json-file".to_owned();
-    let none = ContainerFiles { upper_dir: None, log_path, log_driver, size: None, volumes: Vec::new() };
+    let none = ContainerFiles { log_path, log_driver, ..ContainerFiles::default() };
     let found = files(&|value| {
         value["GraphDriver"] = json!({"Data": {"UpperDir": "/d/diff"}, "Name": "overlay2"});
     });
@@ -119,7 +119,14 @@ fn where_a_container_s_files_are() {
             7,
         ]);
     });
-    assert_eq!(mounted, ContainerFiles { volumes: vec!["/v/c0/_data".into()], ..none });
+    assert_eq!(mounted, ContainerFiles { volumes: vec!["/v/c0/_data".into()], ..none.clone() });
+    let sandboxed = files(&|value| {
+        value["HostnamePath"] = json!("/d/containers/s/hostname");
+        value["HostsPath"] = json!("");
+        value["ResolvConfPath"] = json!("/d/containers/s/resolv.conf");
+    });
+    let shared = ["/d/containers/s/hostname", "/d/containers/s/resolv.conf"].map(str::to_owned).to_vec();
+    assert_eq!(sandboxed, ContainerFiles { shared, ..none });
 }
 
 #[test]

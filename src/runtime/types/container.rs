@@ -124,6 +124,9 @@ pub struct ContainerFiles {
     pub size: Option<u64>,
     /// `Source` of its `Mounts` of type `volume`: directories that Docker made for what its image declares as volumes.
     pub volumes: Vec<String>,
+    /// `HostnamePath`, `HostsPath` and `ResolvConfPath`: files that Docker mounts into all containers of one sandbox, and
+    /// that each of them may write.
+    pub shared: Vec<String>,
 }
 
 impl ContainerFiles {

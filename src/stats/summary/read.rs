@@ -206,7 +206,7 @@ impl Taking<'_> {
             .iter()
             .map(|container| {
                 let disk = self.container_disk(container, &mut round);
-                local = local.and(disk.writable).and(disk.logs);
+                local = local.and(disk.writable).and(disk.logs).and(disk.shared);
                 layers = layers.saturating_add(disk.writable.bytes);
                 self.container(container, disk)
             })

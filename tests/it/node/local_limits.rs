@@ -42,7 +42,18 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
     };
     let staying = [volume("volume-fine", 2, "4Mi"), log("log-fine", "8Mi"), layer("layer-fine", "8Mi")];
     let free = container("free", "trap 'exit 0' TERM; sleep 100000 & wait");
-    let going = [volume("volume", 6, "4Mi"), log("log", "2Mi"), layer("layer", "4Mi").and(free), sum("sum")];
+    let file = |name: &str, path: &str| Pod::new(name).script(&writes(path, 3)).set(LIMIT, "2Mi");
+    let going = [
+        volume("volume", 6, "4Mi"),
+        log("log", "2Mi"),
+        layer("layer", "4Mi").and(free),
+        sum("sum"),
+        file("hostname", "/etc/hostname"),
+        file("hosts", "/etc/hosts"),
+        file("resolver", "/etc/resolv.conf"),
+        file("message", "/dev/termination-log"),
+    ];
+    let names = ["volume", "log", "layer", "sum", "hostname", "hosts", "resolver", "message"];
     for (name, pod) in ["volume-fine", "log-fine", "layer-fine"].iter().zip(&staying) {
         node.write(&format!("{name}.yaml"), pod.text());
     }
@@ -50,7 +61,7 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
         .iter()
         .map(|name| node.wait_running(name, "app").id)
         .collect();
-    for (name, pod) in ["volume", "log", "layer", "sum"].iter().zip(&going) {
+    for (name, pod) in names.iter().zip(&going) {
         node.write(&format!("{name}.yaml"), pod.text());
     }
     for (name, message) in [
@@ -59,6 +70,11 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
         ("log", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
         ("layer", "Container app exceeded its local ephemeral storage limit \"4Mi\"."),
         ("sum", "Pod ephemeral local storage usage exceeds the total limit of containers 8Mi."),
+        // What Docker and podkeeper give to a container beside its layer is the pod's.
+        ("hostname", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
+        ("hosts", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
+        ("resolver", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
+        ("message", "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi."),
     ] {
         node.wait_until(&format!("{name} is evicted"), || told(&node, name).0 == "Evicted");
         let (_, told) = told(&node, name);
