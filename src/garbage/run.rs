@@ -99,10 +99,13 @@ impl Run {
                     left.pop();
                 }
                 Stage::Images => return Some(Call::ImageList),
-                // A pod may have come that names it, and it may have several names.
+                // It may have hundreds of names, each with calls of its own: a pod may have come meanwhile that names it.
                 Stage::Unused(left, Some(removal)) if is_wanted(removal.image(), view) => {
                     self.stage = Stage::Unused(std::mem::take(left), None);
                 }
+                // What is left of its names stays for another run.
+                Stage::Unused(_, Some(_)) if self.gives_way => self.stage = Stage::Over,
+                Stage::Unused(_, Some(_)) if is_late => self.is_late(),
                 Stage::Unused(_, Some(removal)) => return Some(removal.call()),
                 Stage::Unused(left, None) => {
                     let Some(judged) = left.pop_front() else {
@@ -117,9 +120,7 @@ impl Run {
                         continue;
                     }
                     if is_late {
-                        let why = "it takes too long; the rest is left for another time";
-                        self.report.errors.push(why.to_owned());
-                        self.stage = Stage::Over;
+                        self.is_late();
                         continue;
                     }
                     let left = std::mem::take(left);
@@ -187,6 +188,11 @@ impl Run {
             Stage::Over => {}
         }
         None
+    }
+
+    fn is_late(&mut self) {
+        self.report.errors.push("it takes too long; the rest is left for another time".to_owned());
+        self.stage = Stage::Over;
     }
 
     /// Docker does not tell what is there.

@@ -238,6 +238,32 @@ fn a_run_that_gives_way_removes_nothing_more() {
     assert_eq!((report.freed, report.errors.len(), rig.left().len()), (0, 0, 2));
 }
 
+/// An image with hundreds of names takes hundreds of calls.
+#[test]
+fn the_removal_of_an_image_with_many_names_ends_with_its_run() {
+    for gives_way in [false, true] {
+        let rig = Rig::new(&format!("many-names-{gives_way}"), &["a:0"]);
+        rig.fake.with(|state| (1..300).for_each(|n| state.tag_image("a:0", &format!("a:{n}"))));
+        let (docker, root) = (Docker::Fake(rig.fake.clone()), rig.root.display().to_string());
+        let view = || rig.collector.view(&root);
+        let mut run = Run::new(Order::Free(1 << 30), rig.collector.moment());
+        let mut calls = 0;
+        while let Some(call) = run.next(&view()) {
+            calls += 1;
+            run.answer(docker.call(&call), &mut rig.collector.records(), &view());
+            match calls {
+                20 if gives_way => run.give_way(),
+                20 => *rig.clock.0.lock().unwrap() += limits::GARBAGE_RUN,
+                _ => {}
+            }
+        }
+        let errors = run.report().errors;
+        assert_eq!((calls, errors.len()), (20, usize::from(!gives_way)), "{errors:?}");
+        let left = images(&docker).unwrap().remove(0).tags.len();
+        assert!((280..300).contains(&left), "{left}");
+    }
+}
+
 /// A list comes with each sync: no thread piles up behind a disk that hangs, and what was not written is written later.
 #[test]
 fn one_thread_writes_the_latest_state() {
