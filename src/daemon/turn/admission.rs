@@ -5,6 +5,7 @@ pub mod fits;
 pub mod pressure;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::ContainerPort;
 
@@ -13,15 +14,83 @@ use crate::mapping::security;
 use crate::node::pressure::Pressures;
 use crate::pod::{ContainerKind, DesiredPod};
 
+/// The check that a pod fails. It is shown by the kubelet's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Another pod has its UID. The kubelet has no word for it.
+    DuplicateUid,
+    /// The node is short of something, and may evict pods.
+    Evicted,
+    /// The node's disk is full.
+    OutOfDisk,
+    /// The node has too little of this resource, now or at all.
+    OutOf(String),
+    /// It wants a sysctl that is not allowed.
+    SysctlForbidden,
+    /// A label says that it is for another operating system.
+    OsLabel,
+    /// It is for another operating system.
+    Os,
+    /// Its node selector does not select this node.
+    NodeAffinity,
+    /// It is for another node.
+    NodeName,
+    /// Another pod has a port of the host.
+    NodePorts,
+    /// The node has no AppArmor.
+    AppArmor,
+    /// Its source may not have such a pod.
+    Forbidden,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::OutOf(resource) => return write!(f, "OutOf{resource}"),
+            Reason::DuplicateUid => "DuplicateUID",
+            Reason::Evicted => pressure::EVICTED,
+            Reason::OutOfDisk => "OutOfDisk",
+            Reason::SysctlForbidden => "SysctlForbidden",
+            Reason::OsLabel => "PodOSSelectorNodeLabelDoesNotMatch",
+            Reason::Os => "PodOSNotSupported",
+            Reason::NodeAffinity => "NodeAffinity",
+            Reason::NodeName => "NodeName",
+            Reason::NodePorts => "NodePorts",
+            Reason::AppArmor => "AppArmor",
+            Reason::Forbidden => "Forbidden",
+        })
+    }
+}
+
 /// Why a pod is refused, in the kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// `NodePorts`, `NodeName`, `NodeAffinity`, `PodOSNotSupported`, `Forbidden` …
-    pub reason: String,
+    /// The check that it fails.
+    pub reason: Reason,
     /// The kubelet's message.
     pub message: String,
     /// Path of the field that it is about.
     pub field: String,
+}
+
+impl Rejection {
+    /// The node has too little room, now or at all: no reason to stop what has its room already.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        match self.reason {
+            Reason::OutOf(_) | Reason::OutOfDisk => true,
+            Reason::DuplicateUid
+            | Reason::Evicted
+            | Reason::SysctlForbidden
+            | Reason::OsLabel
+            | Reason::Os
+            | Reason::NodeAffinity
+            | Reason::NodeName
+            | Reason::NodePorts
+            | Reason::AppArmor
+            | Reason::Forbidden => false,
+        }
+    }
 }
 
 /// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
@@ -38,7 +107,7 @@ pub fn admit<'a>(
     let others: Vec<&DesiredPod> = others.collect();
     let node = &config.node;
     if let Err(message) = node.sysctls.check(pod) {
-        return refuse("SysctlForbidden", "spec.securityContext.sysctls", message);
+        return refuse(Reason::SysctlForbidden, "spec.securityContext.sysctls", message);
     }
     operating_system(pod, config)?;
     fits::check(pod, &others, node)?;
@@ -48,7 +117,7 @@ pub fn admit<'a>(
         && name != config.node_name
     {
         return refuse(
-            "NodeName",
+            Reason::NodeName,
             "spec.nodeName",
             "Predicate NodeName failed: node(s) didn't match the requested node name".to_owned(),
         );
@@ -56,14 +125,14 @@ pub fn admit<'a>(
     host_ports(pod, others.into_iter())?;
     if !node.app_armor && security::needs_app_armor(pod) {
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
-        return refuse("AppArmor", &app_armor_field(pod), message.to_owned());
+        return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
     }
     fits::devices(pod, config)?;
     permissions(pod, config)
 }
 
-fn refuse(reason: &str, field: &str, message: String) -> Result<(), Rejection> {
-    Err(Rejection { reason: reason.to_owned(), message, field: field.to_owned() })
+fn refuse(reason: Reason, field: &str, message: String) -> Result<(), Rejection> {
+    Err(Rejection { reason, message, field: field.to_owned() })
 }
 
 /// What asks for AppArmor first.
@@ -87,11 +156,11 @@ fn operating_system(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> 
     {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
         let field = format!("metadata.labels[{LABEL}]");
-        return refuse("PodOSSelectorNodeLabelDoesNotMatch", &field, message.to_owned());
+        return refuse(Reason::OsLabel, &field, message.to_owned());
     }
     match &pod.spec.os {
         Some(os) if os.name != "linux" => refuse(
-            "PodOSNotSupported",
+            Reason::Os,
             "spec.os",
             "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
         ),
@@ -104,7 +173,7 @@ fn node_selector(pod: &DesiredPod, labels: &BTreeMap<String, String>) -> Result<
     for (key, value) in selector {
         if labels.get(key) != Some(value) {
             let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
-            return refuse("NodeAffinity", &format!("spec.nodeSelector[{key}]"), message.to_owned());
+            return refuse(Reason::NodeAffinity, &format!("spec.nodeSelector[{key}]"), message.to_owned());
         }
     }
     Ok(())
@@ -134,7 +203,7 @@ fn host_ports<'a>(pod: &DesiredPod, others: impl Iterator<Item = &'a DesiredPod>
                     ours.host_port.unwrap_or_default(),
                     other.key
                 );
-                return refuse("NodePorts", field, message);
+                return refuse(Reason::NodePorts, field, message);
             }
         }
     }
@@ -163,7 +232,7 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
             "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
             pod.uid
         );
-        return refuse("Forbidden", "spec.hostNetwork", message);
+        return refuse(Reason::Forbidden, "spec.hostNetwork", message);
     }
     if policy.allow_privileged {
         return Ok(());
@@ -179,7 +248,7 @@ fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
                 "pod with UID {:?} specified privileged {what}, but is disallowed (--allow-privileged)",
                 pod.uid
             );
-            refuse("Forbidden", &format!("{field}.securityContext.privileged"), message)
+            refuse(Reason::Forbidden, &format!("{field}.securityContext.privileged"), message)
         }
     }
 }

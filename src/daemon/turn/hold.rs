@@ -66,7 +66,7 @@ impl Turn {
             if self.postpone(&pod, &rejection, now) {
                 return;
             }
-            if !(adopted && rejection.is_out_of_resources()) {
+            if !(adopted && rejection.is_for_want_of_room()) {
                 return self.reject(pod, &rejection, now);
             }
         }

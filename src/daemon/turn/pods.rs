@@ -125,6 +125,7 @@ impl Turn {
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
         let Rejection { reason, message, .. } = rejection;
+        let reason = reason.to_string();
         let entry = self.entries.get_or_default(pod.key.clone());
         let running = entry.desired.take().is_some() || entry.worker.is_some();
         let known = entry
@@ -132,13 +133,13 @@ impl Turn {
             .filter(|old| old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str()));
         let told = known.map(|old| Arc::clone(&old.status));
         let is_known = told.is_some();
-        let status = told.unwrap_or_else(|| Arc::new(status::rejected(&pod, reason, message, now.wall)));
+        let status = told.unwrap_or_else(|| Arc::new(status::rejected(&pod, &reason, message, now.wall)));
         let rejected = Rejected { pod: Arc::clone(&pod), status, rejection: rejection.clone() };
         self.block(&pod.key, Some(Blocked::Rejected(rejected)));
         if is_known {
             return;
         }
-        let words = words::rejected(reason, message);
+        let words = words::rejected(&reason, message);
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         if running || self.found.contains_key(&pod.key) {
             self.wish(&pod.key, Wish::Stop(REJECTED));

@@ -66,7 +66,7 @@ impl Turn {
         let Some(entry) = self.entries.get(&pod.key) else { return false };
         let resized =
             |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape.is_some() && old.shape == pod.shape;
-        if !rejection.is_out_of_resources() || !entry.desired.as_ref().is_some_and(resized) {
+        if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }
         let (reason, message) = match fits::infeasible(pod, node) {

@@ -11,15 +11,12 @@
 use std::sync::Arc;
 
 use super::Turn;
-use super::admission::Rejection;
+use super::admission::{Reason, Rejection};
 use super::entry::Entry;
 use crate::base::clock::Now;
 use crate::plan::Owned;
 use crate::pod::object::refs::references;
 use crate::pod::{DesiredPod, Source, same_uid};
-
-/// Reason of the refusal.
-const DUPLICATE: &str = "DuplicateUID";
 
 /// The source under which a worker was told to run a UID, and the manifest as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +52,7 @@ fn duplicate(pod: &DesiredPod, whose: &str) -> Rejection {
          cgroup. This pod is tried again when that one is gone, or give it another metadata.uid",
         pod.uid
     );
-    Rejection { reason: DUPLICATE.to_owned(), message, field: "metadata.uid".to_owned() }
+    Rejection { reason: Reason::DuplicateUid, message, field: "metadata.uid".to_owned() }
 }
 
 /// Refusal: the same name and UID run from another source. Mostly an ordinary move between sources.
@@ -66,7 +63,7 @@ fn moved(pod: &DesiredPod) -> Rejection {
          anew, in source {}",
         pod.uid, pod.source
     );
-    Rejection { reason: DUPLICATE.to_owned(), message, field: "metadata.uid".to_owned() }
+    Rejection { reason: Reason::DuplicateUid, message, field: "metadata.uid".to_owned() }
 }
 
 impl Turn {

@@ -2,7 +2,7 @@
 //! `pkg/scheduler/framework/plugins/noderesources/fit.go`, `pkg/kubelet/lifecycle/predicate.go`), and whether
 //! the pod may have the devices that it names. Pure.
 
-use super::{Rejection, refuse};
+use super::{Reason, Rejection, refuse};
 use k8s_openapi::api::core::v1::Container;
 
 use crate::daemon::config::Config;
@@ -10,17 +10,6 @@ use crate::node::Node;
 use crate::node::devices::{self, DOMAIN};
 use crate::pod::DesiredPod;
 use crate::pod::requests::{self, HUGE_PAGES};
-
-/// Prefix of the reasons of this file.
-const OUT_OF: &str = "OutOf";
-
-impl Rejection {
-    /// The node has too little, now or at all.
-    #[must_use]
-    pub fn is_out_of_resources(&self) -> bool {
-        self.reason.starts_with(OUT_OF)
-    }
-}
 
 /// Checks that the pod fits beside the others.
 pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
@@ -78,7 +67,7 @@ fn enough(resource: &str, field: &str, amounts: [i64; 3]) -> Result<(), Rejectio
     let message = format!(
         "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
     );
-    refuse(&format!("{OUT_OF}{resource}"), field, message)
+    refuse(Reason::OutOf(resource.to_owned()), field, message)
 }
 
 /// Message for a resize that is larger than the whole node, so that it can never be done.
@@ -100,7 +89,9 @@ pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection
     let field = format!("metadata.annotations[{}]", devices::DEVICE);
     let named = match devices::named(pod) {
         Ok(named) => named,
-        Err(why) => return refuse("Forbidden", &field, format!("annotation {}: {why}", devices::DEVICE)),
+        Err(why) => {
+            return refuse(Reason::Forbidden, &field, format!("annotation {}: {why}", devices::DEVICE));
+        }
     };
     let policy = config.policy.of(pod.source);
     let wrong = named
@@ -111,7 +102,7 @@ pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection
         Some((path, why)) => {
             let message =
                 format!("pod with UID {:?} specified device {path}, but is disallowed ({why})", pod.uid);
-            refuse("Forbidden", &field, message)
+            refuse(Reason::Forbidden, &field, message)
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Admission while the node is short of something (upstream `pkg/kubelet/eviction/eviction_manager.go`, `Admit`). Pure.
 
-use super::{Rejection, refuse};
+use super::{Reason, Rejection, refuse};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::qos::{self, Qos};
 use crate::pod::{DesiredPod, priority};
 
 /// Reason of pods that are refused here, and of pods that were evicted.
 pub const EVICTED: &str = "Evicted";
-/// Reason of pods that are refused while the node is out of disk (the kubelet until 1.7, `pkg/kubelet/kubelet.go`,
-/// `canAdmitPod`). It was said to critical pods, too.
-const OUT_OF_DISK: &str = "OutOfDisk";
 /// The taint of a node that is short of memory (`pkg/apis/core/well_known_taints.go`).
 const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
@@ -18,7 +15,8 @@ const MEMORY_TAINT: &str = "node.kubernetes.io/memory-pressure";
 pub(super) fn check(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
     evicting(pod, pressures)?;
     if pressures.contains(&Pressure::OutOfDisk) {
-        return refuse(OUT_OF_DISK, "spec", "cannot be started due to lack of disk space.".to_owned());
+        // The kubelet until 1.7 (`pkg/kubelet/kubelet.go`, `canAdmitPod`) said it to critical pods, too.
+        return refuse(Reason::OutOfDisk, "spec", "cannot be started due to lack of disk space.".to_owned());
     }
     Ok(())
 }
@@ -34,7 +32,7 @@ fn evicting(pod: &DesiredPod, pressures: &Pressures) -> Result<(), Rejection> {
         return Ok(());
     }
     let names: Vec<&str> = pressures.iter().map(|pressure| pressure.condition()).collect();
-    refuse(EVICTED, "spec", format!("The node had condition: [{}].", names.join(" ")))
+    refuse(Reason::Evicted, "spec", format!("The node had condition: [{}].", names.join(" ")))
 }
 
 fn tolerates_memory(pod: &DesiredPod) -> bool {
