@@ -22,6 +22,8 @@ pub struct Wanted {
     pub volumes: BTreeSet<String>,
     /// Names of containers: their writable layers and logs.
     pub containers: BTreeSet<String>,
+    /// Those of containers that somebody has added to the running pod count, too: there is a limit of all together.
+    pub added: bool,
 }
 
 /// Bytes that were counted, by name.
@@ -51,8 +53,9 @@ pub fn wanted(pod: &DesiredPod) -> Option<Wanted> {
     let mut wanted = Wanted {
         volumes: order::set(limited.map(|volume| volume.name.clone())),
         containers: order::set(pod.spec.containers.iter().filter(|c| limit(c) > 0).map(|c| c.name.clone())),
+        added: total(pod).is_some(),
     };
-    if total(pod).is_some() {
+    if wanted.added {
         wanted.volumes = order::set(disk_volumes(pod).map(|volume| volume.name.clone()));
         wanted.containers = order::set(pod.containers().map(|(_, c)| c.name.clone()));
     }

@@ -52,6 +52,7 @@ fn hidden_log(docker_root: &Path, id: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::disk_use::Reach;
     use crate::stats::testing::Tree;
 
     #[test]
@@ -97,6 +98,6 @@ mod tests {
         assert!((100_000..200_000).contains(&first.shared.bytes), "{first:?}");
         assert_eq!(read("def", &files, Some(&docker), &mut round), ContainerDisk::default());
         assert_eq!(read("abc", &files, None, &mut Round::default()), ContainerDisk::default());
-        assert!(round.is_whole());
+        assert_eq!(round.reach(), Reach::Whole);
     }
 }

@@ -1,9 +1,9 @@
 //! What trees and logs take of a disk, counted as `du` counts: blocks, each inode once.
 //!
 //! Containers own what is counted here: no link is followed and no mount crossed. A round looks at a bounded number of
-//! entries; past that, and where a tree changes below the walk's feet, a figure is what was counted so far, and the round
-//! is not whole. Of files with several names so many are remembered; further ones count with each name, for nobody is to
-//! hide a file behind many others.
+//! entries; past that, where a tree changes below the walk's feet, and where it cannot be read, a figure is what was
+//! counted so far, and [`Reach`] tells why. Of files with several names so many are remembered; further ones count with
+//! each name, for nobody is to hide a file behind many others.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -39,6 +39,19 @@ impl DiskUse {
     }
 }
 
+/// How much of what there is was counted. Of several, the last one of these that is true is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// All of it.
+    Whole,
+    /// A file system has failed: there may be more.
+    Unreadable,
+    /// A tree was changed below the walk's feet: there may be more, which another walk may find.
+    Moved,
+    /// There is more than is counted.
+    Exceeded,
+}
+
 /// How far a round has come, for a thread that watches it: a disk may hang.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -66,6 +79,12 @@ impl Progress {
         DiskUse { bytes: of(&self.bytes), inodes: of(&self.inodes) }
     }
 
+    /// All is counted once more.
+    pub fn again(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        self.inodes.store(0, Ordering::Relaxed);
+    }
+
     fn count(&self, more: DiskUse) {
         self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
         self.inodes.fetch_add(more.inodes, Ordering::Relaxed);
@@ -78,7 +97,7 @@ pub struct Round {
     left: u64,
     /// Directories that may still be found.
     directories: usize,
-    is_whole: bool,
+    reach: Reach,
     progress: Arc<Progress>,
     /// Single files that were counted.
     files: BTreeSet<(u64, u64)>,
@@ -95,7 +114,7 @@ impl Round {
     #[must_use]
     pub fn watched(progress: Arc<Progress>) -> Round {
         let (left, directories) = (limits::DISK_USE_ENTRIES, limits::DISK_USE_DIRECTORIES);
-        Round { left, directories, is_whole: true, progress, files: BTreeSet::new() }
+        Round { left, directories, reach: Reach::Whole, progress, files: BTreeSet::new() }
     }
 
     /// Something else was done in it.
@@ -109,20 +128,26 @@ impl Round {
         self.left == 0
     }
 
-    /// Whether all was counted.
+    /// How much of what there is was counted.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.is_whole && !self.is_over()
+    pub fn reach(&self) -> Reach {
+        if self.is_over() { Reach::Exceeded } else { self.reach }
     }
 
     /// A directory with all that is in it; nothing where there is no directory.
     pub fn tree(&mut self, path: &Path) -> DiskUse {
-        let Ok(top) = rustix::fs::open(path, DIRECTORY, Mode::empty()) else { return DiskUse::default() };
+        let top = match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
+            Ok(top) => top,
+            Err(error) => {
+                self.reach = self.reach.max(not_opened(error));
+                return DiskUse::default();
+            }
+        };
         let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
         // What was counted before an error holds.
-        let whole = walk(top, &mut count).is_ok();
+        let reach = walk(top, &mut count).map_or_else(|error| ended(&error), |()| Reach::Whole);
         let sum = count.sum;
-        self.is_whole &= whole;
+        self.reach = self.reach.max(reach);
         sum
     }
 
@@ -132,7 +157,7 @@ impl Round {
         let is_new = FileType::from_raw_mode(stat.st_mode).is_file() && self.files.insert(id(&stat));
         let mut count = Count { round: self, sum: DiskUse::default(), linked: BTreeSet::new() };
         if is_new && count.see(&stat).is_err() {
-            count.round.is_whole = false;
+            count.round.reach = Reach::Exceeded;
         }
         count.sum
     }
@@ -161,6 +186,24 @@ impl Round {
             }
         }
         count.sum
+    }
+}
+
+/// Where there is no directory there is nothing.
+fn not_opened(error: Errno) -> Reach {
+    match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Reach::Whole,
+        _ => Reach::Unreadable,
+    }
+}
+
+/// Why a walk has ended before its end.
+fn ended(error: &io::Error) -> Reach {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::TOOBIG) => Reach::Exceeded,
+        // The walk's own, or another file stands where a directory was.
+        None | Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Reach::Moved,
+        Some(_) => Reach::Unreadable,
     }
 }
 

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::disk::{Disks, containers};
+use super::disk::{Disks, containers, on_disk};
 use super::figures::Places;
 use crate::eviction::rank::{Candidate, ContainerUse, Counted};
 use crate::eviction::signal::{Resource, Signal};
 use crate::layout;
 use crate::pod::{priority, requests};
 use crate::stats::cgroup::{Figures, Hierarchies};
-use crate::stats::container_disk::ContainerDisk;
 use crate::stats::disk::FileSystem;
-use crate::stats::disk_use::{DiskUse, Round};
+use crate::stats::disk_use::{DiskUse, Progress, Reach, Round};
 use crate::stats::{deleted, places};
 use crate::status::snapshot::{PodView, Snapshot, UNMANAGED};
 
@@ -99,25 +99,31 @@ impl Measure {
     }
 
     /// Counts what a pod has on the disk, which may take long.
-    pub(super) fn on_disk(&self, view: &PodView, disks: &mut Disks, round: &mut Round) -> PodUse {
-        // On a disk lies also what a container has left that has ended: a pod that fills it and crashes is no better.
-        let all: Vec<(&str, &str)> = containers(&view.status).collect();
-        let at: Vec<PathBuf> = all.iter().filter_map(|(_, id)| self.cgroups.get(*id).cloned()).collect();
-        let mut each = Vec::new();
-        for (name, id) in &all {
-            let disk =
-                if self.counted.of_docker { disks.of_container(id, round) } else { ContainerDisk::default() };
-            each.push(((*name).to_owned(), self.amount(disk.writable.and(disk.logs).and(disk.shared))));
-        }
-        let volumes = match layout::pod_dir(&self.root_dir, &view.pod.uid) {
-            Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
-            _ => 0,
-        };
-        let held = deleted::held(&self.proc, &self.hierarchies, &at, &self.deleted);
-        let counted = sum(&each).unwrap_or(0).saturating_add(volumes);
-        // Who has more than can be counted, or hides it, counts as the one that has most.
-        let held = held.filter(|_| round.is_whole()).map_or(u64::MAX, |held| self.amount(held));
-        PodUse { used: Some(counted.saturating_add(held)), containers: each, cgroups: at }
+    pub(super) fn on_disk(&self, view: &PodView, disks: &mut Disks, progress: &Arc<Progress>) -> PodUse {
+        let all: Vec<(&str, &str)> = on_disk(&view.status).collect();
+        let cgroups: Vec<PathBuf> = all.iter().filter_map(|(_, id)| self.cgroups.get(*id).cloned()).collect();
+        let mut each = BTreeMap::new();
+        let used = believed(|| {
+            progress.again();
+            each.clear();
+            // Each pod has a round of its own: what one has lying about hides nothing of another.
+            let mut round = Round::watched(Arc::clone(progress));
+            for (name, id) in all.iter().filter(|_| self.counted.of_docker) {
+                let disk = disks.of_container(id, &mut round);
+                let sum: &mut u64 = each.entry((*name).to_owned()).or_default();
+                *sum = sum.saturating_add(self.amount(disk.writable.and(disk.logs).and(disk.shared)));
+            }
+            let volumes = match layout::pod_dir(&self.root_dir, &view.pod.uid) {
+                Some(directory) if self.counted.volumes => self.amount(round.tree(&directory)),
+                _ => 0,
+            };
+            let counted = each.values().fold(volumes, |sum, used| sum.saturating_add(*used));
+            match deleted::held(&self.proc, &self.hierarchies, &cgroups, &self.deleted) {
+                Some(held) => (round.reach(), counted.saturating_add(self.amount(held))),
+                None => (Reach::Exceeded, counted),
+            }
+        });
+        PodUse { used: Some(used), containers: each.into_iter().collect(), cgroups }
     }
 
     /// Of the cgroup of the pod, when its containers have one in common.
@@ -147,6 +153,20 @@ impl Measure {
             Resource::Inodes => used.inodes,
             _ => used.bytes,
         }
+    }
+}
+
+/// What a count is taken for. A tree that was changed meanwhile is counted once more. Who has more than can be counted, or
+/// hides it by moving it about, counts as the one that has most; a disk that fails is nobody's fault, and what could be
+/// read counts.
+fn believed(mut count: impl FnMut() -> (Reach, u64)) -> u64 {
+    let (mut reach, mut used) = count();
+    if reach == Reach::Moved {
+        (reach, used) = count();
+    }
+    match reach {
+        Reach::Whole | Reach::Unreadable => used,
+        Reach::Moved | Reach::Exceeded => u64::MAX,
     }
 }
 
@@ -201,5 +221,26 @@ fn candidate(view: &PodView, resource: Resource, found: &PodUse) -> Candidate {
         request: if name.is_empty() { 0 } else { request(requests::request(&pod.spec, name)) },
         own_request: requests::own(&pod.spec, name).map(request),
         containers: containers.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_moved_meanwhile_is_counted_twice_before_it_is_believed() {
+        let of = |counts: &[(Reach, u64)]| {
+            let mut left = counts.iter().copied();
+            let used = believed(|| left.next().unwrap());
+            assert_eq!(left.next(), None, "{counts:?}");
+            used
+        };
+        assert_eq!(of(&[(Reach::Whole, 7)]), 7);
+        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Whole, 7)]), 7);
+        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Moved, 4)]), u64::MAX, "it hides");
+        assert_eq!(of(&[(Reach::Exceeded, 3)]), u64::MAX);
+        assert_eq!(of(&[(Reach::Unreadable, 3)]), 3, "a disk that fails is not the pod's fault");
+        assert_eq!(of(&[(Reach::Moved, 3), (Reach::Unreadable, 3)]), 3);
     }
 }

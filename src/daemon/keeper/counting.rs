@@ -14,7 +14,7 @@ use super::disk::Disks;
 use super::figures::Places;
 use crate::base::order;
 use crate::eviction::signal::Signal;
-use crate::stats::disk_use::{Progress, Round};
+use crate::stats::disk_use::Progress;
 use crate::status::snapshot::{PodView, Snapshot};
 
 /// What one thread has found.
@@ -95,10 +95,7 @@ impl Counting {
         let (mut disks, progress) = (self.disks.clone(), Arc::<Progress>::default());
         let (watched, of) = (Arc::clone(&progress), uid.clone());
         let run = Aside::begin("pk-measure", move || {
-            // Each pod has a round of its own: what one has lying about hides nothing of another.
-            let mut round = Round::watched(watched);
-            let view = pod(&snapshot, &of);
-            let used = view.map(|view| measure.on_disk(view, &mut disks, &mut round));
+            let used = pod(&snapshot, &of).map(|view| measure.on_disk(view, &mut disks, &watched));
             Found { disks, used: used.unwrap_or_default() }
         })?;
         current.at = Some(Piece { signal, uid, progress, run });

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use crate::base::limits;
 use crate::daemon::engine_root::EngineRoot;
@@ -19,8 +19,8 @@ use crate::stats::container_disk::{self, ContainerDisk};
 use crate::stats::disk_use::{DiskUse, Round};
 use crate::status::snapshot::PodView;
 
-/// What one pod takes. A container is the newest one of its name: the dead one that is kept beside it does not count,
-/// as with the kubelet.
+/// What one pod takes of what its limits are for. A container is the newest one of its name: the dead one that is kept
+/// beside it does not count, as with the kubelet, for a limit is of what a container has now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodDisk {
     /// By name.
@@ -65,8 +65,7 @@ impl Disks {
     /// A round begins. Forgets containers that are none of these pods' any more.
     pub(super) fn begin(&mut self, pods: &[PodView]) {
         (self.timeouts, self.is_silent) = (0, false);
-        let is_there =
-            |id: &str| pods.iter().any(|view| containers(&view.status).any(|(_, known)| known == id));
+        let is_there = |id: &str| pods.iter().any(|view| on_disk(&view.status).any(|(_, known)| known == id));
         self.places.retain(|id, _| is_there(id));
     }
 
@@ -86,7 +85,9 @@ impl Disks {
                 found.volumes.insert(volume.name.clone(), round.tree(&path));
             }
         }
-        for (name, id) in containers(&view.status).filter(|(name, _)| wanted.containers.contains(*name)) {
+        let is_added = |name: &str| !view.pod.containers().any(|(_, c)| c.name == name);
+        let counts = |name: &str| wanted.containers.contains(name) || wanted.added && is_added(name);
+        for (name, id) in containers(&view.status).filter(|(name, _)| counts(name)) {
             let disk = self.of_container(id, round);
             found.files = found.files.and(disk.shared);
             found.containers.insert(name.to_owned(), disk);
@@ -141,8 +142,53 @@ impl Disks {
     }
 }
 
-/// Name and Docker id of each container that is there.
+/// Name and Docker id of each container that is there: of each name the newest one.
 pub(super) fn containers(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
-    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-    all.filter_map(|c| Some((c.name.as_str(), c.container_id.as_deref()?.strip_prefix("docker://")?)))
+    statuses(status).filter_map(|c| Some((c.name.as_str(), id(c.container_id.as_deref())?)))
+}
+
+/// The same with the dead ones that are kept beside their successors: they lie on the disk, too. One that fills it and
+/// crashes is no better than one that goes on.
+pub(super) fn on_disk(status: &PodStatus) -> impl Iterator<Item = (&str, &str)> {
+    let dead = statuses(status).filter_map(|c| {
+        let last = c.last_state.as_ref()?.terminated.as_ref()?;
+        let last = id(last.container_id.as_deref())?;
+        (id(c.container_id.as_deref()) != Some(last)).then_some((c.name.as_str(), last))
+    });
+    containers(status).chain(dead)
+}
+
+fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let lists =
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    lists.into_iter().flatten().flatten()
+}
+
+fn id(text: Option<&str>) -> Option<&str> {
+    text?.strip_prefix("docker://")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn which_containers_lie_on_the_disk() {
+        let of = |name: &str, id: &str, last: &str| {
+            json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 1, "containerID": id,
+                "lastState": {"terminated": {"exitCode": 1, "containerID": last}}})
+        };
+        let status: PodStatus = serde_json::from_value(json!({
+            "containerStatuses": [of("app", "docker://a2", "docker://a1"), of("crashes", "docker://c", "docker://c")],
+            "initContainerStatuses": [of("init", "docker://i", "")],
+            "ephemeralContainerStatuses": [of("debug", "docker://d", "other://d")],
+        }))
+        .unwrap();
+        let newest = [("app", "a2"), ("crashes", "c"), ("init", "i"), ("debug", "d")];
+        assert_eq!(containers(&status).collect::<Vec<_>>(), newest);
+        let all: Vec<(&str, &str)> = newest.into_iter().chain([("app", "a1")]).collect();
+        assert_eq!(on_disk(&status).collect::<Vec<_>>(), all);
+    }
 }

@@ -46,6 +46,7 @@ fn the_first_limit_that_is_exceeded_is_the_reason() {
         &[("a", 512 * MI), ("data", 1024 * MI), ("cm", 1)],
         "Pod ephemeral local storage usage exceeds the total limit of containers 1536Mi. ",
     );
+    assert!(wanted(&pod(both)).unwrap().added && !wanted(&pod(one)).unwrap().added);
     check(both, &[("b", 512 * MI + 1)], "Container b exceeded its local ephemeral storage limit \"512Mi\". ");
 }
 
@@ -62,6 +63,7 @@ fn what_no_container_is_charged_with_counts_for_the_sum_alone() {
 fn only_what_a_limit_needs_is_counted() {
     let check = |spec: &str, volumes: &[&str], containers: &[&str]| {
         let expected = Wanted {
+            added: wanted(&pod(spec)).is_some_and(|it| it.added),
             volumes: order::set(volumes.iter().map(|name| (*name).to_owned())),
             containers: order::set(containers.iter().map(|name| (*name).to_owned())),
         };

@@ -64,7 +64,7 @@ fn a_round_ends_and_tells_what_it_counted_until_then() {
     }
     let mut round = Round { left: 20, ..Round::default() };
     let some = round.tree(&base);
-    assert_eq!((some.inodes, round.is_over()), (20, true));
+    assert_eq!((some.inodes, round.is_over(), round.reach()), (20, true, Reach::Exceeded));
     assert_eq!(round.tree(&base), DiskUse::default());
     let mut enough = Round { left: 1000, ..Round::default() };
     assert_eq!((enough.tree(&base).inodes, enough.is_over()), (51, false));
@@ -95,7 +95,7 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     fs::hard_link(base.join("tree/0/big"), base.join("tree/1/again")).unwrap();
     let mut round = Round::default();
     let whole = round.tree(&base.join("tree"));
-    assert!(round.is_whole());
+    assert_eq!(round.reach(), Reach::Whole);
     // So many others have several names that this one is not remembered: it counts twice, and never not at all.
     let linked = (0..limits::DISK_USE_LINKED as u64).map(|inode| (u64::MAX, inode)).collect();
     let mut full = Round::default();
@@ -105,6 +105,50 @@ fn nothing_is_hidden_behind_many_names_or_directories() {
     // More directories than are looked into: what is told is not the whole.
     let mut few = Round { directories: 3, ..Round::default() };
     few.tree(&base.join("tree"));
-    assert!(!few.is_whole());
+    assert_eq!(few.reach(), Reach::Exceeded);
+    fs::remove_dir_all(base).unwrap();
+}
+
+/// A tree in which a directory is moved while it is looked into.
+struct Mover<'a> {
+    base: &'a Path,
+    count: Count<'a>,
+}
+
+impl Visit for Mover<'_> {
+    fn file(&mut self, at: &OwnedFd, name: &CStr) -> io::Result<()> {
+        _ = fs::rename(self.base.join("tree/a/b"), self.base.join("elsewhere"));
+        self.count.file(at, name)
+    }
+    fn leaving(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        self.count.leaving(directory)
+    }
+    fn left(&mut self, _: &OwnedFd, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+    fn mount(&mut self, _: &CStr) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn why_not_all_was_counted_is_told() {
+    let base = crate::base::testing::scratch("disk-use-moved");
+    fs::create_dir_all(base.join("tree/a/b")).unwrap();
+    fs::write(base.join("tree/a/b/file"), "x").unwrap();
+    let mut round = Round::default();
+    let count = Count { round: &mut round, sum: DiskUse::default(), linked: BTreeSet::new() };
+    let top = rustix::fs::open(base.join("tree"), DIRECTORY, Mode::empty()).unwrap();
+    let error = walk(top, &mut Mover { base: &base, count }).unwrap_err();
+    assert_eq!(ended(&error), Reach::Moved);
+    for (errno, reach) in [
+        (Errno::NOTDIR, Reach::Moved),
+        (Errno::TOOBIG, Reach::Exceeded),
+        (Errno::IO, Reach::Unreadable),
+        (Errno::STALE, Reach::Unreadable),
+    ] {
+        assert_eq!(ended(&errno.into()), reach, "{errno:?}");
+    }
+    assert_eq!((not_opened(Errno::NOENT), not_opened(Errno::IO)), (Reach::Whole, Reach::Unreadable));
     fs::remove_dir_all(base).unwrap();
 }

@@ -244,9 +244,11 @@ impl World {
             if !view.is_kept || view.leaving.is_some() || !is_wanted || has_ended {
                 return None;
             }
-            let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-            let ids = all.filter_map(|c| c.container_id.as_deref()?.strip_prefix("docker://"));
-            let ids: Vec<String> = ids.map(str::to_owned).collect();
+            let statuses =
+                || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+            let docker_id = |text: &str| text.strip_prefix("docker://").map(str::to_owned);
+            let ids = statuses().filter_map(|c| docker_id(c.container_id.as_deref()?));
+            let ids: Vec<String> = ids.collect();
             let running: Vec<String> =
                 ids.iter().filter(|id| model.memory.contains_key(*id)).cloned().collect();
             let used = match resource {
@@ -256,7 +258,13 @@ impl World {
                     let of = |ids: &[String]| {
                         ids.iter().filter_map(|id| model.layers.get(id)).map(amount).sum::<u64>()
                     };
-                    let layers = if counted.of_docker { of(&ids) } else { 0 };
+                    // The dead ones that are kept beside their successors lie there, too.
+                    let dead = statuses().filter_map(|c| {
+                        let last = c.last_state.as_ref()?.terminated.as_ref()?.container_id.as_deref()?;
+                        (c.container_id.as_deref() != Some(last)).then_some(last)
+                    });
+                    let dead: Vec<String> = dead.filter_map(docker_id).collect();
+                    let layers = if counted.of_docker { of(&ids) + of(&dead) } else { 0 };
                     let volumes = model.volumes.get(&pod.uid).filter(|_| counted.volumes);
                     Some(layers + volumes.map_or(0, amount))
                 }
