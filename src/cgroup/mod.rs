@@ -25,6 +25,7 @@
 //! Only huge pages, which systemd does not know, are written to files there too, once the sandbox has
 //! started.
 
+pub mod engine;
 mod kubepods;
 pub mod names;
 pub mod node;

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::names::container_id;
+use super::engine;
 use super::slices::Slices;
 use super::tree::Tree;
 use super::values::{Version, memory_file, memory_property, weight_file, weight_property};
@@ -21,9 +21,7 @@ use crate::node::host::{Enforce, Host};
 use crate::pod::allocatable::Allocatable;
 use crate::runtime::resources::cpu_shares;
 
-/// The programs that are Docker.
-const DOCKER: [&str; 2] = ["dockerd", "containerd"];
-/// Their `oom_score_adj` (`pkg/kubelet/qos/policy.go`).
+/// `oom_score_adj` of Docker's programs (`pkg/kubelet/qos/policy.go`).
 const OOM_DOCKER: &str = "-999";
 
 /// What was done with a reserved cgroup, for an event of the node.
@@ -74,9 +72,9 @@ impl Resources {
         })
     }
 
-    /// Brings everything to its place. What cannot be is logged once.
+    /// Brings everything to its place. What cannot be is logged once. `socket` is Docker's.
     #[must_use]
-    pub fn settle(&self) -> Vec<Told> {
+    pub fn settle(&self, socket: Option<&Path>) -> Vec<Told> {
         if !self.host.system_cgroups.is_empty() {
             self.gather();
         }
@@ -84,7 +82,7 @@ impl Resources {
             self.place("--kubelet-cgroups", &self.host.kubelet_cgroups, "podkeeper", std::process::id());
         }
         if !self.host.runtime_cgroups.is_empty() {
-            for (pid, name) in docker(&self.proc) {
+            for (pid, name) in engine::processes(&self.proc, socket) {
                 self.place("--runtime-cgroups", &self.host.runtime_cgroups, name, pid);
                 self.protect(pid, name);
             }
@@ -190,33 +188,6 @@ impl Resources {
     }
 }
 
-/// Docker's processes, with their programs. `proc` is `/proc`. A name is nothing but what a process calls itself: one in
-/// a namespace of process numbers of its own, or in a cgroup of a container, is none (upstream
-/// `pkg/kubelet/cm/container_manager_linux.go`, `EnsureDockerInContainer` and `isProcessRunningInHost`).
-#[must_use]
-pub fn docker(proc: &Path) -> Vec<(u32, &'static str)> {
-    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| {
-        let name = fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok()?;
-        let program = *DOCKER.iter().find(|each| **each == name.trim_end())?;
-        (is_of_host(proc, pid) && !is_in_container(proc, pid)).then_some((pid, program))
-    })
-    .collect()
-}
-
-/// Its numbers of processes are those of podkeeper.
-fn is_of_host(proc: &Path, pid: u32) -> bool {
-    let of = |process: &str| fs::read_link(proc.join(process).join("ns/pid")).ok();
-    of(&pid.to_string()) == of("self")
-}
-
-/// A part of the name of one of its cgroups is that of a container.
-fn is_in_container(proc: &Path, pid: u32) -> bool {
-    let text = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).unwrap_or_default();
-    text.lines().any(|line| line.split('/').any(|part| container_id(part).is_some()))
-}
-
 /// The cgroup that a process is in, from the root: that of the memory controller, or the only one. `proc` is `/proc`.
 #[must_use]
 pub fn cgroup_of(proc: &Path, pid: u32, version: Version) -> Option<String> {
@@ -295,7 +266,7 @@ mod tests {
             let machine = Machine::new(&format!("resource-{version:?}"), version, runtime());
             machine.process(7, "dockerd", "/");
             machine.process(8, "bash", "/");
-            assert!(machine.resources.settle().is_empty());
+            assert!(machine.resources.settle(None).is_empty());
             assert_eq!(machine.read(&format!("{file}/cgroup.procs")), "7");
             let scores = [7, 8].map(|pid| machine.read(&format!("proc/{pid}/oom_score_adj")));
             assert_eq!(scores, ["-999", "0"]);
@@ -312,7 +283,7 @@ mod tests {
         let namespace = machine.dir.join("proc/8/ns");
         fs::create_dir_all(&namespace).unwrap();
         std::os::unix::fs::symlink("pid:[4026532000]", namespace.join("pid")).unwrap();
-        assert!(machine.resources.settle().is_empty());
+        assert!(machine.resources.settle(None).is_empty());
         let scores = [7, 8].map(|pid| machine.read(&format!("proc/{pid}/oom_score_adj")));
         assert_eq!(scores, ["0", "0"]);
         assert!(!machine.dir.join("cgroup/docker-own/cgroup.procs").exists());
@@ -323,7 +294,7 @@ mod tests {
         let mut machine = Machine::new("resource-systemd", Version::V2, runtime());
         machine.resources.slices = Some(Slices::of(machine.dir.join("control"), "false".into()));
         machine.process(7, "dockerd", "/system.slice/docker.service");
-        assert!(machine.resources.settle().is_empty());
+        assert!(machine.resources.settle(None).is_empty());
         assert!(!machine.dir.join("cgroup/docker-own").exists());
         assert_eq!(machine.read("proc/7/oom_score_adj"), "-999");
         let told = machine.resources.told.lock().unwrap().clone();
@@ -339,15 +310,15 @@ mod tests {
         };
         let machine = Machine::new("resource-kube", Version::V2, host("kube-reserved"));
         let missing = Told::Failed("Kube", "/kube".into(), "\"/kube\" cgroup does not exist".into());
-        assert_eq!(machine.resources.settle(), [missing]);
-        assert!(machine.resources.settle().is_empty(), "it is told once");
+        assert_eq!(machine.resources.settle(None), [missing]);
+        assert!(machine.resources.settle(None).is_empty(), "it is told once");
         fs::create_dir_all(machine.dir.join("cgroup/kube")).unwrap();
-        assert_eq!(machine.resources.settle(), [Told::Enforced("kube", "/kube".into())]);
+        assert_eq!(machine.resources.settle(None), [Told::Enforced("kube", "/kube".into())]);
         assert_eq!(machine.read("cgroup/kube/memory.max"), (1 << 30).to_string());
         assert_ne!(machine.read("cgroup/kube/cpu.weight"), "");
         let machine = Machine::new("resource-cpu", Version::V2, host("kube-reserved-compressible"));
         fs::create_dir_all(machine.dir.join("cgroup/kube")).unwrap();
-        assert_eq!(machine.resources.settle().len(), 1);
+        assert_eq!(machine.resources.settle(None).len(), 1);
         assert_eq!(machine.read("cgroup/kube/memory.max"), "", "memory is not taken back");
     }
 

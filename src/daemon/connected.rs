@@ -62,7 +62,7 @@ impl Listener for Connected {
             let failed = failed.as_ref().map(|(top, why)| (top.as_str(), why.as_str()));
             self.tell(words::allocatable_enforced(failed));
         }
-        for told in self.resources.iter().flat_map(Resources::settle) {
+        for told in self.resources.iter().flat_map(|it| it.settle(self.docker.socket())) {
             let words = match told {
                 Told::Enforced(what, cgroup) => words::reserved_enforced(what, &cgroup),
                 Told::Failed(what, cgroup, why) => words::reserved_not_enforced(what, &cgroup, &why),

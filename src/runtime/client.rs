@@ -153,6 +153,11 @@ impl Client {
         Connection::open(&self.shared.path).inspect_err(|_| self.forget_version())
     }
 
+    /// Where the socket is.
+    pub(super) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
     pub(super) fn put_back(&self, connection: Connection) {
         let mut pool = self.pool();
         if pool.idle.len() < limits::IDLE_CONNECTIONS {

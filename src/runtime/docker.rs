@@ -3,7 +3,7 @@
 //! Each method does the same with every kind of engine; nothing is decided here.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::client::{Client, Pending};
@@ -79,6 +79,15 @@ impl Docker {
             Docker::Fake(_) => limits::API_NEWEST,
         };
         Some(format!("API {major}.{minor}"))
+    }
+
+    /// The socket; none of the engine in memory.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Docker::Engine(client) => Some(client.path()),
+            Docker::Fake(_) => None,
+        }
     }
 
     /// True when this API version, or a newer one, has been agreed on.

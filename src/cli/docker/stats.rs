@@ -53,6 +53,7 @@ fn asked(file: &StatusFile, options: &Options, is_alive: bool) -> Asked {
     Asked {
         node: file.node.clone(),
         daemon: is_alive.then_some(file.pid),
+        socket: None,
         docker_root: None,
         pods: file.pods.iter().filter_map(|pod| PodPlace::of(pod, &root_dir)).collect(),
         root_dir,
@@ -62,6 +63,7 @@ fn asked(file: &StatusFile, options: &Options, is_alive: bool) -> Asked {
 /// What only Docker knows: where its files are, and which containers are sandboxes. A container that is gone meanwhile
 /// takes nothing.
 fn ask(docker: &Docker, asked: &mut Asked) -> Result<(), DockerError> {
+    asked.socket = docker.socket().map(Path::to_owned);
     if let Reply::Info(info) = docker.call(&Call::Info)? {
         asked.docker_root = Some(PathBuf::from(info.root_dir)).filter(|root| root.is_absolute());
     }

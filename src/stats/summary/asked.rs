@@ -18,6 +18,8 @@ pub struct Asked {
     pub node: String,
     /// Process id of the daemon, while it runs.
     pub daemon: Option<u32>,
+    /// Docker's socket.
+    pub socket: Option<PathBuf>,
     /// podkeeper's root directory.
     pub root_dir: PathBuf,
     /// Docker's, where it has told.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::base::clock::Timestamp;
 use crate::cgroup::Naming;
-use crate::cgroup::resource;
+use crate::cgroup::{engine, resource};
 use crate::pod::qos::Qos;
 use crate::stats::cgroup::Hierarchies;
 use crate::stats::container_disk::{self, ContainerDisk};
@@ -117,7 +117,10 @@ impl<'a> Reader<'a> {
         let cgroups = cgroups.filter(|(_, path)| self.cgroups.tree().join(path).exists());
         let cgroups = cgroups.map(|(name, path)| (name, Place::Cgroup(path)));
         let daemon: Vec<u32> = self.asked.daemon.into_iter().collect();
-        let docker = resource::docker(&self.proc).into_iter().map(|(pid, _)| pid).collect();
+        let docker = engine::processes(&self.proc, self.asked.socket.as_deref())
+            .into_iter()
+            .map(|(pid, _)| pid)
+            .collect();
         let programs = [("kubelet", daemon), ("runtime", docker)].into_iter();
         let programs = programs.filter(|(_, pids)| !pids.is_empty());
         cgroups.chain(programs.map(|(name, pids)| (name, self.place_of(pids)))).collect()

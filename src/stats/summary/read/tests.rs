@@ -117,6 +117,7 @@ fn asked(tree: &Tree) -> Asked {
         volumes: Vec::new(),
     };
     Asked {
+        socket: None,
         node: "n1".into(),
         daemon: Some(20),
         root_dir: tree.root().join("nowhere"),
