@@ -104,53 +104,59 @@ impl Threshold {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
     use std::time::{Duration, Instant};
 
     use super::*;
     use crate::base::wait;
 
-    /// Removes the cgroup.
-    struct Cgroup(PathBuf);
-
-    impl Drop for Cgroup {
-        fn drop(&mut self) {
-            _ = std::fs::remove_dir(&self.0);
-        }
-    }
-
-    /// The kernel's own, where this user may make a cgroup of version 1.
+    /// Files stand for the kernel's, and the test for the kernel, which writes to the descriptor that it was given.
     #[test]
     fn the_kernel_tells_when_a_cgroup_uses_so_much() {
-        let at = Path::new("/sys/fs/cgroup/memory").join(format!("podkeeper-unit-{}", std::process::id()));
-        if std::fs::create_dir(&at).is_err() || !at.join("cgroup.event_control").exists() {
-            return;
-        }
-        let cgroup = Cgroup(at);
+        let at = crate::base::testing::scratch("keeper-kernel");
+        std::fs::write(at.join("memory.usage_in_bytes"), "1\n").unwrap();
+        std::fs::write(at.join("cgroup.event_control"), "").unwrap();
         let mut kernel = Kernel::default();
-        kernel.watch(&[(cgroup.0.clone(), 8 << 20)]);
-        assert_eq!(kernel.thresholds.len(), 1);
+        kernel.watch(&[(at.clone(), 8 << 20)]);
+        let asked = std::fs::read_to_string(at.join("cgroup.event_control")).unwrap();
+        let told = kernel.thresholds.first().unwrap().told.as_raw_fd();
+        let order: Vec<u64> = asked.split(' ').map(|word| word.parse().unwrap()).collect();
+        assert_eq!((order.len(), order[0], order[2]), (3, u64::try_from(told).unwrap(), 8 << 20), "{asked}");
         // What is asked for again stays as it is.
-        kernel.watch(&[(cgroup.0.clone(), (8 << 20) + 1)]);
+        kernel.watch(&[(at.clone(), (8 << 20) + 1)]);
         assert_eq!(kernel.thresholds.first().map(|it| it.usage), Some(8 << 20));
-        let script = format!(
-            "echo $$ > {}/cgroup.procs && head -c 32000000 /dev/zero | tail -n 1",
-            cgroup.0.display()
-        );
-        let mut child =
-            Command::new("sh").args(["-c", &script]).stdout(std::process::Stdio::null()).spawn().unwrap();
-        let ready =
-            wait::until(kernel.set().collect(), Some(Instant::now() + Duration::from_secs(60))).unwrap();
-        assert!(kernel.heard(&ready));
-        child.wait().unwrap();
-        // It is told again, of what falls below it, and then no more.
-        let soon = Some(Instant::now() + Duration::from_millis(50));
-        let ready = wait::until(kernel.set().collect(), soon).unwrap();
-        kernel.heard(&ready);
-        let ready = wait::until(kernel.set().collect(), soon).unwrap();
-        assert!(!kernel.heard(&ready));
+        let soon = || Some(Instant::now() + Duration::from_millis(50));
+        let ready = wait::until(kernel.set().collect(), soon()).unwrap();
+        assert!(!kernel.heard(&ready), "it has said nothing yet");
+        let tell = |kernel: &Kernel| {
+            let told = &kernel.thresholds.first().unwrap().told;
+            rustix::io::write(told, &1_u64.to_ne_bytes()).unwrap();
+        };
+        for _ in 0..2 {
+            tell(&kernel);
+            let ready = wait::until(kernel.set().collect(), soon()).unwrap();
+            assert!(kernel.heard(&ready));
+            let ready = wait::until(kernel.set().collect(), soon()).unwrap();
+            assert!(!kernel.heard(&ready), "it is told once");
+        }
+        // A cgroup that is removed is told, too.
+        std::fs::remove_dir_all(&at).unwrap();
+        tell(&kernel);
+        let ready = wait::until(kernel.set().collect(), soon()).unwrap();
+        assert!(kernel.heard(&ready) && kernel.thresholds.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_longer_short_is_not_listened_to() {
+        let at = crate::base::testing::scratch("keeper-kernel-far");
+        ["memory.usage_in_bytes", "cgroup.event_control"]
+            .iter()
+            .for_each(|f| std::fs::write(at.join(f), "").unwrap());
+        let mut kernel = Kernel::default();
+        kernel.watch(&[(at.clone(), 8 << 20)]);
+        assert_eq!(kernel.set().count(), 1);
         kernel.watch(&[]);
         assert!(kernel.thresholds.is_empty());
+        std::fs::remove_dir_all(&at).unwrap();
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod killed;
 pub mod local_limits;
 pub mod log_drivers;
 mod pressure;
+mod reserved;
 mod returns;
 mod small_disk;
 mod stats;

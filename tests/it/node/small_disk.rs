@@ -120,3 +120,49 @@ fn who_fills_the_disk_with_its_log_goes_and_nobody_else() {
     assert_eq!(node.wait_running("modest", "app").id, stays.id);
     drop(node);
 }
+
+/// As the old kubelet: no pod is admitted while so little is left, those that run stay, and who was refused is tried
+/// again when there is room.
+#[test]
+fn a_disk_that_is_nearly_full_admits_no_pod() {
+    let mut engine = Engine::new(&[]);
+    engine.put_on_a_disk_of(300);
+    engine.start_with_image();
+    let node = node_on(
+        &engine,
+        &[
+            "--low-diskspace-threshold-mb=100",
+            "--eviction-hard=memory.available<1Mi",
+            "--eviction-pressure-transition-period=5s",
+        ],
+    );
+    node.write("early.yaml", pod("early").text());
+    node.launch();
+    let early = node.wait_running("early", "app");
+    assert!(!has(&node, "OutOfDisk"));
+
+    let ballast = engine.data().join("ballast");
+    let file = fs::File::create(&ballast).unwrap();
+    let length = left(&engine.data()) - 80 * MIB;
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, length).unwrap();
+    node.wait_until("the node has the condition", || has(&node, "OutOfDisk"));
+    node.write("late.yaml", pod("late").text());
+    node.wait_until("it is refused", || node.reason("late") == "OutOfDisk");
+    let message = node.pod("late").unwrap().status.unwrap().message.unwrap();
+    assert_eq!(message, "Pod was rejected: cannot be started due to lack of disk space.");
+    assert_eq!(node.wait_running("early", "app").id, early.id);
+    // Nor is one stopped that runs already when the daemon starts.
+    node.remove("late.yaml");
+    node.wait_until("it is gone", || node.pod("late").is_none());
+    node.restart();
+    node.wait_until("the new daemon knows", || has(&node, "OutOfDisk"));
+    node.write("late.yaml", pod("late").text());
+    node.wait_until("it is refused again", || node.reason("late") == "OutOfDisk");
+    assert_eq!(node.wait_running("early", "app").id, early.id);
+
+    fs::remove_file(&ballast).unwrap();
+    node.wait_until("the condition goes", || !has(&node, "OutOfDisk"));
+    node.wait_running("late", "app");
+    assert_eq!(node.wait_running("early", "app").id, early.id);
+    drop(node);
+}
