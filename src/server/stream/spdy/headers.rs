@@ -150,9 +150,9 @@ impl Empty {
     /// The next block of the connection.
     pub fn block(&mut self) -> Vec<u8> {
         // zlib's header without a dictionary, once; then a stored block that is not the last: its length, the
-        // complement of that, and a count of no headers.
+        // complement of that, and a count of no headers; then an empty one, before which Go's reader gives nothing out.
         const HEADER: [u8; 2] = [0x78, 0x01];
-        const STORED: [u8; 9] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0];
+        const STORED: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
         let mut block = Vec::with_capacity(HEADER.len() + STORED.len());
         if !std::mem::replace(&mut self.begun, true) {
             block.extend(HEADER);
