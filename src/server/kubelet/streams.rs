@@ -30,6 +30,8 @@ struct Target {
     uid: String,
     status: std::sync::Arc<PodStatus>,
     container: String,
+    /// The container's input ends with that of the first client.
+    stdin_once: bool,
 }
 
 impl Target {
@@ -50,7 +52,10 @@ impl Target {
         };
         let view = snapshot.pods.iter().find(is_it);
         let view = view.ok_or_else(|| Answer::text(404, "pod does not exist"))?;
+        let mut containers = view.pod.containers().map(|(_, container)| container);
+        let container_spec = containers.find(|known| known.name == container);
         Ok(Target {
+            stdin_once: container_spec.and_then(|known| known.stdin_once).unwrap_or(false),
             pod: format!("{name}_{namespace}"),
             uid: view.pod.uid.clone(),
             status: view.status.clone(),
@@ -94,7 +99,7 @@ fn begin_command(node: &Node, rest: &str, request: &Request, is_attach: bool) ->
     let target = Target::find(node, rest, true)?;
     let container = target.running()?;
     let work = if is_attach {
-        command::Work::Attach { tty: has_terminal(node, &container)? }
+        command::Work::Attach { tty: has_terminal(node, &container)?, closes_input: target.stdin_once }
     } else {
         let command: Vec<String> = request.query.all("command").map(str::to_owned).collect();
         if command.is_empty() {

@@ -26,8 +26,8 @@ use crate::server::stream::status::Outcome;
 pub enum Work {
     /// A command in it.
     Exec(Vec<String>),
-    /// Its own streams. `tty` when it has a terminal.
-    Attach { tty: bool },
+    /// Its own streams. `tty` when it has a terminal; `closes_input` when its input ends with the client's.
+    Attach { tty: bool, closes_input: bool },
 }
 
 impl Work {
@@ -156,7 +156,7 @@ impl Relay {
     fn carry(&mut self, job: &Job, started: &mut Started) -> Result<Result<(), DockerError>, Broken> {
         loop {
             let mut moved = self.hear()?;
-            moved |= self.feed(started);
+            moved |= self.feed(job, started);
             self.resize(job, started.exec.as_deref());
             match self.pour(&mut started.output) {
                 Ok(Poured::End) => return Ok(Ok(())),
@@ -174,7 +174,7 @@ impl Relay {
     }
 
     /// Gives input to Docker; true when some went.
-    fn feed(&mut self, started: &mut Started) -> bool {
+    fn feed(&mut self, job: &Job, started: &mut Started) -> bool {
         let Some(to) = &mut started.input else {
             let count = self.input.len();
             self.input.clear();
@@ -191,7 +191,9 @@ impl Relay {
         };
         self.input.drain(..taken.min(self.input.len()));
         self.streams.taken(taken);
-        if self.input.is_empty() && self.is_ended {
+        // Docker takes the end of input that the container goes on with for the end of the attach, and of its output.
+        let is_kept = matches!(job.work, Work::Attach { closes_input: false, .. });
+        if self.input.is_empty() && self.is_ended && !is_kept {
             to.close();
             started.input = None;
             return true;
@@ -282,7 +284,7 @@ fn start(job: &Job) -> Result<Started, DockerError> {
             let streams = job.docker.exec_start(&id, job.wanted.tty)?;
             (Some(id), streams)
         }
-        Work::Attach { tty } => {
+        Work::Attach { tty, .. } => {
             let options = AttachOptions { stdin: job.wanted.stdin, logs: false };
             (None, job.docker.attach(&job.container, options, *tty)?)
         }

@@ -148,7 +148,8 @@ fn attach_speaks_to_the_container_itself() {
     let mut spdy = Spdy::open(port, &target, V4);
     let streams = ["error", "stdin", "stdout", "stderr"].map(|kind| spdy.stream(&[("streamtype", kind)]));
     let [_error, stdin, stdout, _stderr] = streams;
-    spdy.send(stdin, b"this\nand that\n", false);
+    // The end of the client's input is not that of the container's, which has no `stdinOnce`.
+    spdy.send(stdin, b"this\nand that\n", true);
     let expected = "got this\ngot and that\n";
     spdy.until("the container answers", |spdy| {
         spdy.heard.get(&stdout).is_some_and(|heard| heard.text() == expected)
