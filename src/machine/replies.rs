@@ -2,10 +2,12 @@
 //! is known at once. Where it leaves a doubt (no answer, a lost one) the machine looks again before it acts: no request
 //! is sent twice.
 
+use log::Level;
+
 use super::Machine;
 use super::calls::{Job, Retry};
 use super::containers::Look;
-use super::containers::merge::cannot_run;
+use super::containers::merge::{cannot_run, what};
 use super::output::Token;
 use super::start::made::Made;
 use super::start::{CONFIG_ERROR, CREATING};
@@ -219,6 +221,10 @@ impl Machine {
         self.tell_of(&told, words::started());
         if !told.state.is_running() {
             return;
+        }
+        // The event is written once, and counted from then on.
+        if told.attempt > told.never_ran && !told.is_sandbox() {
+            self.out.log(Level::Info, format!("pod {}: {} runs", self.key, what(&told)));
         }
         // Nobody else's start has it run.
         if ours {

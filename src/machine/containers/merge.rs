@@ -302,7 +302,7 @@ pub(in crate::machine) fn cannot_run(message: String, now: Mono) -> Exit {
     }
 }
 
-fn what(owned: &Owned) -> String {
+pub(in crate::machine) fn what(owned: &Owned) -> String {
     match owned.container_name() {
         Some(name) => format!("container {name} (attempt {})", owned.attempt),
         None => format!("sandbox (attempt {})", owned.attempt),

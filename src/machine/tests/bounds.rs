@@ -77,7 +77,8 @@ fn a_crash_loop_of_hours_keeps_few_lines_and_few_containers() {
     rig.pass(s(1000));
     rig.log.clear();
     rig.pass(s(10 * 3600));
-    // 120 restarts in ten hours: the end, the wait, the start.
-    assert!(rig.log.len() <= 120 * 4, "{} lines", rig.log.len());
+    // 120 restarts in ten hours: the end, the wait, the create, the start, that it runs. The main loop counts the wait,
+    // the create and the start, which are events, and does not write them again.
+    assert!(rig.log.len() <= 120 * 5, "{} lines", rig.log.len());
     assert_eq!(rig.engine.containers().count(), 2);
 }

@@ -34,6 +34,21 @@ fn a_success_under_policy_always_backs_off_too() {
     assert_eq!(pauses(&rig, 30), [0, 10, 20, 40, 80]);
 }
 
+/// The event "Started" is written once and counted from then on; the line of an end names the attempt.
+#[test]
+fn each_restart_is_in_the_log() {
+    let mut rig = Rig::fresh();
+    rig.engine.behave("app", Behaviour::exits(1, ms(200)));
+    rig.run(&app());
+    rig.pass(s(60));
+    let lines = |what: &str| rig.logged(log::Level::Info).iter().filter(|line| line.ends_with(what)).count();
+    assert_eq!(lines("container app (attempt 0) runs"), 0, "its event says so");
+    for attempt in 1..4 {
+        assert_eq!(lines(&format!("container app (attempt {attempt}) runs")), 1);
+        assert_eq!(lines(&format!("container app (attempt {attempt}) ended with exit code 1")), 1);
+    }
+}
+
 /// `docker container prune` while it waits to run again: numbers go on, and its end is still told.
 #[test]
 fn the_dead_removed_by_hand_are_not_forgotten() {
