@@ -194,9 +194,15 @@ impl Calls {
 
     /// A call about this container is under way.
     pub fn is_busy(&self, container: &str) -> bool {
+        self.is_changing(container)
+            || self.any(|job| matches!(job, Job::Inspect { id, .. } if id == container))
+    }
+
+    /// A call that changes this container is under way. A signal waits for no look: the look's answer is older than
+    /// what the signal does, and an end is told by Docker's event, after which there is another look.
+    pub fn is_changing(&self, container: &str) -> bool {
         self.any(|job| match job {
-            Job::Inspect { id, .. }
-            | Job::Start { id }
+            Job::Start { id }
             | Job::Kill { id, .. }
             | Job::Rename { id, .. }
             | Job::Update { id, .. }

@@ -177,7 +177,7 @@ impl Machine {
             self.out.wake_at(due);
             return;
         }
-        if self.calls.is_busy(id) || self.calls.is_full() {
+        if self.calls.is_changing(id) || self.calls.is_full() {
             return;
         }
         let signal = match own_signal {

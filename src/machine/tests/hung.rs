@@ -35,9 +35,23 @@ fn a_stop_waits_for_no_look() {
     rig.take_acts();
     rig.wish(stop(None));
     rig.pass(ms(5));
-    assert_eq!(rig.take_acts(), ["kill app#0 SIGTERM"], "of the other one an inspect is under way");
+    let both = ["kill app#0 SIGTERM", "kill other#0 SIGTERM"];
+    assert_eq!(rig.take_acts(), both, "an inspect of the other one is under way, and hangs");
     rig.pass(s(60));
     assert!(rig.is("terminated"));
+}
+
+/// A sandbox is stopped last, and an inspect that hangs takes ten seconds to fail.
+#[test]
+fn the_stop_of_a_sandbox_waits_for_no_look() {
+    let mut rig = Rig::up(&pod(TWO));
+    rig.wish(stop(None));
+    rig.pass_until("kill other#0 SIGTERM");
+    let sandbox = rig.id("POD#0");
+    rig.engine.hang_inspect(&sandbox, true);
+    rig.hint(Hint::Changed(sandbox));
+    rig.pass(s(5));
+    assert_eq!(rig.running(), std::collections::BTreeSet::new(), "{:?}", rig.calls);
 }
 
 #[test]
