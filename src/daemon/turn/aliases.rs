@@ -27,30 +27,21 @@ pub(super) type Taken = BTreeMap<String, (Source, PodKey)>;
 /// pod of one source would be compared with every pod of another.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// `None`: it has to be made anew.
-    by: Option<BTreeMap<String, BTreeSet<(Source, PodKey)>>>,
+    /// What it was made of, by versions; `None`: of nothing yet. Past them pods may have come that it lacks.
+    of: Option<(u64, u64)>,
+    by: BTreeMap<String, BTreeSet<(Source, PodKey)>>,
 }
 
 impl Index {
-    /// Pods may have come that it lacks.
-    pub(super) fn expire(&mut self) {
-        self.by = None;
-    }
-
-    fn is_stale(&self) -> bool {
-        self.by.is_none()
-    }
-
     fn add(&mut self, names: Vec<String>, source: Source, key: &PodKey) {
-        let Some(by) = &mut self.by else { return };
         for name in names {
-            by.entry(network::folded(&name)).or_default().insert((source, key.clone()));
+            self.by.entry(network::folded(&name)).or_default().insert((source, key.clone()));
         }
     }
 
     /// Other pods, of sources that precede the pod's.
     fn having<'a>(&'a self, name: &str, pod: &'a DesiredPod) -> impl Iterator<Item = &'a PodKey> {
-        let all = self.by.as_ref().and_then(|by| by.get(name)).into_iter().flatten();
+        let all = self.by.get(name).into_iter().flatten();
         all.take_while(|(source, _)| *source < pod.source).map(|(_, key)| key).filter(|key| **key != pod.key)
     }
 }
@@ -96,7 +87,7 @@ impl Turn {
     /// not gone yet, and those that run and that no source has claimed yet.
     fn taken(&mut self, pod: &DesiredPod) -> Taken {
         let asked = order::set(self.names(pod).iter().map(|name| network::folded(name)));
-        if !asked.is_empty() && self.names_index.is_stale() {
+        if !asked.is_empty() && !self.names_index_is_fresh() {
             self.names_index = self.index();
         }
         let owned = |name: String| {
@@ -133,8 +124,17 @@ impl Turn {
     }
 
     /// What every pod is called that is wanted, is not gone yet, or runs unclaimed.
+    /// Of what the index is made.
+    fn versions(&self) -> (u64, u64) {
+        (self.merge.version(), self.found.version())
+    }
+
+    fn names_index_is_fresh(&self) -> bool {
+        self.names_index.of == Some(self.versions())
+    }
+
     fn index(&self) -> Index {
-        let mut index = Index { by: Some(BTreeMap::new()) };
+        let mut index = Index { of: Some(self.versions()), by: BTreeMap::new() };
         for pod in self.merge.pods().chain(self.entries.values().flat_map(Entry::active)) {
             index.add(self.names(pod), pod.source, &pod.key);
         }
@@ -149,7 +149,7 @@ impl Turn {
 
     /// A worker told of this version of its pod, which may be one that nobody wants any more.
     pub(super) fn note_name(&mut self, pod: &DesiredPod) {
-        if !self.names_index.is_stale() {
+        if self.names_index_is_fresh() {
             self.names_index.add(self.names(pod), pod.source, &pod.key);
         }
     }

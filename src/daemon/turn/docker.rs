@@ -59,12 +59,11 @@ impl Turn {
         if self.sweep == Sweep::AtNextList {
             self.sweep = Sweep::Due;
         }
-        self.found.clear();
+        self.found.change().clear();
         self.found_changed.clear();
         for owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
-            self.found.get_or_default(owned.key.clone()).push(owned);
+            self.found.change().get_or_default(owned.key.clone()).push(owned);
         }
-        self.names_index.expire();
         self.note_networks(containers);
         self.forget_uids();
         self.names_due = true;
@@ -111,8 +110,7 @@ impl Turn {
         });
         let running: Table<PodKey, Running> = running.collect();
         // The changes are not needed: every wanted pod is looked at next.
-        _ = self.merge.running(&running, now.wall);
-        self.names_index.expire();
+        _ = self.merge.change().running(&running, now.wall);
         self.tell_refused();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);

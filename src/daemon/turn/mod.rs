@@ -23,11 +23,14 @@ mod sources;
 pub(crate) mod tests;
 mod uids;
 mod unmanaged;
+mod versioned;
 mod view;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use versioned::Versioned;
 
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
@@ -184,11 +187,11 @@ pub struct InUse {
 #[derive(Debug)]
 pub struct Turn {
     config: Arc<Config>,
-    merge: Merge,
+    merge: Versioned<Merge>,
     sources: Table<Source, SourceState>,
     entries: Table<PodKey, Entry>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
-    found: Table<PodKey, Vec<Owned>>,
+    found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Sandboxes in that list that are not on the network of [`Config::network`].
     elsewhere: Table<PodKey, Elsewhere>,
     /// Identities without a worker of which an event came after that list.
@@ -234,10 +237,10 @@ impl Turn {
     pub fn new(config: Arc<Config>) -> Turn {
         let declared = config.sources();
         Turn {
-            merge: Merge::new(&declared),
+            merge: Versioned::new(Merge::new(&declared)),
             sources: declared.into_iter().map(|s| (s, SourceState::default())).collect(),
             entries: Table::new(),
-            found: Table::new(),
+            found: Versioned::default(),
             elsewhere: Table::new(),
             found_changed: BTreeSet::new(),
             listed: false,

@@ -262,7 +262,7 @@ impl Turn {
             self.entries.remove(key);
         }
         self.changed = true;
-        self.found.remove(key);
+        self.found.change().remove(key);
         if let Some(draining) = &mut self.draining {
             draining.forget(key);
         }

@@ -201,8 +201,7 @@ impl Turn {
         self.log(log::Level::Info, line);
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
-        let changes = self.merge.restore(source, set, now.wall);
-        self.names_index.expire();
+        let changes = self.merge.change().restore(source, set, now.wall);
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
         self.put_in_force(changes, &objects, now);
     }
@@ -245,8 +244,7 @@ impl Turn {
     fn replace(&mut self, source: Source, set: &PodSet, now: &Now) {
         let new = self.take_over(source, set, now);
         let objects = Arc::clone(self.merge.objects());
-        let changes = self.merge.full(source, set, now.wall);
-        self.names_index.expire();
+        let changes = self.merge.change().full(source, set, now.wall);
         self.log_problems(&new, |turn, path| turn.merge.has_of(source, path));
         self.put_in_force(changes, &objects, now);
         if self.listed {

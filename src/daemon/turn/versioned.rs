@@ -1,0 +1,37 @@
+//! A value that counts its changes: whatever is computed of it can tell that it is out of date, and no change can be
+//! made without being counted.
+
+use std::ops::Deref;
+
+/// A value that is read as itself, and changed through [`Versioned::change`] alone.
+#[derive(Debug, Default)]
+pub(super) struct Versioned<T> {
+    value: T,
+    version: u64,
+}
+
+impl<T> Versioned<T> {
+    /// Not changed yet.
+    pub(super) fn new(value: T) -> Versioned<T> {
+        Versioned { value, version: 0 }
+    }
+
+    /// The value, to be changed.
+    pub(super) fn change(&mut self) -> &mut T {
+        self.version = self.version.wrapping_add(1);
+        &mut self.value
+    }
+
+    /// How often it was changed.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl<T> Deref for Versioned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
