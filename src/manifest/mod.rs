@@ -351,8 +351,19 @@ impl<'n> File<'n> {
 /// Keeps errors first when there are too many problems, so that warnings cannot hide one.
 fn in_order(mut problems: Vec<Problem>, warnings: Vec<Problem>) -> Vec<Problem> {
     problems.extend(warnings);
+    let is_full = problems.len() >= limits::PROBLEMS_PER_FILE;
     problems.truncate(limits::PROBLEMS_PER_FILE);
     order::sort_by_key(&mut problems, |p| p.at);
+    // Further ones are not counted.
+    let more = problems.last().filter(|_| is_full).map(|last| Problem {
+        severity: Severity::Warning,
+        path: last.path.clone(),
+        at: None,
+        pod: None,
+        field: None,
+        message: format!("no more than {} problems of one file are shown", limits::PROBLEMS_PER_FILE),
+    });
+    problems.extend(more);
     problems
 }
 
