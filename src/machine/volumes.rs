@@ -10,7 +10,7 @@ use super::calls::Retry;
 use super::output::Output;
 use super::start::CREATING;
 use super::state::State;
-use crate::base::clock::Now;
+use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::layout;
@@ -31,12 +31,21 @@ struct Life {
     due: bool,
     /// All of it is there.
     ready: bool,
-    /// An order is being carried out.
-    asked: bool,
+    /// An order is being carried out since then.
+    asked: Option<Mono>,
+    /// That it takes long was told.
+    told_slow: bool,
     /// Of setting up.
     retry: Retry,
     /// Of taking down.
     leaving: Retry,
+}
+
+impl Life {
+    /// An order is given now.
+    fn is_asked(&mut self, now: &Now) {
+        (self.asked, self.told_slow) = (Some(now.mono), false);
+    }
 }
 
 impl Volumes {
@@ -75,17 +84,19 @@ impl Machine {
             (life.due, life.ready, life.retry) = (true, false, Retry::default());
         }
         let ready = life.ready;
-        if life.due && !life.asked {
+        if life.due && life.asked.is_none() {
             if now.mono < life.retry.until {
                 let until = life.retry.until;
                 self.out.wake_at(until);
             } else {
-                (life.due, life.asked, life.leaving) = (false, true, Retry::default());
+                (life.due, life.leaving) = (false, Retry::default());
+                life.is_asked(now);
                 let objects = Arc::clone(&self.objects);
                 let order = SetUp { pod: Arc::clone(pod), objects };
                 self.out.push(Output::Volumes(Order::SetUp(order)));
             }
         }
+        self.tell_slow_volumes(&pod.uid, now);
         ready
     }
 
@@ -105,16 +116,41 @@ impl Machine {
                 self.out.wake_at(until);
                 continue;
             }
-            let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.asked) else { continue };
+            self.tell_slow_volumes(uid, now);
+            let Some(life) = self.volumes.0.get_mut(uid).filter(|life| life.asked.is_none()) else {
+                continue;
+            };
             if now.mono < life.leaving.until {
                 let until = life.leaving.until;
                 self.out.wake_at(until);
                 continue;
             }
-            (life.asked, life.ready, life.retry) = (true, false, Retry::default());
+            (life.ready, life.retry) = (false, Retry::default());
+            life.is_asked(now);
             self.out.push(Output::Volumes(Order::TearDown { uid: uid.clone() }));
         }
         over.is_empty()
+    }
+
+    /// Tells once that an order takes long: on a file system that hangs nothing else says why the pod does not start, or
+    /// does not go.
+    fn tell_slow_volumes(&mut self, uid: &str, now: &Now) {
+        let Some(life) = self.volumes.0.get_mut(uid).filter(|life| !life.told_slow) else { return };
+        let Some(late) = life.asked.map(|since| since.after(limits::VOLUMES_SLOW)) else { return };
+        if now.mono < late {
+            self.out.wake_at(late);
+            return;
+        }
+        life.told_slow = true;
+        let pod = match &self.state {
+            State::Syncing(pod) if pod.uid == uid => Some(Arc::clone(pod)),
+            _ => None,
+        };
+        let words = words::volumes_slow(pod.is_some());
+        if let Some(pod) = pod {
+            self.volume_problem(&pod, &words.message);
+        }
+        self.tell_of_uid(uid, words);
     }
 
     /// Takes what an [`Output::Volumes`] brought.
@@ -135,7 +171,7 @@ impl Machine {
             Report::TornDown { uid, result: Ok(()) } => _ = self.volumes.0.remove(&uid),
             Report::TornDown { uid, result: Err(why) } => {
                 let Some(life) = self.volumes.0.get_mut(&uid) else { return };
-                life.asked = false;
+                life.asked = None;
                 // Wanted again, it is set up anew.
                 (life.due, life.ready) = (true, false);
                 let first = life.leaving.tries == 0;
@@ -149,7 +185,7 @@ impl Machine {
 
     fn volumes_set_up(&mut self, uid: &str, failed: Vec<volumes::Failure>, now: &Now) {
         let Some(life) = self.volumes.0.get_mut(uid) else { return };
-        life.asked = false;
+        life.asked = None;
         life.ready = failed.iter().all(|failure| failure.usable);
         let ready = life.ready;
         if failed.is_empty() {

@@ -12,6 +12,7 @@ mod images;
 mod node;
 
 use super::Weight;
+use crate::base::limits;
 use crate::plan::backoff;
 use crate::plan::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE};
 use crate::pod::DesiredPod;
@@ -160,6 +161,15 @@ pub fn removal_failed(container: &str, why: &str) -> Words {
 #[must_use]
 pub fn mount_failed(volume: &str, why: &str) -> Words {
     warning("FailedMount", format!("MountVolume.SetUp failed for volume {volume:?} : {why}"))
+}
+
+/// The set-up of a pod's volumes takes long, or their end (`is_set_up` is false).
+#[must_use]
+pub fn volumes_slow(is_set_up: bool) -> Words {
+    let (reason, what) = if is_set_up { ("FailedMount", "set up") } else { ("FailedUnMount", "taken down") };
+    let after = limits::VOLUMES_SLOW.as_secs();
+    let hang = "a file system may hang; podkeeper goes on waiting";
+    warning(reason, format!("the volumes are not {what} after {after} s: {hang}"))
 }
 
 /// Changing a volume's group takes long.

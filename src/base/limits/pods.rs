@@ -150,6 +150,9 @@ pub const OWNERSHIP_SLOW_AGAIN: Duration = Duration::from_secs(60);
 /// volume cannot be set up. Links that the walk meets a second time count too, so it is far more than a disk
 /// takes in a minute.
 pub const OWNERSHIP_CHANGED: u64 = 10_000_000;
+/// How long the set-up of a pod's volumes, or their end, may take before that is told: the kubelet waits two minutes
+/// (upstream `pkg/kubelet/volumemanager/volume_manager.go`).
+pub const VOLUMES_SLOW: Duration = Duration::from_secs(120);
 /// How long a create waits for its subPaths: their file system may hang. Then it is given up and tried again.
 pub const SUB_PATHS: Duration = Duration::from_secs(30);
 /// Most links on the way to a subPath, as in the kernel.

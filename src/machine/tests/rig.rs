@@ -106,6 +106,8 @@ pub(super) struct Rig {
     pub(super) disk_full: Option<String>,
     /// Parts of volumes are never bound, and what needs them is never sent.
     pub(super) parts_hang: bool,
+    /// No order about volumes ends.
+    pub(super) volumes_hang: bool,
     unsent: BTreeSet<Token>,
     /// Every hosts file that was asked for.
     pub(super) hosts: Vec<HostsFile>,
@@ -276,6 +278,7 @@ impl Rig {
             addresses: vec!["192.0.2.2".into()],
             disk_full: None,
             parts_hang: false,
+            volumes_hang: false,
             unsent: BTreeSet::new(),
             hosts: Vec::new(),
             files_forgotten: Vec::new(),

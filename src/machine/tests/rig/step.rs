@@ -183,7 +183,9 @@ impl Rig {
                         }
                         Order::TearDown { uid } => VolumeReport::TornDown { uid, result: self.busy.clone() },
                     };
-                    self.later(MS, Coming::Volumes(told));
+                    if !self.volumes_hang {
+                        self.later(MS, Coming::Volumes(told));
+                    }
                 }
                 Output::Logs(logs) => self.logs.push(logs),
                 Output::Cgroup(pod) => {

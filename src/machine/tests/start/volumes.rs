@@ -42,6 +42,37 @@ fn set_up_first_and_taken_down_last() {
     assert_eq!(orders(&mut rig), [""; 0]);
 }
 
+/// On a dead file system neither ends. Nothing else would say why the pod does not start, or does not go.
+#[test]
+fn work_on_volumes_that_hangs_is_told_once() {
+    let mut rig = Rig::fresh();
+    rig.volumes_hang = true;
+    rig.run(&with_volume());
+    rig.pass(s(100));
+    assert_eq!(rig.waits("app"), "ContainerCreating: ");
+    rig.pass(s(30));
+    let told = "the volumes are not set up after 120 s: a file system may hang; podkeeper goes on waiting";
+    assert_eq!(rig.waits("app"), format!("ContainerCreating: {told}"));
+    rig.pass(s(3600));
+    let events = |rig: &Rig| -> Vec<String> {
+        let all = rig.log.iter().filter(|(_, level, _)| *level == log::Level::Warn);
+        all.map(|(_, _, line)| line.clone()).filter(|line| line.contains("ount")).collect()
+    };
+    let set_up = events(&rig);
+    assert!(set_up.len() == 1 && set_up[0].contains(&format!("FailedMount: {told}")), "{set_up:?}");
+    let mut rig = Rig::up(&with_volume());
+    rig.volumes_hang = true;
+    rig.wish(stop(Some(0)));
+    rig.pass(s(3600));
+    let taken_down = events(&rig);
+    let told =
+        "the volumes are not taken down after 120 s: a file system may hang; podkeeper goes on waiting";
+    assert!(
+        taken_down.len() == 1 && taken_down[0].contains(&format!("FailedUnMount: {told}")),
+        "{taken_down:?}"
+    );
+}
+
 /// A container that an earlier daemon made, and may have started, would find its volumes gone.
 #[test]
 fn not_taken_down_while_a_start_may_come_late() {
