@@ -244,6 +244,8 @@ impl Parts<'_> {
             docker: self.docker.clone(),
             pulses: self.pulses.clone(),
             main_loop: MAIN,
+            root_dir: config.root_dir.clone(),
+            figures: kubelet::figures::Figures::default(),
             node_ips: config.network.node_ips.clone(),
         };
         Servers::start(&config.server, node, &self.pulses).map_err(cannot("the servers could not be started"))

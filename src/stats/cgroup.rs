@@ -59,14 +59,14 @@ impl Hierarchies {
     /// a container's cgroup in each.
     #[must_use]
     pub fn tree(&self) -> PathBuf {
-        self.of("memory")
+        self.controller("memory")
     }
 
     /// The directory in which the kernel can be asked to tell when a cgroup uses so much memory. Version 2 has nothing of
     /// the kind.
     #[must_use]
     pub fn threshold_events(&self, cgroup: &Path) -> Option<PathBuf> {
-        (self.version == Version::V1).then(|| self.of("memory").join(cgroup))
+        (self.version == Version::V1).then(|| self.controller("memory").join(cgroup))
     }
 
     /// The version that is mounted.
@@ -78,14 +78,14 @@ impl Hierarchies {
     /// Processes that are in this cgroup itself, and not in one below.
     #[must_use]
     pub fn processes(&self, cgroup: &Path) -> Vec<u32> {
-        let text = text(&self.of("memory").join(cgroup).join("cgroup.procs")).unwrap_or_default();
+        let text = text(&self.controller("memory").join(cgroup).join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
     /// Details of a cgroup, with its path as for [`Hierarchies::read`].
     #[must_use]
     pub fn details(&self, cgroup: &Path) -> Details {
-        let at = self.of("memory").join(cgroup);
+        let at = self.controller("memory").join(cgroup);
         let stat = text(&at.join("memory.stat")).unwrap_or_default();
         match self.version {
             Version::V1 => Details {
@@ -120,7 +120,9 @@ impl Hierarchies {
         Pressures::of(read)
     }
 
-    fn of(&self, controller: &str) -> PathBuf {
+    /// Where this controller is mounted; of version 2 all are in one place.
+    #[must_use]
+    pub(super) fn controller(&self, controller: &str) -> PathBuf {
         match self.version {
             Version::V1 => self.root.join(controller),
             Version::V2 => self.root.clone(),
@@ -132,10 +134,14 @@ impl Hierarchies {
     pub fn read(&self, cgroup: &Path) -> Figures {
         match self.version {
             Version::V1 => Figures {
-                cpu: number(&self.of("cpuacct").join(cgroup).join("cpuacct.usage")),
-                limit: limit_v1(&self.of("memory").join(cgroup).join("memory.limit_in_bytes")),
-                tasks: number(&self.of("pids").join(cgroup).join("pids.current")),
-                ..memory(&self.of("memory").join(cgroup), "memory.usage_in_bytes", "total_inactive_file")
+                cpu: number(&self.controller("cpuacct").join(cgroup).join("cpuacct.usage")),
+                limit: limit_v1(&self.controller("memory").join(cgroup).join("memory.limit_in_bytes")),
+                tasks: number(&self.controller("pids").join(cgroup).join("pids.current")),
+                ..memory(
+                    &self.controller("memory").join(cgroup),
+                    "memory.usage_in_bytes",
+                    "total_inactive_file",
+                )
             },
             Version::V2 => {
                 let at = self.root.join(cgroup);

@@ -4,13 +4,15 @@
 //! [`deleted`] finds files without a name, [`node`] and [`process`] read `/proc`, and [`rate`] makes rates of two
 //! readings. [`summary`] puts everything together in the kubelet's words. What the kernel does not tell is `None`, never 0.
 //!
-//! Never here: a thread, a cache, a call to Docker, or a decision.
+//! Never here: a thread, a cache, a call to Docker elsewhere than in [`engine`], or a decision.
 
 pub mod cgroup;
 pub mod container_disk;
+pub mod counted;
 pub mod deleted;
 pub mod disk;
 pub mod disk_use;
+pub mod engine;
 pub mod network;
 pub mod node;
 pub mod places;

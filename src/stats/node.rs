@@ -40,6 +40,12 @@ pub fn read(proc: &Path) -> Figures {
     }
 }
 
+/// When the machine was started, in seconds of wall time.
+#[must_use]
+pub fn boot_seconds(proc: &Path) -> Option<u64> {
+    text(&proc.join("stat")).and_then(|text| field(&text, "btime"))
+}
+
 /// `0.52 2.09 3.03 1/345 4711`: the number of tasks stands behind the slash.
 fn tasks(text: &str) -> Option<u64> {
     text.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()

@@ -58,3 +58,13 @@ pub const SERVER_CERTIFICATE_LOOK: Duration = Duration::from_secs(10);
 pub const SERVER_LINGER: Duration = Duration::from_millis(500);
 /// Bytes that are read meanwhile.
 pub const SERVER_LINGER_BYTES: usize = 64 * 1024;
+
+/// Names of one directory of `/var/log` that are shown.
+pub const SERVER_NAMES: usize = 10_000;
+
+// --- Figures -----------------------------------------------------------------------------------------
+
+/// Oldest reading of processor times from which a rate is reckoned.
+pub const SERVER_RATES: Duration = Duration::from_secs(120);
+/// How long a count of what is on disks is told again.
+pub const SERVER_DISKS: Duration = Duration::from_secs(60);

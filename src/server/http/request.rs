@@ -80,6 +80,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether it only asks.
+    #[must_use]
+    pub fn is_get(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Head)
+    }
+
     /// The first header of this name, which is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {

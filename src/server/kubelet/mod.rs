@@ -3,16 +3,22 @@
 //! Never here: who may ask; that is `auth`'s.
 
 mod container_logs;
+pub mod figures;
 mod healthz;
+mod metrics;
 mod pods;
 mod streams;
+mod system_logs;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::http::answer::Answer;
-use super::http::request::Method;
+use super::http::request::{Method, Request};
 use super::service::{Asked, Reply, Service};
+use figures::Figures;
+
 use crate::base::pulse::Pulses;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::Latest;
@@ -27,6 +33,10 @@ pub struct Node {
     pub pulses: Pulses,
     /// What the main loop is called among them.
     pub main_loop: &'static str,
+    /// `--root-dir`, absolute.
+    pub root_dir: PathBuf,
+    /// What earlier answers measured.
+    pub figures: Figures,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
 }
@@ -61,24 +71,56 @@ pub struct Kubelet {
 impl Service for Kubelet {
     fn answer(&self, asked: &mut Asked<'_>) -> Reply {
         let request = asked.request;
-        let is_get = matches!(request.method, Method::Get | Method::Head);
-        let is_stream = matches!(request.method, Method::Get | Method::Post);
         let path = request.path.get(1..).unwrap_or_default();
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        let is_main = self.scope == Scope::Main;
-        if is_main && DEBUGGING.contains(&first) && !self.switches.debugging {
+        if self.scope == Scope::Main && DEBUGGING.contains(&first) && !self.switches.debugging {
             return Answer::text(405, "Debug endpoints are disabled.").into();
         }
-        match (self.scope, first) {
-            (_, "healthz") if is_get => healthz::answer(&self.node, request).into(),
-            (Scope::Main | Scope::ReadOnly, "pods") if is_get => pods::desired(&self.node).into(),
-            (Scope::Main, "containerLogs") if is_get => {
-                container_logs::answer(&self.node, rest, &request.query)
-            }
-            (Scope::Main, "exec") if is_stream => streams::command(&self.node, rest, request, false),
-            (Scope::Main, "attach") if is_stream => streams::command(&self.node, rest, request, true),
-            (Scope::Main, "portForward") if is_stream => streams::forward(&self.node, rest, request),
-            (Scope::Main, "run") if request.method == Method::Post => streams::run(&self.node, rest, request),
+        let looked = match self.scope {
+            Scope::Healthz => self.healthz(first, request),
+            Scope::Main | Scope::ReadOnly => self.looks(first, rest, request),
+        };
+        match looked {
+            Some(answer) => answer.into(),
+            None if self.scope == Scope::Main => self.debugs(first, rest, request),
+            None => not_found().into(),
+        }
+    }
+}
+
+impl Kubelet {
+    fn healthz(&self, first: &str, request: &Request) -> Option<Answer> {
+        (first == "healthz" && request.is_get()).then(|| healthz::answer(&self.node, request))
+    }
+
+    /// Endpoints that only look, which the read-only port has as well.
+    fn looks(&self, first: &str, rest: &str, request: &Request) -> Option<Answer> {
+        // The old way to ask for figures.
+        let is_asked = request.is_get() || first == "stats" && request.method == Method::Post;
+        match (first, rest) {
+            _ if !is_asked => None,
+            ("healthz", _) => self.healthz(first, request),
+            ("pods", "") => Some(pods::desired(&self.node)),
+            ("stats", "summary") => Some(figures::summary(&self.node, &request.query)),
+            ("metrics", page) => metrics::answer(&self.node, page),
+            _ => None,
+        }
+    }
+
+    /// The others, which `--enable-debugging-handlers` turns off.
+    fn debugs(&self, first: &str, rest: &str, request: &Request) -> Reply {
+        let is_stream = matches!(request.method, Method::Get | Method::Post);
+        match first {
+            "exec" if is_stream => streams::command(&self.node, rest, request, false),
+            "attach" if is_stream => streams::command(&self.node, rest, request, true),
+            "portForward" if is_stream => streams::forward(&self.node, rest, request),
+            "run" if request.method == Method::Post => streams::run(&self.node, rest, request),
+            _ if !request.is_get() => not_found().into(),
+            "containerLogs" => container_logs::answer(&self.node, rest, &request.query),
+            "runningpods" if rest.is_empty() => pods::running(&self.node).into(),
+            "logs" if !self.switches.system_logs => Answer::text(405, "logs endpoint is disabled.").into(),
+            "logs" if request.path == "/logs" => Answer::new(301, "", "").with("Location", "/logs/").into(),
+            "logs" => system_logs::answer(rest),
             _ => not_found().into(),
         }
     }

@@ -1,7 +1,12 @@
-//! `/pods`: the pods that the node shall run, with how they are.
+//! `/pods`: the pods that the node shall run, with how they are; `/runningpods/`: those that run, by Docker's word.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::Node;
 use crate::network::address;
+use crate::runtime::{Call, DockerState, Reply, labels};
 use crate::server::http::answer::{Answer, JSON};
 use crate::status::file;
 
@@ -9,4 +14,32 @@ use crate::status::file;
 pub fn desired(node: &Node) -> Answer {
     let addresses = address::of_node(&node.node_ips);
     Answer::new(200, JSON, file::pod_list(&node.pods.get(), &addresses))
+}
+
+/// What runs, as Docker lists it (upstream `pkg/kubelet/server/server.go`, `getRunningPods`).
+pub fn running(node: &Node) -> Answer {
+    let ours = format!("{}={}", labels::ROOT_DIR, node.root_dir.display());
+    let listed = match node.docker.call(&Call::List { labels: vec![ours] }) {
+        Ok(Reply::Containers(listed)) => listed,
+        Ok(_) => return Answer::text(500, "Docker's answer is of another kind"),
+        Err(error) => return Answer::text(500, &error.to_string()),
+    };
+    let mut pods: BTreeMap<String, Value> = BTreeMap::new();
+    for found in listed.iter().filter(|found| found.state == DockerState::Running) {
+        let label = |name: &str| found.labels.get(name).cloned().unwrap_or_default();
+        let is_container = label(labels::TYPE) == labels::TYPE_CONTAINER;
+        let metadata = json!({
+            "name": label(labels::POD_NAME), "namespace": label(labels::POD_NAMESPACE), "uid": label(labels::POD_UID),
+        });
+        let pod = pods
+            .entry(label(labels::POD_UID))
+            .or_insert_with(|| json!({"metadata": metadata, "spec": {"containers": []}, "status": {}}));
+        if let Some(Value::Array(containers)) = pod.pointer_mut("/spec/containers").filter(|_| is_container) {
+            let name = label(labels::CONTAINER_NAME);
+            containers.push(json!({"name": name, "image": found.image_id, "resources": {}}));
+        }
+    }
+    let items: Vec<Value> = pods.into_values().collect();
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items});
+    Answer::new(200, JSON, list.to_string())
 }

@@ -10,7 +10,7 @@ mod read;
 
 use serde::Serialize;
 
-pub use self::read::Reader;
+pub use self::read::{Counters, Reader};
 use super::disk::FileSystem;
 use super::disk_use::DiskUse;
 use super::network::Interface;
@@ -24,6 +24,54 @@ pub struct Summary {
     pub node: NodeStats,
     /// Pods of which a container runs.
     pub pods: Vec<PodStats>,
+}
+
+impl Summary {
+    /// Leaves out everything but processors and memory (upstream `only_cpu_and_memory`).
+    pub fn keep_cpu_and_memory(&mut self) {
+        let node = &mut self.node;
+        (node.network, node.fs, node.runtime, node.rlimit) = (None, None, None, None);
+        node.used.keep_cpu_and_memory();
+        node.system_containers.iter_mut().for_each(ContainerStats::keep_cpu_and_memory);
+        for pod in &mut self.pods {
+            (pod.network, pod.ephemeral_storage) = (None, None);
+            pod.volumes.clear();
+            pod.used.keep_cpu_and_memory();
+            pod.containers.iter_mut().for_each(ContainerStats::keep_cpu_and_memory);
+        }
+    }
+
+    /// Takes over what another one has counted on disks, for the pods that both have.
+    pub fn take_disks_of(&mut self, other: &Summary) {
+        self.node.runtime.clone_from(&other.node.runtime);
+        for pod in &mut self.pods {
+            let counted = other.pods.iter().find(|counted| counted.pod_ref.uid == pod.pod_ref.uid);
+            // Before it is counted nothing is told, rather than zero.
+            pod.ephemeral_storage = counted.and_then(|counted| counted.ephemeral_storage.clone());
+            pod.volumes = counted.map(|counted| counted.volumes.clone()).unwrap_or_default();
+            for container in &mut pod.containers {
+                let is_it = |counted: &&ContainerStats| {
+                    counted.name == container.name && counted.start_time == container.start_time
+                };
+                let counted = counted.and_then(|pod| pod.containers.iter().find(is_it));
+                container.rootfs = counted.and_then(|counted| counted.rootfs.clone());
+                container.logs = counted.and_then(|counted| counted.logs.clone());
+            }
+        }
+    }
+}
+
+impl ContainerStats {
+    fn keep_cpu_and_memory(&mut self) {
+        (self.rootfs, self.logs) = (None, None);
+        self.used.keep_cpu_and_memory();
+    }
+}
+
+impl Used {
+    fn keep_cpu_and_memory(&mut self) {
+        (self.io, self.swap, self.processes) = (None, None, None);
+    }
 }
 
 /// The machine.

@@ -26,7 +26,7 @@ const DEFAULT_INTERFACE: &str = "eth0";
 const DOCKERS_OWN: [&str; 3] = ["containerd-shim", "docker-proxy", "docker-init"];
 
 /// CPU time by subject, and when it was read: what a rate is reckoned from.
-pub(super) type Counters = BTreeMap<String, (u64, Instant)>;
+pub type Counters = BTreeMap<String, (u64, Instant)>;
 
 /// Where the figures of something are.
 #[derive(Debug, Clone)]
@@ -168,8 +168,7 @@ impl Taking<'_> {
     fn node(&self, layers: u64) -> NodeStats {
         let Reader { proc, asked, .. } = self.reader;
         let machine = node::read(proc);
-        let boot = text(&proc.join("stat")).and_then(|text| field(&text, "btime"));
-        let boot = boot.and_then(|seconds| i64::try_from(seconds).ok());
+        let boot = node::boot_seconds(proc).and_then(|seconds| i64::try_from(seconds).ok());
         let start_time = boot.and_then(|seconds| Timestamp::from_second(seconds).ok());
         let system = self.reader.system().into_iter().map(|(name, place)| ContainerStats {
             name: name.to_owned(),

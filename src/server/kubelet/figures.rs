@@ -1,0 +1,117 @@
+//! Figures for those who ask over HTTP: taken when somebody asks, and what is dear is kept for the next one. While nobody
+//! asks nothing is measured.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::Node;
+use crate::base::clock::{Clock as _, System};
+use crate::base::limits;
+use crate::cgroup::node::MOUNT;
+use crate::server::http::answer::{Answer, JSON};
+use crate::server::http::query::Query;
+use crate::stats::cgroup::Hierarchies;
+use crate::stats::engine;
+use crate::stats::summary::asked::{Asked, PodPlace};
+use crate::stats::summary::{Counters, Reader, Summary};
+
+/// What earlier answers left.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Held while figures are taken: those who ask at once wait for one another, and find what the first one took.
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    /// Times of processors, from which rates are reckoned, and when they were read.
+    counters: Option<(Counters, Instant)>,
+    /// With what is on disks.
+    whole: Option<(Summary, Instant)>,
+}
+
+/// `/stats/summary`.
+pub fn summary(node: &Node, query: &Query) -> Answer {
+    let is_light = query.switch("only_cpu_and_memory").unwrap_or(false);
+    let summary = if is_light { node.figures.light(node) } else { node.figures.whole(node) };
+    match serde_json::to_vec_pretty(&summary) {
+        Ok(bytes) => Answer::new(200, JSON, bytes),
+        Err(error) => Answer::text(500, &format!("figures cannot be written: {error}")),
+    }
+}
+
+impl Figures {
+    /// Processors and memory alone.
+    #[must_use]
+    pub fn light(&self, node: &Node) -> Summary {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = asked(node);
+        asked.pods.iter_mut().for_each(|pod| pod.volumes.clear());
+        let mut summary = take(&mut last, &asked);
+        summary.keep_cpu_and_memory();
+        summary
+    }
+
+    /// Everything. What is on disks is counted at most once a minute (upstream's `volumeStatsAggPeriod`), and for pods
+    /// that were not there then as soon as it is counted again.
+    #[must_use]
+    pub fn whole(&self, node: &Node) -> Summary {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = asked(node);
+        let fresh = last.whole.as_ref().filter(|(_, at)| at.elapsed() < limits::SERVER_DISKS);
+        if let Some((counted, _)) = fresh.cloned() {
+            asked.pods.iter_mut().for_each(|pod| pod.volumes.clear());
+            let mut summary = take(&mut last, &asked);
+            summary.take_disks_of(&counted);
+            return summary;
+        }
+        if let Err(error) = engine::ask(&node.docker, &mut asked) {
+            log::debug!("what containers take of the disk is not known: {error}");
+        }
+        let summary = take(&mut last, &asked);
+        last.whole = Some((summary.clone(), Instant::now()));
+        summary
+    }
+}
+
+/// Reads everything that is asked, with rates since the last reading; without one that is fit it waits for a moment.
+fn take(last: &mut Last, asked: &Asked) -> Summary {
+    let reader = Reader::new(PathBuf::from("/proc"), Hierarchies::open(PathBuf::from(MOUNT)), asked);
+    let is_fit = |at: &Instant| (limits::TOP_WINDOW..limits::SERVER_RATES).contains(&at.elapsed());
+    let before = match last.counters.take() {
+        Some((counters, at)) if is_fit(&at) => counters,
+        _ => {
+            let counters = reader.counters();
+            thread::sleep(limits::TOP_WINDOW);
+            counters
+        }
+    };
+    let summary = reader.summary(&before, System::start().now().wall);
+    last.counters = Some((reader.counters(), Instant::now()));
+    summary
+}
+
+/// Pods of which a container runs, as far as Docker need not be asked.
+pub fn asked(node: &Node) -> Asked {
+    let snapshot = node.pods.get();
+    let pods = snapshot.pods.iter().filter_map(|view| {
+        let pod = Pod {
+            metadata: view.pod.metadata.clone(),
+            spec: Some((*view.pod.spec).clone()),
+            status: Some((*view.status).clone()),
+        };
+        PodPlace::of(&pod, &node.root_dir)
+    });
+    Asked {
+        node: snapshot.node.clone(),
+        daemon: Some(std::process::id()),
+        docker_root: None,
+        socket: node.docker.socket().map(Path::to_owned),
+        pods: pods.collect(),
+        root_dir: node.root_dir.clone(),
+    }
+}

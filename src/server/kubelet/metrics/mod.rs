@@ -1,0 +1,20 @@
+//! The pages of metrics. Names, types and labels are the kubelet's and cAdvisor's: dashboards and alerts that exist go on
+//! working. What the kernel does not tell is left out, never 0.
+
+mod cadvisor;
+mod node;
+mod resource;
+mod text;
+
+use super::Node;
+use crate::server::http::answer::Answer;
+
+/// The page at this path below `/metrics`; `None` where there is none.
+pub fn answer(at: &Node, rest: &str) -> Option<Answer> {
+    match rest {
+        "" => Some(node::page(at)),
+        "cadvisor" => Some(cadvisor::page(at)),
+        "resource" => Some(resource::page(at)),
+        _ => None,
+    }
+}
