@@ -1,4 +1,5 @@
 //! The node's servers, asked over the network by clients as they are.
 
 mod client;
+mod endpoints;
 mod streams;

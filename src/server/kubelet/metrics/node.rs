@@ -14,6 +14,7 @@ pub fn page(at: &Node) -> Answer {
     let mut page = Page::default();
     let snapshot = at.pods.get();
     of_snapshot(&mut page, &snapshot);
+    of_podkeeper(&mut page, &snapshot);
     of_process(&mut page);
     page.answer()
 }
@@ -62,6 +63,10 @@ fn of_snapshot(page: &mut Page, snapshot: &Snapshot) {
     for (state, count) in states {
         family.sample(&[("container_state", state)], float(count), None);
     }
+}
+
+/// What no kubelet tells: why pods do not run, and whether what they depend on is well.
+fn of_podkeeper(page: &mut Page, snapshot: &Snapshot) {
     let mut family = page.family(
         "podkeeper_pods",
         Kind::Gauge,
