@@ -2,10 +2,15 @@
 //! `synchronize`).
 //!
 //! One thing is done at a time: garbage is collected, or one pod goes and its end is awaited. A shortage of disk has
-//! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next.
+//! garbage collected before a pod goes; a pod that had to go leaves new garbage, which is collected before the next. While
+//! a disk gets emptier no pod goes for it.
+
+mod settling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use settling::Settling;
 
 use super::Eviction;
 use super::rank::{Candidate, message, rank};
@@ -93,6 +98,8 @@ pub struct Manager {
     stubborn: BTreeSet<String>,
     /// The pod that was told to go, and until when its end is awaited.
     ending: Option<(PodKey, String, Mono)>,
+    /// Whether disks still get emptier.
+    settling: Settling,
 }
 
 impl Manager {
@@ -115,6 +122,7 @@ impl Manager {
             stuck: BTreeMap::new(),
             stubborn: BTreeSet::new(),
             ending: None,
+            settling: Settling::default(),
         }
     }
 
@@ -165,6 +173,7 @@ impl Manager {
         }
         let acting: BTreeSet<Signal> = order::set(self.acting().map(|threshold| threshold.signal));
         self.stuck.retain(|signal, _| acting.contains(signal));
+        self.settling.see(&acting, found, now);
         if self.met.is_empty() {
             self.stubborn.clear();
         }
@@ -191,17 +200,17 @@ impl Manager {
                 self.stubborn.insert(uid.clone());
             }
             self.ending = None;
+            self.settling.begin(now);
         }
         // Memory before all else, for there the kernel kills next; hard ones before soft ones.
-        let urgency = |threshold: &&Threshold| {
+        let urgency = |threshold: &Threshold| {
             let signal = threshold.signal;
             let is_stuck = self.stuck.contains_key(&signal);
             (is_stuck, signal.resource() != Resource::Memory, !threshold.is_hard(), signal)
         };
-        let mut acting: Vec<&Threshold> = self.acting().collect();
+        let mut acting: Vec<Threshold> = self.acting().copied().collect();
         order::sort_by_key(&mut acting, urgency);
         for threshold in acting {
-            let threshold = *threshold;
             let is_busy = self.collecting.is_some_and(|since| now.since(since) < limits::COLLECT_PATIENCE);
             let is_busy = is_busy || self.measured == Measured::Begun;
             let rests = self.stuck.get(&threshold.signal).is_some_and(|until| now < *until);
@@ -217,6 +226,11 @@ impl Manager {
                 self.in_vain = self.in_vain.saturating_add(u32::from(self.collected.is_some()));
                 self.collecting = Some(now);
                 return Act::Collect(threshold);
+            }
+            if threshold.signal.is_of_disk() && !self.settling.is_over(now) {
+                // What is garbage by then goes first.
+                self.collected = None;
+                continue;
             }
             if threshold.signal.is_of_disk() && known != Some(threshold.signal) {
                 (self.measured, self.counted) = (Measured::Begun, now);
@@ -257,6 +271,16 @@ impl Manager {
     /// What pods have on disks was counted for this signal. The next look tells whether one has to go.
     pub fn measured(&mut self, signal: Signal) {
         self.measured = Measured::For(signal);
+    }
+
+    /// An earlier daemon has told pods to go, and what they leave may not be free yet: whether that is to be awaited, which
+    /// it is once.
+    pub fn awaits_earlier(&mut self, now: Mono) -> bool {
+        let is_new = self.settling.is_new();
+        if is_new {
+            self.settling.begin(now);
+        }
+        is_new
     }
 
     /// It is to be counted at the next look.
@@ -312,6 +336,7 @@ impl Manager {
         let pod = pods.swap_remove(at);
         self.stuck.remove(&threshold.signal);
         let grace = if threshold.is_hard() { limits::EVICTION_GRACE } else { self.settings.max_pod_grace };
+        self.settling.forget();
         // Its containers are garbage soon.
         self.collected = None;
         self.ending = Some((pod.key.clone(), pod.uid.clone(), now.after(limits::EVICTION_PATIENCE)));

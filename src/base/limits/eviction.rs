@@ -21,6 +21,8 @@ pub const EVICTION_FAR: Duration = Duration::from_secs(120);
 pub const EVICTION_FIRST_LOOKS: u32 = 6;
 /// So soon all there is of something may be gone, for all that is known.
 pub const EVICTION_WORST: Duration = Duration::from_secs(300);
+/// A disk gets emptier when a part of this many is free that was not before.
+pub const DISK_FREED_PART: u64 = 10_000;
 /// What the kernel is asked to tell of: any task that waits for memory for 0.2 of two seconds.
 pub const MEMORY_STALLS: &str = "some 200000 2000000\0";
 /// Garbage that was collected in vain is collected again after this time, unless a pod was evicted meanwhile.

@@ -241,6 +241,11 @@ impl Mind {
         self.count.due()
     }
 
+    /// An earlier daemon has told pods to go: whether their end is to be awaited now.
+    pub fn awaits_earlier(&mut self, now: Mono) -> bool {
+        self.is_early() && self.manager.awaits_earlier(now)
+    }
+
     /// It is not known of all pods yet what they have: it is to be counted at the next look.
     pub fn counts_later(&mut self) {
         self.manager.counts_later();

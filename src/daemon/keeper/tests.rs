@@ -14,6 +14,7 @@ use crate::eviction::threshold::{Amount, Threshold};
 use crate::garbage::images::Policy;
 use crate::runtime::docker::Endpoint;
 use crate::status::file::tests::snapshot;
+use crate::status::snapshot::EvictionView;
 
 /// A node with one pod, files that are the kernel's to the keeper, and a Docker that takes connections and says nothing.
 struct Rig {
@@ -157,6 +158,27 @@ fn the_pods_are_measured_as_soon_as_they_are_told_of() {
     rig.rounds.parts.pods.tell(told);
     rig.look();
     assert!(rig.rounds.counting.is_busy());
+}
+
+#[test]
+fn what_an_earlier_daemon_told_to_go_is_awaited_before_pods_are_measured() {
+    let full = at_least(Signal::NodeFs, Amount::Units(u64::MAX));
+    let mut rig = Rig::new("keeper-earlier", vec![full]);
+    let mut node = (*rig.rounds.parts.pods.get()).clone();
+    let (message, until) = (String::new(), rig.rounds.parts.clock.now().wall);
+    let earlier = EvictionView { uid: "u".into(), count: 0, until, message, of_the_node: true };
+    node.evictions.insert("default/earlier".into(), earlier);
+    rig.rounds.parts.pods.tell(Arc::new(node));
+    rig.look();
+    let now = rig.rounds.parts.clock.now().mono;
+    rig.rounds.mind.collected(&Report::default(), now);
+    rig.look();
+    assert!(!rig.rounds.counting.is_busy());
+    let later = now.after(2 * limits::EVICTION_NEAR);
+    let seen = rig.rounds.places.look(rig.rounds.mind.watched(), None).seen;
+    let measures = rig.rounds.mind.look(&seen, |_, _| true, later);
+    assert!(measures.contains(&Deed::Measure(Signal::NodeFs)), "{measures:?}");
+    assert!(!rig.rounds.mind.awaits_earlier(later), "once");
 }
 
 /// The page cache of a cgroup can be so large that no usage tells that its working set is at the threshold.

@@ -13,7 +13,8 @@ use crate::layout;
 impl Rounds {
     /// Begins to count what pods have on disks.
     pub(super) fn measure(&mut self, signal: Signal, dedicated: bool, now: Mono) {
-        if self.waits_for_pods() {
+        let was_evicted = !self.parts.pods.get().evictions.is_empty();
+        if self.waits_for_pods() || was_evicted && self.mind.awaits_earlier(now) {
             return self.mind.counts_later();
         }
         let pods = self.counting.begin(&self.places, signal, dedicated, self.parts.pods.get());

@@ -189,6 +189,36 @@ fn one_pod_goes_and_its_end_is_awaited() {
     assert_eq!(scene.manager.look(&scene.found(), |_, _| true, at).act, Act::Evict(hard));
 }
 
+/// Docker removes the layer of a pod after its end, and a volume of many files takes minutes: the next pod went for
+/// what was free a moment later.
+#[test]
+fn while_a_disk_gets_emptier_nobody_goes_for_it() {
+    for signal in [Signal::NodeFs, Signal::NodeFsInodes, Signal::ImageFs, Signal::ImageFsInodes] {
+        let mut scene = Scene::new(&[threshold(signal, GI, Duration::ZERO, None)]);
+        let second = Duration::from_secs(1);
+        assert_eq!(scene.look(Duration::ZERO, 2 * GI), (false, None));
+        assert_eq!(scene.look(MINUTE, 500 * MI), (true, told(VICTIM, 1)));
+        assert_eq!(scene.look(second, 500 * MI), (true, None), "what it had is not free yet");
+        for megabytes in 501..520 {
+            assert_eq!(scene.look(10 * second, megabytes * MI), (true, None), "{megabytes} MiB are free");
+        }
+        assert_eq!(scene.look(9 * second, 510 * MI), (true, None));
+        assert_eq!(scene.look(10 * second, 519 * MI), (true, told(VICTIM, 1)), "nothing more is freed");
+        assert_eq!(scene.look(second, 510 * MI), (true, None));
+        assert_eq!(scene.look(10 * second, 505 * MI), (true, told(VICTIM, 1)), "the disk is being filled");
+    }
+}
+
+/// An earlier daemon had told a pod to go, and died; the next one had another pod go for it.
+#[test]
+fn what_an_earlier_daemon_told_to_go_is_awaited_once() {
+    let mut scene = Scene::new(&[threshold(Signal::NodeFs, GI, Duration::ZERO, None)]);
+    assert!(scene.manager.awaits_earlier(scene.now));
+    assert_eq!(scene.look(Duration::from_secs(1), 500 * MI), (true, None));
+    assert_eq!(scene.look(Duration::from_secs(10), 500 * MI), (true, told(VICTIM, 1)));
+    assert!(!scene.manager.awaits_earlier(scene.now), "once");
+}
+
 #[test]
 fn memory_comes_first_and_does_not_wait_for_garbage() {
     let disk = threshold(Signal::NodeFs, GI, Duration::ZERO, None);

@@ -166,3 +166,35 @@ fn a_disk_that_is_nearly_full_admits_no_pod() {
     assert_eq!(node.wait_running("early", "app").id, early.id);
     drop(node);
 }
+
+/// What it leaves is removed after its end, which takes a while: nobody else goes for what is free then.
+#[test]
+fn who_fills_the_disk_in_its_layer_goes_and_what_it_leaves_is_awaited() {
+    let mut engine = Engine::new(&[]);
+    engine.put_on_a_disk_of(300);
+    engine.start_with_image();
+    let flags = ["--eviction-hard=imagefs.available<100Mi", "--eviction-pressure-transition-period=5s"];
+    let node = node_on(&engine, &flags);
+    let writes = |name: &str, mebibytes: u32| {
+        let script = format!(
+            "dd if=/dev/zero of=/data bs=1M count={mebibytes}; trap 'exit 0' TERM; sleep 100000 & wait"
+        );
+        pod(name).script(&script).text()
+    };
+    let names = ["modest-a", "modest-b", "modest-c"];
+    for name in names {
+        node.write(&format!("{name}.yaml"), writes(name, 12));
+    }
+    node.launch();
+    let stay: Vec<String> = names.iter().map(|name| node.wait_running(name, "app").id).collect();
+    node.wait_until("they have written", || left(&engine.data()) < 240 * MIB);
+    let most = left(&engine.data()) / MIB;
+    node.write("greedy.yaml", writes("greedy", u32::try_from(most - 60).unwrap()));
+    node.wait_until("it is evicted", || node.reason("greedy") == "Evicted");
+    node.wait_gone("greedy");
+    node.wait_until("the condition goes", || !has(&node, "DiskPressure"));
+    for (name, id) in names.iter().zip(stay) {
+        assert_eq!((node.reason(name), node.wait_running(name, "app").id), (String::new(), id), "{name}");
+    }
+    drop(node);
+}

@@ -1,0 +1,56 @@
+//! Whether a disk still gets emptier. Docker and podkeeper may take long to remove what a pod leaves behind, some of it
+//! after the pod is gone: as long as that frees room, another pod would go for what is free soon.
+//!
+//! Who fills a disk while it is being freed keeps it from getting emptier than it ever was in this shortage, so this ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Observations;
+use crate::base::clock::Mono;
+use crate::base::limits;
+use crate::eviction::signal::Signal;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    /// The most that was left of each disk that is short, since the last pod went.
+    most: BTreeMap<Signal, u64>,
+    /// The disks are watched at least until then.
+    until: Option<Mono>,
+}
+
+impl Settling {
+    /// What is left of the disks that are short.
+    pub(super) fn see(&mut self, short: &BTreeSet<Signal>, found: &Observations, now: Mono) {
+        self.most.retain(|signal, _| short.contains(signal));
+        let disks = short.iter().filter(|signal| signal.is_of_disk());
+        for (signal, seen) in disks.filter_map(|signal| Some((*signal, found.get(signal)?))) {
+            let most = *self.most.entry(signal).or_insert(seen.available);
+            let step = (seen.capacity / limits::DISK_FREED_PART).max(1);
+            if seen.available >= most.saturating_add(step) {
+                self.most.insert(signal, seen.available);
+                self.begin(now);
+            }
+        }
+    }
+
+    /// Something was removed, or will be: it is awaited.
+    pub(super) fn begin(&mut self, now: Mono) {
+        self.until = Some(now.after(limits::EVICTION_NEAR));
+    }
+
+    /// Whether nothing was awaited yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.until.is_none()
+    }
+
+    /// A pod goes: what was free before counts no more.
+    pub(super) fn forget(&mut self) {
+        self.most.clear();
+    }
+
+    /// Nothing more is to be expected.
+    pub(super) fn is_over(&self, now: Mono) -> bool {
+        self.until.is_none_or(|until| now >= until)
+    }
+}
