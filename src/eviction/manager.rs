@@ -218,6 +218,10 @@ impl Manager {
                 // Something else may be short, too.
                 continue;
             }
+            if threshold.signal.is_of_disk() && self.settling.has_passed(now) {
+                // What has become garbage meanwhile goes before a pod.
+                self.collected = None;
+            }
             let again = doubled(limits::COLLECT_AGAIN, self.in_vain, limits::COLLECT_AGAIN_MAX);
             if self.garbage_helps(threshold.signal)
                 && self.collecting.is_none()
@@ -227,9 +231,7 @@ impl Manager {
                 self.collecting = Some(now);
                 return Act::Collect(threshold);
             }
-            if threshold.signal.is_of_disk() && !self.settling.is_over(now) {
-                // What is garbage by then goes first.
-                self.collected = None;
+            if threshold.signal.is_of_disk() && self.settling.keeps(now) {
                 continue;
             }
             if threshold.signal.is_of_disk() && known != Some(threshold.signal) {

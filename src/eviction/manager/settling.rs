@@ -17,6 +17,8 @@ pub(super) struct Settling {
     most: BTreeMap<Signal, u64>,
     /// The disks are watched at least until then.
     until: Option<Mono>,
+    /// That has kept a pod from going.
+    has_kept: bool,
 }
 
 impl Settling {
@@ -49,8 +51,15 @@ impl Settling {
         self.most.clear();
     }
 
-    /// Nothing more is to be expected.
-    pub(super) fn is_over(&self, now: Mono) -> bool {
-        self.until.is_none_or(|until| now >= until)
+    /// Whether more is to be expected, and no pod goes yet.
+    pub(super) fn keeps(&mut self, now: Mono) -> bool {
+        let keeps = self.until.is_some_and(|until| now < until);
+        self.has_kept |= keeps;
+        keeps
+    }
+
+    /// Whether a time has passed in which it kept a pod from going, which is told once.
+    pub(super) fn has_passed(&mut self, now: Mono) -> bool {
+        self.until.is_none_or(|until| now >= until) && std::mem::take(&mut self.has_kept)
     }
 }

@@ -198,3 +198,28 @@ fn who_fills_the_disk_in_its_layer_goes_and_what_it_leaves_is_awaited() {
     }
     drop(node);
 }
+
+/// It is kept for its log, and no garbage: nobody went for it, and the node stayed short for ever.
+#[test]
+fn who_has_left_much_in_a_container_that_has_crashed_goes() {
+    let mut engine = Engine::new(&[]);
+    engine.put_on_a_disk_of(300);
+    engine.start_with_image();
+    let flags = ["--eviction-hard=imagefs.available<100Mi", "--eviction-pressure-transition-period=5s"];
+    let node = node_on(&engine, &flags);
+    let most = left(&engine.data()) / MIB;
+    let script = format!(
+        "trap 'exit 0' TERM; if [ -e /data/x ]; then sleep 100000 & wait; fi; touch /data/x; \
+         dd if=/dev/zero of=/big bs=1M count={}; exit 1",
+        most - 60
+    );
+    let volume = serde_json::json!([{"name": "data", "emptyDir": {}}]);
+    let mounts = serde_json::json!([{"name": "data", "mountPath": "/data"}]);
+    let crashed = pod("crashed").script(&script).set("/spec/volumes", volume);
+    node.write("crashed.yaml", crashed.set("/spec/containers/0/volumeMounts", mounts).text());
+    node.launch();
+    node.wait_until("it is evicted", || node.reason("crashed") == "Evicted");
+    node.wait_until("the room is free", || left(&engine.data()) > 150 * MIB);
+    node.wait_until("the condition goes", || !has(&node, "DiskPressure"));
+    drop(node);
+}
