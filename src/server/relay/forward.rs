@@ -328,12 +328,11 @@ impl Relay {
         if self.open.get(&pair).is_some_and(|port| port.state != State::Connected) {
             return self.connected(job, pair);
         }
-        if flags.contains(PollFlags::OUT) {
+        let broken = PollFlags::HUP | PollFlags::ERR;
+        if flags.intersects(PollFlags::OUT | broken) {
             self.feed(job, pair);
         }
-        if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
-            && self.pairs.output().len() < limits::STREAM_BACKLOG
-        {
+        if flags.intersects(PollFlags::IN | broken) && self.pairs.output().len() < limits::STREAM_BACKLOG {
             self.pour(job, pair);
         }
     }
