@@ -78,11 +78,21 @@ impl Client {
         self.upgraded.transport.fd()
     }
 
-    /// Sends the rest, however long the client takes for it, and closes the connection so that it arrives.
-    pub fn close(mut self, outgoing: &mut Outgoing) {
-        if self.flush(outgoing).is_err() {
-            return;
+    /// Closes the connection with a last word, if the client takes it at once.
+    pub fn give_up(&mut self, outgoing: &mut Outgoing) {
+        if self.send(outgoing).is_ok() {
+            self.linger();
         }
+    }
+
+    /// Sends the rest, however long the client takes for it, and closes the connection so that it arrives.
+    pub fn close(&mut self, outgoing: &mut Outgoing) {
+        if self.flush(outgoing).is_ok() {
+            self.linger();
+        }
+    }
+
+    fn linger(&mut self) {
         self.upgraded.transport.close_write();
         let end = later(limits::STREAM_LINGER);
         // What it still sends is passed over: a socket that is closed with bytes unread takes back what was sent.

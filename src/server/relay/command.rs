@@ -53,7 +53,7 @@ pub struct Job {
 
 /// Carries it until its end.
 pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
-    let relay = Relay {
+    let mut relay = Relay {
         client: Client::new(upgraded),
         streams: Streams::new(protocol, job.wanted),
         input: Vec::new(),
@@ -63,7 +63,10 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
     };
     match relay.run(job) {
         Ok(()) | Err(Broken::Gone) => {}
-        Err(Broken::Client(why)) => log::info!("{}: {why}; its connection is closed", job.what),
+        Err(Broken::Client(why)) => {
+            log::info!("{}: {why}; its connection is closed", job.what);
+            relay.client.give_up(relay.streams.output());
+        }
     }
 }
 
@@ -90,7 +93,7 @@ struct Relay {
 }
 
 impl Relay {
-    fn run(mut self, job: &Job) -> Result<(), Broken> {
+    fn run(&mut self, job: &Job) -> Result<(), Broken> {
         self.wait_for_streams()?;
         let outcome = match start(job) {
             Ok(mut started) => {

@@ -45,7 +45,7 @@ impl Job {
 
 /// Carries it until its end.
 pub fn run(job: &Job, protocol: Forward, upgraded: Upgraded) {
-    let relay = Relay {
+    let mut relay = Relay {
         client: Client::new(upgraded),
         pairs: Pairs::new(protocol, &job.ports),
         netns: Netns::of_container(&job.docker, &job.container),
@@ -55,7 +55,10 @@ pub fn run(job: &Job, protocol: Forward, upgraded: Upgraded) {
     };
     match relay.run(job) {
         Ok(()) | Err(Broken::Gone) => {}
-        Err(Broken::Client(why)) => log::info!("{}: {why}; its connection is closed", job.what),
+        Err(Broken::Client(why)) => {
+            log::info!("{}: {why}; its connection is closed", job.what);
+            relay.client.give_up(relay.pairs.output());
+        }
     }
 }
 
@@ -97,7 +100,7 @@ struct Relay {
 }
 
 impl Relay {
-    fn run(mut self, job: &Job) -> Result<(), Broken> {
+    fn run(&mut self, job: &Job) -> Result<(), Broken> {
         let mut look = later(limits::STREAMS_CREATED);
         loop {
             let more = self.hear(job)?;

@@ -306,3 +306,40 @@ fn what_cannot_be_streamed_is_refused_in_the_kubelets_words() {
     assert_eq!(ask("POST", &by_uid, &[]).0, "400", "the pod is found by its UID as well");
     assert_eq!(json!(ask("POST", &by_uid.replace(&uid, "another"), &[]).0), "404");
 }
+
+#[test]
+fn a_client_that_breaks_the_protocol_loses_its_connection_and_nothing_else() {
+    let (node, port) = node_with(&Pod::new("web"));
+    let target = exec(&node, "input=1&output=1", &["cat"]);
+    let mut other = Spdy::open(port, &target, V4);
+    let [_error, stdin, stdout] =
+        ["error", "stdin", "stdout"].map(|kind| other.stream(&[("streamtype", kind)]));
+    other.send(stdin, b"before\n", false);
+    other.until("it is answered", |spdy| {
+        spdy.heard.get(&stdout).is_some_and(|heard| heard.text() == "before\n")
+    });
+
+    let check = |breaks: &dyn Fn(&mut Spdy)| {
+        let mut spdy = Spdy::open(port, &target, V4);
+        breaks(&mut spdy);
+        while !spdy.link.is_over {
+            spdy.link.turn(true);
+        }
+    };
+    check(&|spdy| spdy.link.send(b"\x80GET / HTTP/1.1\r\n\r\n"));
+    check(&|spdy| spdy.link.send(&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff]));
+    check(&|spdy| spdy.send(0, b"nobody's", false));
+    // Gone in the middle of a frame, without a word.
+    let mut spdy = Spdy::open(port, &target, V4);
+    spdy.link.send(&[0x80, 3, 0, 1, 0, 0, 1, 0, 0, 0]);
+    spdy.link.turn(false);
+    drop(spdy);
+    // A message of WebSocket that is larger than any may be.
+    let mut socket = WebSocket::open(port, &target, V4);
+    socket.link.send(&[0x82, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0]);
+    socket.until("it is closed", |socket| socket.is_closed);
+    node.wait_until("the log says why", || node.log().contains("WebSocket: Space limit exceeded"));
+
+    other.send(stdin, b"after\n", true);
+    assert_eq!(other.whole(stdout).text(), "before\nafter\n");
+}
