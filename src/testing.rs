@@ -30,6 +30,9 @@ pub mod daemon {
     pub mod drain {
         pub use crate::daemon::drain::Drain;
     }
+    pub mod kmsg {
+        pub use crate::daemon::kmsg::parse;
+    }
     pub mod keeper {
         pub mod mind {
             pub use crate::daemon::keeper::mind::{Deed, Mind, Seen};
@@ -52,7 +55,9 @@ pub mod eviction {
         pub use crate::eviction::signal::{Resource, Signal};
     }
     pub mod threshold {
-        pub use crate::eviction::threshold::{Amount, Settings, Threshold};
+        pub use crate::eviction::threshold::{
+            Amount, Amounts, Options, Settings, Threshold, grace_periods, reclaims, thresholds,
+        };
     }
 }
 
@@ -253,6 +258,12 @@ pub mod source {
     }
     pub mod signature {
         pub use crate::source::signature::Verifier;
+    }
+}
+
+pub mod stats {
+    pub mod cgroup {
+        pub use crate::stats::cgroup::Hierarchies;
     }
 }
 

@@ -113,7 +113,8 @@ impl Pace {
 /// A kill in one record: `6,339,5140900,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,
 /// pid=7,uid=0` (`mm/oom_kill.c`, `dump_oom_summary`). A program may have any name, so the last `pid=` counts, and the
 /// first `task_memcg=`. What a program wrote into the log is not the kernel's.
-fn parse(record: &str) -> Option<OutOfMemory> {
+#[must_use]
+pub fn parse(record: &str) -> Option<OutOfMemory> {
     let (head, text) = record.lines().next()?.split_once(';')?;
     // The facility stands above the three bits of the priority, and the kernel's is 0.
     let priority: u32 = head.split(',').next()?.parse().ok()?;

@@ -9,7 +9,7 @@ pub mod drain;
 mod engine_root;
 pub mod events;
 pub mod keeper;
-mod kmsg;
+pub mod kmsg;
 pub mod main_loop;
 mod notify;
 pub mod signals;

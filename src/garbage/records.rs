@@ -210,7 +210,9 @@ impl Records {
         checked::write(&root_dir.join(FILE), FORMAT, self.entries())
     }
 
-    fn entries(&self) -> Entries {
+    /// What the file says.
+    #[must_use]
+    pub fn entries(&self) -> Entries {
         let mut entries = Entries::new();
         entries.insert(
             BOOT.to_owned(),
@@ -225,8 +227,11 @@ impl Records {
         entries
     }
 
-    /// The uptimes of another boot mean nothing: ages begin anew.
-    fn parse(mut entries: Entries, boot: &str) -> Result<Records, &'static str> {
+    /// What the entries of the file say. The uptimes of another boot mean nothing: ages begin anew.
+    ///
+    /// # Errors
+    /// Why it is none of podkeeper's.
+    pub fn parse(mut entries: Entries, boot: &str) -> Result<Records, &'static str> {
         const FORM: &str = "an entry of it has another form";
         let Some(head) = entries.remove(BOOT) else {
             return Ok(Records { boot: boot.to_owned(), ..Records::default() });
