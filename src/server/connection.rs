@@ -28,6 +28,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// A request of it was answered: it has shown that it speaks HTTP.
     pub is_proven: bool,
+    /// Whether the client's certificate was signed by an authority that is known; `None` until somebody has looked.
+    pub is_known: Option<bool>,
 }
 
 /// The body of a request, which the endpoint reads if it wants it.

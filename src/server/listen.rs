@@ -60,6 +60,9 @@ struct Listening {
     again: Option<Instant>,
     /// Why not, as it was told last.
     told: Option<String>,
+    /// Requests under way of clients that showed no certificate which is known. They have their own part of the threads
+    /// at each port: nobody on the machine keeps its health from being checked by asking another port slowly.
+    strangers: Census,
 }
 
 /// A connection on which no request is under way.
@@ -108,8 +111,6 @@ pub struct Listen {
     patience: Patience,
     long: Count,
     connections: Census,
-    /// Requests under way of clients that showed no certificate.
-    strangers: Census,
     /// Nothing is accepted before.
     pause: Option<Instant>,
     /// The highest descriptor that a connection may have.
@@ -126,10 +127,7 @@ impl Listen {
         patience: Patience,
     ) -> Listen {
         let mut listen = Listen {
-            ports: ports
-                .into_iter()
-                .map(|port| Listening { port, socket: None, again: None, told: None })
-                .collect(),
+            ports: ports.into_iter().map(Listening::new).collect(),
             waiting: Vec::new(),
             back: back.1,
             give_back: back.0,
@@ -140,7 +138,6 @@ impl Listen {
             patience,
             long: Count::new(limits::SERVER_LONG),
             connections: Census::new(limits::SERVER_CONNECTIONS, limits::SERVER_CONNECTIONS_OF_ADDRESS),
-            strangers: Census::new(limits::SERVER_THREADS, limits::SERVER_STRANGERS),
             pause: None,
             highest: highest_descriptor(),
         };
@@ -242,13 +239,14 @@ impl Listen {
 
     /// Has a request answered by a thread of the pool.
     fn dispatch(&mut self, waiting: Waiting, request: Box<Request>) {
-        let Waiting { connection, port, .. } = waiting;
-        let Some(service) = self.ports.get(port).map(|port| Arc::clone(&port.port.service)) else { return };
+        let Waiting { mut connection, port, .. } = waiting;
+        let Some(listening) = self.ports.get(port) else { return };
+        let service = Arc::clone(&listening.port.service);
         let method = request.method;
         let busy = |why| Answer::text(503, why).with("Retry-After", "1");
-        let seat = match connection.transport.certificates().is_empty() {
-            false => None,
-            true => match self.strangers.enter(connection.peer.ip()) {
+        let seat = match listening.knows(&mut connection) {
+            true => None,
+            false => match listening.strangers.enter(connection.peer.ip()) {
                 Ok(seat) => Some(seat),
                 Err(_) => {
                     return turn_away(
@@ -314,7 +312,7 @@ impl Listen {
         };
         let is_tls = tls.is_some();
         let Ok(transport) = Transport::new(stream, tls, seat) else { return };
-        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false };
+        let connection = Connection { transport, buffer: Vec::new(), peer, is_proven: false, is_known: None };
         let (phase, time) = match is_tls {
             true => (Phase::Handshake, self.patience.handshake),
             false => (Phase::Head(0), self.patience.head),
@@ -405,6 +403,22 @@ impl Waiting {
 }
 
 impl Listening {
+    fn new(port: Port) -> Listening {
+        let strangers = Census::new(limits::SERVER_STRANGERS_OF_PORT, limits::SERVER_STRANGERS);
+        Listening { port, socket: None, again: None, told: None, strangers }
+    }
+
+    /// Whether the client's certificate is known. It is looked at once for each connection, and decides about a thread
+    /// alone: who may do what is looked at with each request.
+    fn knows(&self, connection: &mut Connection) -> bool {
+        let chain = connection.transport.certificates();
+        *connection.is_known.get_or_insert_with(|| {
+            let certificates = self.port.certificates.as_ref();
+            chain.len() <= limits::SERVER_CHAIN
+                && certificates.is_some_and(|known| known.verify(chain).is_ok())
+        })
+    }
+
     fn listen(&mut self) {
         self.again = None;
         let bound = TcpListener::bind(self.port.address);

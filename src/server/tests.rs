@@ -92,16 +92,24 @@ fn rig_of(
     service: Arc<dyn Service>,
     release: crossbeam_channel::Sender<()>,
 ) -> Rig {
-    // The system's choice; it is free again for the servers.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = free_address();
+    let ports = vec![Port { name: "a test", address, certificates, service }];
+    Rig { address, release, servers: servers_of(patience, ports) }
+}
+
+/// The system's choice; it is free again for the servers.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn servers_of(patience: Patience, ports: Vec<Port>) -> Servers {
     let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
     let wake = Arc::new(wake);
     let (end, ended) = bounded(0);
     let back = bounded(limits::SERVER_THREADS);
-    let ports = vec![Port { name: "a test", address, certificates, service }];
     let listen = Listen::new(ports, back, (woken, Arc::clone(&wake)), ended, patience);
     let thread = thread::spawn(move || listen.run());
-    Rig { address, release, servers: Servers { end: Some(end), wake, thread: Some(thread) } }
+    Servers { end: Some(end), wake, thread: Some(thread) }
 }
 
 impl Rig {
@@ -278,6 +286,27 @@ fn strangers_of_one_address_have_a_part_of_the_threads() {
     let mut served = String::new();
     while !served.ends_with("Get /a") {
         served = rig.exchange(&format!("GET /a HTTP/1.1\r\n{CLOSE}"));
+    }
+}
+
+#[test]
+fn strangers_of_one_port_take_nothing_from_those_of_another() {
+    let (release, released) = bounded(0);
+    let echo: Arc<dyn Service> = Arc::new(Echo { release: Mutex::new(released) });
+    let port = |name, address| Port { name, address, certificates: None, service: Arc::clone(&echo) };
+    let (address, healthz) = (free_address(), free_address());
+    let ports = vec![port("a test", address), port("health checks", healthz)];
+    let rig = Rig { address, release, servers: servers_of(Patience::default(), ports) };
+    let mut waiting: Vec<TcpStream> = (0..limits::SERVER_STRANGERS).map(|_| rig.connect()).collect();
+    for stream in &mut waiting {
+        write!(stream, "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    }
+    while !rig.exchange(&format!("GET /a HTTP/1.1\r\n{CLOSE}")).starts_with("HTTP/1.1 503 ") {}
+    let mut check = TcpStream::connect(healthz).unwrap();
+    write!(check, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(one_answer(&mut check).ends_with("Get /healthz"));
+    for _ in &waiting {
+        rig.release.send(()).unwrap();
     }
 }
 

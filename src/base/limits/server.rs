@@ -46,8 +46,12 @@ pub const SERVER_DRAIN: u64 = 256 * 1024;
 pub const SERVER_THREADS: usize = 96;
 /// Of these, requests whose end is not in sight: logs that are followed, exec, attach, port-forward.
 pub const SERVER_LONG: usize = 64;
-/// Requests under way of one address whose client shows no certificate.
+/// Requests under way at one port, of one address, whose client shows no certificate that is known.
 pub const SERVER_STRANGERS: usize = 8;
+/// The same of all addresses. Those of all three ports leave threads to clients that are known.
+pub const SERVER_STRANGERS_OF_PORT: usize = 24;
+/// Longest chain of certificates of a client that is known.
+pub const SERVER_CHAIN: usize = 8;
 /// Stack of such a thread, in bytes.
 pub const SERVER_STACK: usize = 256 * 1024;
 /// How long a thread waits for another request before it ends.

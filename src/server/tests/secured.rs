@@ -187,3 +187,30 @@ fn many_bytes_go_over_tls_in_both_directions() {
     assert!(text.ends_with("ping"), "{text}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn a_certificate_that_nobody_knows_makes_a_stranger() {
+    let dir = scratch("forgers");
+    let ca = Authority::new();
+    let rig = guarded(&dir, &ca, false);
+    let forger = || Some(Authority::new().client("eve", "system:masters"));
+    let mut forgers: Vec<_> = (0..4 * limits::SERVER_STRANGERS).map(|_| speak(&rig, forger())).collect();
+    for stream in &mut forgers {
+        write!(stream, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert!(one_answer(stream).starts_with("HTTP/1.1 401 "));
+    }
+    // The bodies never come: each request has a thread until the server has waited for long enough.
+    for stream in &mut forgers {
+        write!(stream, "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").unwrap();
+    }
+    let mut known = speak(&rig, Some(ca.client("root", "system:masters")));
+    write!(known, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(one_answer(&mut known).ends_with("Get /b"));
+    let busy = forgers.iter_mut().filter_map(|stream| {
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        (&status == b"HTTP/1.1 503").then_some(())
+    });
+    assert!(busy.count() > 0, "they have as many threads as they like");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
