@@ -30,6 +30,8 @@ pub struct Figures {
 struct Last {
     /// Times of processors, from which rates are reckoned, and when they were read.
     counters: Option<(Counters, Instant)>,
+    /// What was reckoned then, of which pods.
+    told: Option<(Summary, Vec<String>)>,
     /// With what is on disks.
     whole: Option<(Summary, Instant)>,
 }
@@ -51,7 +53,7 @@ impl Figures {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut asked = asked(node);
         asked.pods.iter_mut().for_each(|pod| pod.volumes.clear());
-        let mut summary = take(&mut last, &asked);
+        let mut summary = take_or_tell(&mut last, &asked);
         summary.keep_cpu_and_memory();
         summary
     }
@@ -65,7 +67,7 @@ impl Figures {
         let fresh = last.whole.as_ref().filter(|(_, at)| at.elapsed() < limits::SERVER_DISKS);
         if let Some((counted, _)) = fresh.cloned() {
             asked.pods.iter_mut().for_each(|pod| pod.volumes.clear());
-            let mut summary = take(&mut last, &asked);
+            let mut summary = take_or_tell(&mut last, &asked);
             summary.take_disks_of(&counted);
             return summary;
         }
@@ -76,6 +78,20 @@ impl Figures {
         last.whole = Some((summary.clone(), Instant::now()));
         summary
     }
+}
+
+/// The same without what is on disks; what was read a moment ago is told again, for nobody could reckon a rate since then:
+/// of many who ask at once each would have to wait until all before had waited.
+fn take_or_tell(last: &mut Last, asked: &Asked) -> Summary {
+    let is_fresh = last.counters.as_ref().is_some_and(|(_, at)| at.elapsed() < limits::TOP_WINDOW);
+    if let Some((summary, _)) = last.told.as_ref().filter(|(_, pods)| is_fresh && *pods == uids(asked)) {
+        return summary.clone();
+    }
+    take(last, asked)
+}
+
+fn uids(asked: &Asked) -> Vec<String> {
+    asked.pods.iter().map(|pod| pod.reference.uid.clone()).collect()
 }
 
 /// Reads everything that is asked, with rates since the last reading; without one that is fit it waits for a moment.
@@ -92,6 +108,7 @@ fn take(last: &mut Last, asked: &Asked) -> Summary {
     };
     let summary = reader.summary(&before, System::start().now().wall);
     last.counters = Some((reader.counters(), Instant::now()));
+    last.told = Some((summary.clone(), uids(asked)));
     summary
 }
 
@@ -113,5 +130,33 @@ pub fn asked(node: &Node) -> Asked {
         socket: node.docker.socket().map(Path::to_owned),
         pods: pods.collect(),
         root_dir: node.root_dir.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::summary::PodRef;
+
+    #[test]
+    fn those_who_ask_at_once_find_what_the_first_one_took() {
+        let (mut last, mut asked) = (Last::default(), Asked::default());
+        let begun = Instant::now();
+        for _ in 0..10 {
+            take_or_tell(&mut last, &asked);
+        }
+        assert!(begun.elapsed() < limits::TOP_WINDOW * 4, "each one waits for its own");
+        // Not where a pod has come since.
+        let reference =
+            PodRef { name: "web".to_owned(), namespace: "default".to_owned(), uid: "u".to_owned() };
+        asked.pods.push(PodPlace {
+            reference,
+            started: None,
+            host_network: true,
+            sandbox: None,
+            containers: Vec::new(),
+            volumes: Vec::new(),
+        });
+        assert_eq!(take_or_tell(&mut last, &asked).pods.len(), 1);
     }
 }
