@@ -118,18 +118,26 @@ impl Relay {
     fn wait_for_streams(&mut self) -> Result<(), Broken> {
         let until = later(limits::STREAMS_CREATED);
         loop {
-            self.hear()?;
-            self.client.send(self.streams.output())?;
+            let mut moved = self.hear()?;
+            moved |= self.client.send(self.streams.output())?;
             if self.streams.is_ready() {
                 return Ok(());
             }
             if Instant::now() >= until || self.input.len() >= limits::STREAM_BACKLOG {
                 return Err(Broken::Client("timed out waiting for client to create streams".to_owned()));
             }
-            let has_outgoing = !self.streams.output().is_empty();
-            let set = vec![self.client.poll(true, has_outgoing)];
-            wait::until(set, Some(until)).map_err(std::io::Error::from)?;
+            // More may have been read already, of which no poll would tell.
+            if !moved {
+                let (wants_read, has_outgoing) = (self.may_hear(), !self.streams.output().is_empty());
+                let set = vec![self.client.poll(wants_read, has_outgoing)];
+                wait::until(set, Some(until)).map_err(std::io::Error::from)?;
+            }
         }
+    }
+
+    /// Whether there is room for what the client sends, and for the answers to it.
+    fn may_hear(&mut self) -> bool {
+        self.input.len() < limits::STREAM_BACKLOG && self.streams.output().len() < limits::STREAM_BACKLOG
     }
 
     /// Takes news of the client, as long as there is room for input; true when there was any.
@@ -340,3 +348,6 @@ pub fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
 fn surprise(call: &str) -> DockerError {
     DockerError::BadAnswer(format!("{call}: an answer of another kind"))
 }
+
+#[cfg(test)]
+mod tests;
