@@ -47,5 +47,8 @@ pub const RESIZE_MESSAGE: usize = 1024;
 pub const FORWARDED_PORTS: usize = 100;
 /// Most connections that one port-forward has open at once.
 pub const FORWARDED: usize = 1024;
-/// Bytes that are kept of a forwarded connection whose second stream is not there yet.
+/// Longest number that a client gives a forwarded connection, in bytes.
+pub const FORWARD_REQUEST: usize = 256;
+/// Bytes that are kept of a forwarded connection whose second stream is not there yet; of all of them together
+/// [`FORWARD_WAITING`].
 pub const FORWARD_EARLY: usize = 64 * 1024;

@@ -164,7 +164,9 @@ impl Spdy {
         let half = self.halves.values_mut().find(|half| half.stream == stream && half.kind == Kind::Data);
         let Some(half) = half else { return self.wire.session.taken(stream, bytes.len()) };
         half.early.extend_from_slice(bytes);
-        if half.early.len() > limits::FORWARD_EARLY {
+        let is_long = half.early.len() > limits::FORWARD_EARLY;
+        let all: usize = self.halves.values().map(|half| half.early.len()).sum();
+        if is_long || all > limits::FORWARD_WAITING {
             self.halves.retain(|_, half| half.stream != stream);
             self.wire.session.reset(stream, Reason::Cancel);
         }
@@ -197,6 +199,8 @@ fn asked(stream: StreamId, headers: &Headers) -> Option<(String, Kind, u16)> {
         _ => return None,
     };
     let request = match headers.get("requestid").filter(|id| !id.is_empty()) {
+        // It is kept for as long as the pair is not complete.
+        Some(id) if id.len() > limits::FORWARD_REQUEST => return None,
         Some(id) => id.to_owned(),
         // Old clients name none, and open the stream of errors first: its number is taken for both.
         None if kind == Kind::Error => stream.to_string(),

@@ -115,6 +115,26 @@ fn halves_of_pairs_are_given_up() {
 }
 
 #[test]
+fn the_early_data_of_all_halves_has_one_bound() {
+    let (mut pairs, mut client) = (Pairs::new(Forward::Spdy, &[]), Client::new());
+    let (mut kept, mut stream) = (0, 1);
+    for at in 0..100 {
+        let id = at.to_string();
+        let bytes = open(&mut client, stream, "data", "80", Some(&id));
+        let bytes = [bytes, data(stream, 0, &vec![0; limits::FORWARD_EARLY])].concat();
+        assert_eq!(news(&mut pairs, &bytes), []);
+        let is_reset = matches!(spdy_frames(&sent(&mut pairs)).last(), Some(Frame::Control { kind: 3, .. }));
+        kept += if is_reset { 0 } else { limits::FORWARD_EARLY };
+        stream += 2;
+    }
+    assert!(kept > 0 && kept <= limits::FORWARD_WAITING, "{kept}");
+    // A number that is a book of its own is no number.
+    let long = "r".repeat(60_000);
+    assert_eq!(news(&mut pairs, &open(&mut client, stream, "data", "80", Some(&long))), []);
+    assert!(matches!(spdy_frames(&sent(&mut pairs)).last(), Some(Frame::Control { kind: 3, .. })));
+}
+
+#[test]
 fn no_more_connections_than_the_bound() {
     let (mut pairs, mut client) = (Pairs::new(Forward::Spdy, &[]), Client::new());
     let mut opened = 0;
