@@ -143,6 +143,7 @@ mod tests {
             // These files read files of the kernel: the cgroup tree, and `/proc` and `/sys`.
             const KERNEL: &[&str] = &[
                 "regular.rs",
+                "cgroup/engine.rs",
                 "cgroup/tree.rs",
                 "cgroup/resource.rs",
                 "stats/mod.rs",

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use super::client::{Client, Pending};
 use super::connection::Wait;
@@ -217,6 +219,30 @@ impl Docker {
             }
             Docker::Fake(fake) => {
                 Ok(Duplex::new(Body::over(fake.exec_start(id, tty)?, "exec")?, Vec::new(), tty))
+            }
+        }
+    }
+
+    /// The exit code of an exec whose streams are over. It may lag behind that: it is waited for, for at most
+    /// [`limits::EXEC_EXIT`].
+    ///
+    /// # Errors
+    /// As a short call; [`DockerError::BadAnswer`] when it still runs then.
+    pub fn exec_exit_code(&self, id: &str) -> Result<i64, DockerError> {
+        let begun = Instant::now();
+        loop {
+            match self.call(&Call::ExecInspect { id: id.to_owned() })? {
+                Reply::Exec(detail) => match detail.exit_code.filter(|_| !detail.running) {
+                    Some(code) => return Ok(code),
+                    None if begun.elapsed() > limits::EXEC_EXIT => {
+                        let why = "Docker does not tell the command's exit code";
+                        return Err(DockerError::BadAnswer(why.to_owned()));
+                    }
+                    None => thread::sleep(limits::EXEC_EXIT_LOOK),
+                },
+                _ => {
+                    return Err(DockerError::BadAnswer("exec inspect: an answer of another kind".to_owned()));
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
@@ -186,7 +186,7 @@ impl Engine for Docker {
             pass_stdin(input)?;
         }
         copy(&mut output, out, err)?;
-        Ok(exit_code(self, &exec)?)
+        Ok(self.exec_exit_code(&exec)?)
     }
 
     fn resize(&self, exec: &str, rows: u16, columns: u16) -> Result<(), DockerError> {
@@ -239,25 +239,6 @@ fn pump(from: &mut dyn Read, mut to: InputStream) {
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return to.close(),
-        }
-    }
-}
-
-/// The exit code, which may lag behind the end of the streams.
-fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
-    let begun = Instant::now();
-    loop {
-        match docker.call(&Call::ExecInspect { id: exec.to_owned() })? {
-            Reply::Exec(detail) => match detail.exit_code {
-                Some(code) if !detail.running => return Ok(code),
-                _ if begun.elapsed() > limits::EXEC_EXIT => {
-                    return Err(DockerError::BadAnswer(
-                        "Docker does not tell the command's exit code".into(),
-                    ));
-                }
-                _ => thread::sleep(limits::EXEC_EXIT_LOOK),
-            },
-            _ => return Err(surprise("exec inspect")),
         }
     }
 }

@@ -193,7 +193,8 @@ fn a_hook_is_content_with_any_answer() {
         let mut first = [0; 1024];
         let n = stream.read(&mut first).unwrap();
         let status = if first[..n].starts_with(b"GET /state ") { "200 OK" } else { "400 Bad Request" };
-        write!(stream, "HTTP/1.0 {status}\r\n\r\n").unwrap();
+        // At once: the client goes away as soon as it sees what speaks there.
+        stream.write_all(format!("HTTP/1.0 {status}\r\n\r\n").as_bytes()).unwrap();
     });
     let action = Action::Http(HttpGet { tls: true, ..get(port) });
     assert_eq!(ask_with(&action, Duration::from_secs(30), Some(HookKind::PreStop)), Outcome::Passed);

@@ -224,7 +224,7 @@ fn output_of(node: &Node, container: &str, cmd: Vec<String>) -> Result<Vec<u8>, 
             return Err(format!("the command writes more than {} bytes", limits::RUN_OUTPUT));
         }
     }
-    match command::exit_code(&node.docker, &id).map_err(text)? {
+    match node.docker.exec_exit_code(&id).map_err(text)? {
         0 => Ok(all),
         code => Err(format!("command '{shown}' exited with {code}: {}", String::from_utf8_lossy(&all))),
     }

@@ -306,7 +306,7 @@ fn start(job: &Job) -> Result<Started, DockerError> {
 /// How it ended.
 fn outcome(job: &Job, exec: Option<&str>) -> Result<Outcome, DockerError> {
     let code = match exec {
-        Some(id) => exit_code(&job.docker, id)?,
+        Some(id) => job.docker.exec_exit_code(id)?,
         None => exit_code_of_container(job)?,
     };
     Ok(if code == 0 { Outcome::Success } else { Outcome::Exit(code) })
@@ -321,26 +321,6 @@ fn exit_code_of_container(job: &Job) -> Result<i64, DockerError> {
             Reply::Container(_) if Instant::now() >= until => return Ok(0),
             Reply::Container(_) => std::thread::sleep(limits::EXEC_EXIT_LOOK),
             _ => return Err(surprise("inspect")),
-        }
-    }
-}
-
-/// The exit code of a command whose output is over. It may lag behind that.
-///
-/// # Errors
-/// Docker's, or that the command still runs.
-pub fn exit_code(docker: &Docker, exec: &str) -> Result<i64, DockerError> {
-    let until = later(limits::EXEC_EXIT);
-    loop {
-        match docker.call(&Call::ExecInspect { id: exec.to_owned() })? {
-            Reply::Exec(detail) => match detail.exit_code.filter(|_| !detail.running) {
-                Some(code) => return Ok(code),
-                None if Instant::now() >= until => {
-                    return Err(DockerError::BadAnswer("its output is over, and it still runs".to_owned()));
-                }
-                None => std::thread::sleep(limits::EXEC_EXIT_LOOK),
-            },
-            _ => return Err(surprise("exec inspect")),
         }
     }
 }
