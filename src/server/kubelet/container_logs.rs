@@ -15,7 +15,7 @@ use crate::runtime::request::LogOptions;
 use crate::runtime::stream::{Output, OutputStream};
 use crate::runtime::{Call, RefusalKind, Reply as DockerReply};
 use crate::server::connection::Sink;
-use crate::server::http::answer::{Answer, JSON, TEXT};
+use crate::server::http::answer::{Answer, TEXT};
 use crate::server::http::query::Query;
 use crate::server::service::Reply;
 use crate::status::snapshot::PodView;
@@ -55,19 +55,24 @@ fn find(node: &Node, rest: &str, query: &Query) -> Result<Reply, Answer> {
     let snapshot = node.pods.get();
     let is_it = |view: &&PodView| view.pod.key.namespace == namespace && view.pod.key.name == pod;
     let view = snapshot.pods.iter().find(is_it);
-    let view = view.ok_or_else(|| Answer::text(404, &format!("pod {pod:?} does not exist")))?;
+    let view = view.ok_or_else(|| refused(404, &format!("pod {pod:?} does not exist")))?;
     if !names(view).any(|name| name == container) {
-        return Err(Answer::text(404, &format!("container {container:?} not found in pod {pod:?}")));
+        return Err(refused(404, &format!("container {container:?} not found in pod {pod:?}")));
     }
-    let id = target(&view.status, &pod, &container, &wanted).map_err(|why| Answer::text(400, &why))?;
+    let id = target(&view.status, &pod, &container, &wanted).map_err(|why| refused(400, &why))?;
     let stream = open(node, &id, &wanted)?;
     let answer = Answer::new(200, TEXT, "").with("X-Content-Type-Options", "nosniff");
     Ok(Reply::Stream(answer, Box::new(move |sink| pour(sink, stream, &wanted))))
 }
 
-/// An error as the kubelet writes those of a log's parameters.
+/// An error as the kubelet writes it, without a line feed.
+fn refused(status: u16, why: &str) -> Answer {
+    Answer::new(status, TEXT, why)
+}
+
+/// An error as the kubelet writes those of a log's parameters: JSON, and called text.
 fn message(status: u16, text: &str) -> Answer {
-    Answer::new(status, JSON, format!("{{\"message\": {text:?}}}"))
+    refused(status, &format!("{{\"message\": {text:?}}}"))
 }
 
 /// Reads the parameters (upstream `v1.PodLogOptions` and its validation).
