@@ -103,8 +103,11 @@ impl Relay {
     fn run(&mut self, job: &Job) -> Result<(), Broken> {
         let mut look = later(limits::STREAMS_CREATED);
         loop {
-            let more = self.hear(job)?;
+            let mut more = self.hear(job)?;
+            let was_full = !self.may_read();
             self.client.send(self.pairs.output())?;
+            // What was read before there was no room is told by no poll.
+            more |= was_full && self.may_read();
             if self.pairs.is_over() && self.pairs.output().is_empty() {
                 self.pairs.end();
                 self.client.close(self.pairs.output());
