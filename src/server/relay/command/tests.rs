@@ -1,11 +1,15 @@
 //! What comes before a command is started, over real sockets.
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::event::{Timespec, poll};
 
 use super::*;
 use crate::server::census::Census;
-use crate::server::stream::spdy::testing::{Client as Speaker, data};
+use crate::server::stream::spdy::testing::{Client as Speaker, data, numbers};
 use crate::server::transport::Transport;
 
 /// A command with input and output over SPDY, and its client.
@@ -42,4 +46,41 @@ fn streams_that_come_with_much_input_before_them_are_found_at_once() {
     client.write_all(&bytes).unwrap();
     relay.wait_for_streams().unwrap();
     assert_eq!(relay.input.len(), 3 * limits::STREAM_TURN);
+}
+
+#[test]
+fn a_client_that_takes_no_answers_costs_no_time() {
+    let (mut relay, mut client) = begun();
+    client.set_nonblocking(true).unwrap();
+    let (tell, told) = crossbeam_channel::bounded(1);
+    let thread = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+        relay.wait_for_streams().is_err()
+    });
+    let file = format!("/proc/self/task/{}/schedstat", told.recv().unwrap());
+    let time = || {
+        let text = fs::read_to_string(&file).unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    };
+    // Pings, until nobody reads them any more, and then until what was read is answered.
+    let pings = numbers(6, 0, &[1]).repeat(4096);
+    let (begun, mut at) = (Instant::now(), 0);
+    loop {
+        match client.write(&pings[at..]) {
+            Ok(count) => at = (at + count) % pings.len(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let before = time();
+                let mut set = [PollFd::new(&client, PollFlags::OUT)];
+                let patience = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+                let is_full = poll(&mut set, Some(&patience)).unwrap() == 0;
+                if is_full && time().saturating_sub(before) < Duration::from_millis(50) {
+                    break;
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(begun.elapsed() < limits::STREAMS_CREATED / 2, "it does not come to rest");
+    }
+    drop(client);
+    assert!(thread.join().unwrap(), "it has gone");
 }
