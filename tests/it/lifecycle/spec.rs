@@ -281,7 +281,8 @@ fn footprint(node: &Node) -> (usize, usize) {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    (field("Threads:"), field("VmRSS:"))
+    // How much of the program itself is in memory is the kernel's choice, and of a debug build it is much.
+    (field("Threads:"), field("RssAnon:"))
 }
 
 #[test]
@@ -300,8 +301,7 @@ fn twenty_pods_at_once_run_on_few_threads_and_little_memory() {
     assert_eq!((all.len(), all.iter().filter(|c| c.runs() && c.attempt == 0).count()), (2 * PODS, 2 * PODS));
     let (threads, memory) = footprint(&node);
     assert!(threads <= 12 + PODS, "{threads} threads");
-    // A debug build; the release binary's 10 MiB are measured elsewhere.
-    assert!(memory <= 27 * 1024, "{memory} KiB");
+    assert!(memory <= 7 * 1024, "{memory} KiB");
     for pod in 0..PODS {
         node.remove(&format!("p{pod}.yaml"));
     }
