@@ -1,5 +1,5 @@
-//! How a machine finds out what is there: one list when it knows nothing, single inspects after hints. No call
-//! but a signal runs beside a look at the same thing. What a look brings is put into what is known by `merge`.
+//! How a machine finds out what is there: one list when it knows nothing, single inspects after hints. A look never
+//! runs beside a call that changes the same thing. What a look brings is put into what is known by `merge`.
 
 use crate::base::clock::{Mono, Now};
 use crate::base::table::Table;
@@ -98,18 +98,12 @@ impl Machine {
         self.containers.needs(id, if needed { Look::Needed } else { Look::Wanted });
     }
 
-    /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more. A
-    /// container that somebody has started again meanwhile looks the same in a list: each that runs is inspected.
+    /// Docker is there again, or its list differs: everything is looked at, and Docker is not waited for any more.
     pub(in crate::machine) fn look_at_all(&mut self) {
         self.looking.list_needed = true;
         self.looking.trouble = Retry::default();
-        for (container, record) in self.containers.records_mut() {
-            if container.state.is_running() {
-                record.needs(Look::Wanted);
-            }
-            if let Some(stop) = &mut record.run.stop {
-                stop.again.until = Mono::default();
-            }
+        for stop in self.containers.records_mut().filter_map(|(_, record)| record.run.stop.as_mut()) {
+            stop.again.until = Mono::default();
         }
     }
 

@@ -145,8 +145,7 @@ fn docker_gone_is_waited_for_and_told_once() {
     rig.take_calls();
     rig.hint(Hint::All);
     rig.pass(super::rig::ms(10));
-    let looks = ["list", "inspect POD#0", "inspect app#0"];
-    assert_eq!(rig.take_calls(), looks, "a list does not tell what was started again meanwhile");
+    assert_eq!(rig.take_calls(), ["list"]);
     rig.pass(s(600));
     assert_eq!(rig.take_calls(), [""; 0], "nothing changed meanwhile");
 }

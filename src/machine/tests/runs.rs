@@ -1,7 +1,6 @@
 //! What belongs to one run of a container does not count for its next one: the same container, started again by hand.
 
 use super::rig::{Hurt, Rig, app, ms, pod, s};
-use crate::machine::Hint;
 use crate::plan::ProbeVerdict::{Failure, Success};
 use crate::probe::Kind;
 use crate::runtime::{Call, DockerError};
@@ -51,22 +50,6 @@ fn what_probes_said_of_one_run_says_nothing_of_the_next() {
     rig.step();
     rig.answered("app#0", Kind::Startup, Success);
     assert_eq!(rig.started_and_ready(), (Some(true), false));
-}
-
-/// Docker's events were away meanwhile, and its list says only that the container runs.
-#[test]
-fn a_restart_that_no_event_told_is_seen_when_docker_is_back() {
-    let mut rig = Rig::up(&pod(PROBES));
-    rig.answered("app#0", Kind::Startup, Success);
-    rig.answered("app#0", Kind::Readiness, Success);
-    rig.events = false;
-    rig.restart("app#0");
-    rig.pass(s(60));
-    assert_eq!(rig.started_and_ready(), (Some(true), true), "nobody has told");
-    rig.events = true;
-    rig.hint(Hint::All);
-    rig.pass(s(1));
-    assert_eq!(rig.started_and_ready(), (Some(false), false));
 }
 
 #[test]
