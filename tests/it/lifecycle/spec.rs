@@ -274,7 +274,7 @@ fn k2062_a_name_that_a_foreign_container_holds_is_told_and_does_not_hurt_it() {
     node.wait_phase("web", "Running");
 }
 
-/// Threads of the daemon, and its resident memory in KiB.
+/// Threads of the daemon, and the memory that it takes for itself, in KiB.
 fn footprint(node: &Node) -> (usize, usize) {
     let text = std::fs::read_to_string(format!("/proc/{}/status", node.pid().unwrap())).unwrap();
     let field = |name: &str| -> usize {
