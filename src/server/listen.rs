@@ -15,11 +15,12 @@ use rustix::event::{PollFd, PollFlags};
 use super::census::{Census, Full};
 use super::connection::{Connection, date, serve};
 use super::http::answer::Answer;
-use super::http::request::{self, Method, Refused, Request};
+use super::http::request::{Method, Request};
 use super::pool::{Count, Pool};
 use super::service::Service;
 use super::tls::Certificates;
-use super::transport::{Got, Transport};
+use super::transport::Transport;
+use super::waiting::{Next, Phase, Waiting};
 use crate::base::{limits, wait};
 
 /// A port, and what answers there.
@@ -63,34 +64,6 @@ struct Listening {
     /// Requests under way of clients that showed no certificate which is known. They have their own part of the threads
     /// at each port: nobody on the machine keeps its health from being checked by asking another port slowly.
     strangers: Census,
-}
-
-/// A connection on which no request is under way.
-struct Waiting {
-    connection: Connection,
-    /// Its place in the list of ports.
-    port: usize,
-    phase: Phase,
-    /// When it began to wait, and when that ends.
-    since: Instant,
-    until: Instant,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Handshake,
-    /// So many bytes of the head were searched for its end.
-    Head(usize),
-    Idle,
-}
-
-/// What becomes of a connection that waits.
-enum Next {
-    Stays,
-    Gone,
-    /// A request has come.
-    Asks(Box<Request>),
-    Refused(Refused),
 }
 
 /// A connection that comes back from a thread of the pool, and its place in the list of ports.
@@ -335,70 +308,6 @@ impl Listen {
         let at = self.waiting.iter().position(|w| (w.connection.is_proven, w.since) == oldest)?;
         drop(self.waiting.swap_remove(at));
         self.connections.enter(address).ok()
-    }
-}
-
-impl Waiting {
-    fn new(connection: Connection, port: usize, phase: Phase, time: Duration) -> Waiting {
-        let since = Instant::now();
-        Waiting { connection, port, phase, since, until: since.checked_add(time).unwrap_or(since) }
-    }
-
-    fn enter(&mut self, phase: Phase, time: Duration) {
-        let now = Instant::now();
-        self.phase = phase;
-        self.until = now.checked_add(time).unwrap_or(now);
-    }
-
-    /// Reads what is there.
-    fn advance(&mut self, head: Duration) -> Next {
-        loop {
-            if let Some(next) = self.head(head) {
-                return next;
-            }
-            let most = limits::SERVER_HEAD.saturating_add(1).saturating_sub(self.connection.buffer.len());
-            match self.connection.transport.read(&mut self.connection.buffer, most.min(limits::HTTP_READ)) {
-                Ok(Got::Bytes(_)) => {}
-                Ok(Got::End) | Err(_) => return Next::Gone,
-                Ok(Got::Nothing) => {
-                    if self.phase == Phase::Handshake && !self.connection.transport.is_handshaking() {
-                        self.enter(Phase::Head(0), head);
-                    }
-                    return match self.connection.transport.flush() {
-                        Ok(_) => Next::Stays,
-                        Err(_) => Next::Gone,
-                    };
-                }
-            }
-        }
-    }
-
-    /// What the bytes read so far are; `None` when more are needed.
-    fn head(&mut self, patience: Duration) -> Option<Next> {
-        if self.connection.buffer.is_empty() {
-            return None;
-        }
-        let seen = match self.phase {
-            Phase::Head(seen) => seen,
-            Phase::Idle | Phase::Handshake => {
-                self.enter(Phase::Head(0), patience);
-                0
-            }
-        };
-        match request::end_of_head(&self.connection.buffer, seen) {
-            Err(refused) => Some(Next::Refused(refused)),
-            Ok(None) => {
-                self.phase = Phase::Head(self.connection.buffer.len());
-                None
-            }
-            Ok(Some(end)) => {
-                let head: Vec<u8> = self.connection.buffer.drain(..end).collect();
-                Some(match request::parse(&head) {
-                    Ok(request) => Next::Asks(Box::new(request)),
-                    Err(refused) => Next::Refused(refused),
-                })
-            }
-        }
     }
 }
 

@@ -19,6 +19,7 @@ mod service;
 pub mod stream;
 pub mod tls;
 mod transport;
+mod waiting;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

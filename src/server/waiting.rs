@@ -1,0 +1,103 @@
+//! A connection on which no request is under way: what its bytes are so far, and how long it may take.
+//!
+//! Never here: a wait.
+
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use super::http::request::{self, Refused, Request};
+use super::transport::Got;
+use crate::base::limits;
+
+/// A connection on which no request is under way.
+pub struct Waiting {
+    pub connection: Connection,
+    /// Its place in the list of ports.
+    pub port: usize,
+    phase: Phase,
+    /// When it began to wait, and when that ends.
+    pub since: Instant,
+    pub until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Handshake,
+    /// So many bytes of the head were searched for its end.
+    Head(usize),
+    Idle,
+}
+
+/// What becomes of a connection that waits.
+pub enum Next {
+    Stays,
+    Gone,
+    /// A request has come.
+    Asks(Box<Request>),
+    Refused(Refused),
+}
+
+impl Waiting {
+    /// It has so much time from now on.
+    pub fn new(connection: Connection, port: usize, phase: Phase, time: Duration) -> Waiting {
+        let since = Instant::now();
+        Waiting { connection, port, phase, since, until: since.checked_add(time).unwrap_or(since) }
+    }
+
+    fn enter(&mut self, phase: Phase, time: Duration) {
+        let now = Instant::now();
+        self.phase = phase;
+        self.until = now.checked_add(time).unwrap_or(now);
+    }
+
+    /// Reads what is there.
+    pub fn advance(&mut self, head: Duration) -> Next {
+        loop {
+            if let Some(next) = self.head(head) {
+                return next;
+            }
+            let most = limits::SERVER_HEAD.saturating_add(1).saturating_sub(self.connection.buffer.len());
+            match self.connection.transport.read(&mut self.connection.buffer, most.min(limits::HTTP_READ)) {
+                Ok(Got::Bytes(_)) => {}
+                Ok(Got::End) | Err(_) => return Next::Gone,
+                Ok(Got::Nothing) => {
+                    if self.phase == Phase::Handshake && !self.connection.transport.is_handshaking() {
+                        self.enter(Phase::Head(0), head);
+                    }
+                    return match self.connection.transport.flush() {
+                        Ok(_) => Next::Stays,
+                        Err(_) => Next::Gone,
+                    };
+                }
+            }
+        }
+    }
+
+    /// What the bytes read so far are; `None` when more are needed.
+    fn head(&mut self, patience: Duration) -> Option<Next> {
+        if self.connection.buffer.is_empty() {
+            return None;
+        }
+        let seen = match self.phase {
+            Phase::Head(seen) => seen,
+            Phase::Idle | Phase::Handshake => {
+                self.enter(Phase::Head(0), patience);
+                0
+            }
+        };
+        match request::end_of_head(&self.connection.buffer, seen) {
+            Err(refused) => Some(Next::Refused(refused)),
+            Ok(None) => {
+                self.phase = Phase::Head(self.connection.buffer.len());
+                None
+            }
+            Ok(Some(end)) => {
+                let head: Vec<u8> = self.connection.buffer.drain(..end).collect();
+                Some(match request::parse(&head) {
+                    Ok(request) => Next::Asks(Box::new(request)),
+                    Err(refused) => Next::Refused(refused),
+                })
+            }
+        }
+    }
+}
