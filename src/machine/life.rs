@@ -10,12 +10,21 @@ use super::output::Output;
 use super::running::deadline::Deadline;
 use super::state::{State, Trigger};
 use crate::base::order;
+use crate::layout;
 use crate::plan::backoff::{Backoff, crash_key};
 use crate::pod::DesiredPod;
 
 impl Machine {
     /// Applies the table, with what a change of state means for memory.
     pub(super) fn trigger(&mut self, trigger: Trigger) {
+        // The sweep at the start spares the pods that are wanted then, and Docker may not have told yet what is left of
+        // this one: its volumes must go even if another UID is wanted by then.
+        if let Trigger::Run(pod) = &trigger
+            && !self.looking.watching
+            && !layout::volumes(pod).is_empty()
+        {
+            self.volumes.an_earlier_daemon_may_have(&pod.uid);
+        }
         let before = std::mem::replace(&mut self.state, State::Terminated);
         let old = before.pod().cloned();
         let was_terminating = matches!(before, State::Terminating { .. });

@@ -54,6 +54,14 @@ impl Volumes {
         self.0.get_or_default(uid.to_owned());
     }
 
+    /// The first pod that is wanted may have been set up by an earlier daemon. Later ones either are by this one, or were
+    /// not wanted when it swept.
+    pub(super) fn an_earlier_daemon_may_have(&mut self, uid: &str) {
+        if self.0.is_empty() {
+            self.may_have(uid);
+        }
+    }
+
     /// How many UIDs are known.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

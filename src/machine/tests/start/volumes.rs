@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Hurt, Rig, ms, ms_of, pod, pod_with, s, stop};
-use crate::machine::{Input, Token};
+use crate::machine::{Hint, Input, Token};
 use crate::pod::DesiredPod;
 use crate::pod::object::testing::{config_map, snapshot};
 use crate::volumes::Failure;
@@ -134,6 +134,24 @@ fn tear_down_does_not_wait_for_the_next_set_up() {
     assert_eq!(orders(&mut rig), ["tear down"]);
     assert!(rig.machine.state() == &crate::machine::State::Terminated);
     assert!(rig.at_rest());
+}
+
+/// An earlier daemon set them up. Docker tells nothing until another version of the pod is wanted, and by then no container
+/// is left that would name the first one's UID.
+#[test]
+fn those_of_a_pod_that_changes_before_docker_answers_are_taken_down() {
+    let mut rig = Rig::fresh().reborn();
+    rig.engine.set_down(true);
+    rig.run(&with_volume());
+    rig.pass(s(10));
+    rig.run(&pod_with("u2", "{containers: [{name: app}]}"));
+    rig.pass(s(10));
+    assert_eq!(orders(&mut rig), [""; 0], "nothing is known yet");
+    rig.engine.set_down(false);
+    rig.hint(Hint::All);
+    rig.pass(s(5));
+    assert_eq!(orders(&mut rig), ["tear down"]);
+    assert_eq!(rig.status(), "Running, app: running");
 }
 
 #[test]
