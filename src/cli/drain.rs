@@ -27,10 +27,10 @@ pub fn drain(options: &Options) -> Outcome {
         return Err(format!("{why}; nothing is stopped"));
     }
     lock::check_root(root_dir).map_err(|why| format!("{why}; nothing is stopped"))?;
-    let boot = if options.command.until_reboot { boot_id() } else { None };
-    let asked = Drain { since: System::start().now().wall, grace: options.command.grace, boot };
+    let boot = if options.drain.until_reboot { boot_id() } else { None };
+    let asked = Drain { since: System::start().now().wall, grace: options.drain.grace, boot };
     // Who drained the node for longer meant it.
-    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.command.until_reboot);
+    let standing = drain::read(root_dir).filter(|old| old.boot.is_none() && options.drain.until_reboot);
     let marker = Drain { boot: standing.map_or(asked.boot.clone(), |old| old.boot), ..asked };
     let place = drain::path(root_dir);
     drain::write(root_dir, &marker)
@@ -118,13 +118,13 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
             }
             before = Some(left);
         }
-        let over = begun.elapsed() > options.command.timeout;
+        let over = begun.elapsed() > options.drain.timeout;
         // Said early: whoever waits five minutes for nobody wants to know.
         if over || (before.is_none() && !asked && begun.elapsed() > limits::DAEMON_ANSWER) {
             asked = true;
             let state = state(options, pid, before.as_deref());
             if over {
-                say(&format!("error: not drained after {:?}; {state}", options.command.timeout));
+                say(&format!("error: not drained after {:?}; {state}", options.drain.timeout));
                 return Ok(Exit::TimedOut);
             }
             say(&format!("warning: {state}"));

@@ -30,10 +30,12 @@ fn program(out: &mut String) {
 
 fn subcommand(out: &mut String, verb: Verb) {
     let _ = writeln!(out, "{}.\n\nUsage:\n  podkeeper {}", verb.about().summary, verb.about().synopsis);
+    let mut title = "";
     for section in SECTIONS {
         let mut flags = section.flags.iter().filter(|flag| flag.verbs.contains(&verb)).peekable();
-        if flags.peek().is_some() {
-            let _ = writeln!(out, "\n{}:", section.title);
+        if flags.peek().is_some() && section.title != title {
+            title = section.title;
+            let _ = writeln!(out, "\n{title}:");
         }
         flags.for_each(|flag| entry(out, flag));
     }

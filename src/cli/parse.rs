@@ -48,8 +48,8 @@ pub enum Command {
     Stats(Box<Options>),
     /// `top pods`, all or these.
     TopPods(Box<Options>, Vec<String>),
-    /// `logs` of this pod.
-    Logs(Box<Options>, String),
+    /// `logs` of this pod; `None`: of those that the selector chooses.
+    Logs(Box<Options>, Option<String>),
     /// `exec` in this pod, with a command of at least one word.
     Exec(Box<Options>, String, Vec<String>),
     /// `debug` this pod, with a command of any length.
@@ -280,7 +280,7 @@ fn finish(
         Verb::Describe => operands::describe(options, words),
         Verb::Top => operands::top(options, words),
         Verb::Stats => operands::stats(options, &words),
-        Verb::Logs => operands::one_pod(verb, words).map(|pod| Command::Logs(options, pod)),
+        Verb::Logs => operands::logs(options, words),
         Verb::Exec => operands::exec(options, words, rest.unwrap_or_default()),
         Verb::Debug => operands::debug(options, words, rest.unwrap_or_default()),
         Verb::Explain => match operands::texts(verb, words)?.as_slice() {

@@ -19,6 +19,7 @@ use crate::base::locks;
 use crate::base::logging::one_line;
 use crate::base::order;
 use crate::daemon::drain;
+use crate::pod::fields;
 use crate::pod::problem::Severity;
 use crate::status::file::{self, Status};
 use crate::status::snapshot::{DockerView, SourceView, StatusFile};
@@ -177,6 +178,9 @@ pub fn select(file: &StatusFile, options: &Options, given: &[String]) -> (Vec<us
     if given.is_empty() {
         let mut all: Vec<(usize, &Pod)> = file.pods.iter().enumerate().collect();
         all.retain(|(_, p)| options.command.all_namespaces || namespace(p) == wanted);
+        let command = &options.command;
+        all.retain(|(_, p)| command.selector.matches(p.metadata.labels.as_ref()));
+        all.retain(|(_, p)| command.field_selector.matches(|name| fields::value(p, name)));
         order::sort_by_key(&mut all, |(_, p)| (namespace(p), p.metadata.name.as_deref().unwrap_or_default()));
         return (all.into_iter().map(|(index, _)| index).collect(), Vec::new());
     }
@@ -200,7 +204,8 @@ pub fn nothing(file: &StatusFile, options: &Options) -> String {
     }
     let mut text = format!("No resources found in {} namespace.", options.command.namespace);
     let mut others: Vec<&str> = file.pods.iter().map(namespace).collect();
-    if !others.is_empty() {
+    let chosen = !options.command.selector.is_empty() || !options.command.field_selector.is_empty();
+    if !others.is_empty() && !chosen {
         let (many, count) = (if others.len() == 1 { "pod is" } else { "pods are" }, others.len());
         order::sort(&mut others);
         others.dedup();
@@ -255,7 +260,8 @@ pub(crate) mod tests {
     pub(crate) fn options(line: &str) -> (Box<Options>, Vec<String>) {
         match parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned())) {
             Ok(Command::Get(options, names) | Command::Describe(options, names)) => (options, names),
-            Ok(Command::Logs(options, pod) | Command::Exec(options, pod, _)) => (options, vec![pod]),
+            Ok(Command::Logs(options, pod)) => (options, pod.into_iter().collect()),
+            Ok(Command::Exec(options, pod, _)) => (options, vec![pod]),
             other => panic!("{line}: {other:?}"),
         }
     }

@@ -159,7 +159,8 @@ impl Verb {
             },
             Verb::Logs => About {
                 word: "logs",
-                synopsis: "logs POD [-c CONTAINER] [-f] [-p] [-t] [--tail N] [--since DURATION]",
+                synopsis: "logs POD|-l LABELS [-c CONTAINER | --all-containers] [-f] [-p] [-t] [--prefix] [--tail N] \
+                 [--since DURATION]",
                 summary: "Print the output of a container",
                 note: NAMES,
             },

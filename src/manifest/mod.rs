@@ -16,6 +16,7 @@ mod object;
 mod path;
 mod references;
 mod scalar;
+pub mod selectors;
 pub mod static_pod;
 pub mod support;
 mod types;

@@ -25,12 +25,23 @@ pub struct LogsRequest {
     pub follow: bool,
     /// Last lines only; `None` for all.
     pub tail: Option<u64>,
-    /// Only what is newer than this; zero for all.
-    pub since: Duration,
+    /// Only what is newer than this.
+    pub since: Since,
     /// Time before each line.
     pub timestamps: bool,
     /// The log is not framed; `None` when only Docker knows.
     pub tty: Option<bool>,
+}
+
+/// From when on a log is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// All of it.
+    Ever,
+    /// What is not older than this.
+    Ago(Duration),
+    /// What was written after this.
+    Time(Timestamp),
 }
 
 /// Docker, for the command line.
@@ -39,13 +50,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// Docker's, or [`Broken::Output`] when nobody reads any more.
-    fn logs(
-        &self,
-        id: &str,
-        request: &LogsRequest,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> Result<(), Broken>;
+    fn logs(&self, id: &str, request: &LogsRequest, out: &mut dyn Write) -> Result<(), Broken>;
 
     /// Runs a command in a container until it ends, and tells its exit code. With `attach_stdin`, the
     /// process's standard input is passed on. `started` is called with the exec's id once it runs.
@@ -145,13 +150,7 @@ impl Waiting {
 }
 
 impl Engine for Docker {
-    fn logs(
-        &self,
-        id: &str,
-        request: &LogsRequest,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> Result<(), Broken> {
+    fn logs(&self, id: &str, request: &LogsRequest, out: &mut dyn Write) -> Result<(), Broken> {
         let options = LogOptions {
             follow: request.follow,
             tail: request.tail,
@@ -165,7 +164,8 @@ impl Engine for Docker {
                 _ => return Err(surprise("inspect").into()),
             },
         };
-        copy(&mut Docker::logs(self, id, &options, tty)?, out, err)
+        let put = |_, bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush());
+        each_piece(&mut Docker::logs(self, id, &options, tty)?, put)
     }
 
     fn exec(
@@ -194,30 +194,45 @@ impl Engine for Docker {
     }
 }
 
-/// The wall time so long ago as Docker reads it; `None` for all times.
-fn since(ago: Duration, now: Timestamp) -> Option<String> {
-    if ago.is_zero() {
-        return None;
-    }
-    let nanos =
-        now.as_nanosecond().saturating_sub(i128::try_from(ago.as_nanos()).unwrap_or(i128::MAX)).max(0);
+/// The wall time as Docker reads it; `None` for all times.
+fn since(since: Since, now: Timestamp) -> Option<String> {
+    let nanos = match since {
+        Since::Ever => return None,
+        Since::Ago(ago) => {
+            now.as_nanosecond().saturating_sub(i128::try_from(ago.as_nanos()).unwrap_or(i128::MAX))
+        }
+        Since::Time(time) => time.as_nanosecond(),
+    };
+    let nanos = nanos.max(0);
     Some(format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000))
 }
 
-/// Copies both streams until their end. Each piece goes out at once: somebody may be watching.
+/// Copies both streams until their end.
 pub(super) fn copy(
     output: &mut OutputStream,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Broken> {
-    loop {
-        let (to, bytes): (&mut dyn Write, _) = match output.next(&Wait::default())? {
-            Output::End => return Ok(()),
-            Output::Idle => continue,
-            Output::Bytes(StreamKind::Stderr | StreamKind::System, bytes) => (&mut *err, bytes),
-            Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (&mut *out, bytes),
+    each_piece(output, |kind, bytes| {
+        let to: &mut dyn Write = match kind {
+            StreamKind::Stderr | StreamKind::System => &mut *err,
+            StreamKind::Stdin | StreamKind::Stdout => &mut *out,
         };
-        to.write_all(bytes).and_then(|()| to.flush()).map_err(Broken::Output)?;
+        to.write_all(bytes).and_then(|()| to.flush())
+    })
+}
+
+/// Hands each piece on until the end, at once: somebody may be watching.
+fn each_piece(
+    output: &mut OutputStream,
+    mut put: impl FnMut(StreamKind, &[u8]) -> io::Result<()>,
+) -> Result<(), Broken> {
+    loop {
+        match output.next(&Wait::default())? {
+            Output::End => return Ok(()),
+            Output::Idle => {}
+            Output::Bytes(kind, bytes) => put(kind, bytes).map_err(Broken::Output)?,
+        }
     }
 }
 
@@ -298,15 +313,9 @@ pub(crate) mod tests {
     }
 
     impl Engine for Scripted {
-        fn logs(
-            &self,
-            _id: &str,
-            request: &LogsRequest,
-            out: &mut dyn Write,
-            err: &mut dyn Write,
-        ) -> Result<(), Broken> {
+        fn logs(&self, _id: &str, request: &LogsRequest, out: &mut dyn Write) -> Result<(), Broken> {
             *self.asked.lock().unwrap() = Some(request.clone());
-            out.write_all(b"to out\n").and_then(|()| err.write_all(b"to err\n")).map_err(Broken::Output)?;
+            out.write_all(b"to out\n").and_then(|()| out.write_all(b"to err\n")).map_err(Broken::Output)?;
             self.logs.lock().unwrap().take().unwrap()
         }
         fn exec(
@@ -335,8 +344,9 @@ pub(crate) mod tests {
     #[test]
     fn since_is_a_wall_time_for_docker() {
         let now: Timestamp = "1970-01-01T00:01:40.5Z".parse().unwrap();
-        assert_eq!(since(Duration::ZERO, now), None);
-        assert_eq!(since(Duration::from_millis(90_250), now), Some("10.250000000".into()));
-        assert_eq!(since(Duration::MAX, now), Some("0.000000000".into()));
+        assert_eq!(since(Since::Ever, now), None);
+        assert_eq!(since(Since::Ago(Duration::from_millis(90_250)), now), Some("10.250000000".into()));
+        assert_eq!(since(Since::Ago(Duration::MAX), now), Some("0.000000000".into()));
+        assert_eq!(since(Since::Time(now), now), Some("100.500000000".into()));
     }
 }

@@ -20,19 +20,79 @@ pub struct Target {
     pub tty: Option<bool>,
     /// `container "app" in pod "web-n1"`.
     pub what: String,
+    /// `pod/web-n1/app`.
+    pub path: String,
     /// Something to tell the user first: `Defaulted container …`.
     pub note: Option<String>,
 }
 
-/// The container whose output `logs` prints.
+/// The container of this pod whose output `logs` prints; with `--all-containers` all of them.
 ///
 /// # Errors
-/// A message for the user.
-pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Target, String> {
+/// A message for the user; of all containers, one for each that has no log.
+pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Logs, String> {
+    if options.logs.all_containers {
+        return Ok(all_logs(pod(file, options, name)?, options));
+    }
     let (pod, container, note) = choose(file, options, name)?;
-    let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or(name), container.name);
+    let target = log_of(pod, &container, options)?;
+    Ok(Logs { targets: vec![Target { note, ..target }], without: Vec::new() })
+}
+
+/// Containers whose output is printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Logs {
+    /// In the order of the spec.
+    pub targets: Vec<Target>,
+    /// Why others have none.
+    pub without: Vec<String>,
+}
+
+/// Those of pods that the selector chooses: all containers, or of each pod its default one.
+///
+/// # Errors
+/// No pod is chosen; a message for the user.
+pub fn selected_logs(file: &StatusFile, options: &Options) -> Result<Logs, String> {
+    let (found, _) = pods::select(file, options, &[]);
+    if found.is_empty() {
+        return Err(pods::nothing(file, options));
+    }
+    let mut all = Logs::default();
+    for pod in found.iter().filter_map(|index| file.pods.get(*index)) {
+        if options.logs.all_containers {
+            let more = all_logs(pod, options);
+            all.targets.extend(more.targets);
+            all.without.extend(more.without);
+            continue;
+        }
+        match chosen(pod, options)
+            .and_then(|(container, note)| Ok(Target { note, ..log_of(pod, &container, options)? }))
+        {
+            Ok(target) => all.targets.push(target),
+            Err(why) => all.without.push(why),
+        }
+    }
+    Ok(all)
+}
+
+/// Init containers first, then regular ones, then those that were added.
+fn all_logs(pod: &Pod, options: &Options) -> Logs {
+    let of_spec = init(pod).chain(regular(pod)).map(Chosen::of);
+    let added = ephemeral(pod).map(|status| Chosen { name: &status.name, tty: None });
+    let mut logs = Logs::default();
+    for container in of_spec.chain(added) {
+        match log_of(pod, &container, options) {
+            Ok(target) => logs.targets.push(target),
+            Err(why) => logs.without.push(why),
+        }
+    }
+    logs
+}
+
+fn log_of(pod: &Pod, container: &Chosen<'_>, options: &Options) -> Result<Target, String> {
+    let (full, container_name) = (pod.metadata.name.as_deref().unwrap_or_default(), container.name);
     let status = status_of(pod, container_name);
-    let id = if options.command.previous {
+    let id = if options.logs.previous {
         let previous = status.and_then(|s| s.last_state.as_ref()).and_then(|s| s.terminated.as_ref());
         previous.and_then(|t| t.container_id.as_deref()).ok_or_else(|| {
             format!("previous terminated container \"{container_name}\" in pod \"{full}\" not found")
@@ -48,8 +108,18 @@ pub fn for_logs(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
             }
         })?
     };
-    let what = described(container_name, full);
-    Ok(Target { id: docker_id(id)?, tty: container.tty, what, note })
+    target(id, pod, container)
+}
+
+fn target(id: &str, pod: &Pod, container: &Chosen<'_>) -> Result<Target, String> {
+    let full = pod.metadata.name.as_deref().unwrap_or_default();
+    Ok(Target {
+        id: docker_id(id)?,
+        tty: container.tty,
+        what: described(container.name, full),
+        path: format!("pod/{full}/{}", container.name),
+        note: None,
+    })
 }
 
 /// The container in which `exec` runs a command.
@@ -66,7 +136,7 @@ pub fn for_exec(file: &StatusFile, options: &Options, name: &str) -> Result<Targ
     let running = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
     let what = described(container.name, pod.metadata.name.as_deref().unwrap_or(name));
     match status.and_then(|s| s.container_id.as_deref()) {
-        Some(id) if running => Ok(Target { id: docker_id(id)?, tty: container.tty, what, note }),
+        Some(id) if running => Ok(Target { note, ..target(id, pod, &container)? }),
         _ => Err(format!("{what} is not running")),
     }
 }
@@ -120,25 +190,31 @@ pub fn is_taken(pod: &Pod, name: &str) -> bool {
     every(pod).any(|c| c.name == name) || ephemeral(pod).any(|s| s.name == name)
 }
 
-/// The pod and the container that is named, or the default one with a note when there was a choice.
+/// The pod of this name, and the container that is meant.
 fn choose<'a>(
     file: &'a StatusFile,
     options: &Options,
     name: &str,
 ) -> Result<(&'a Pod, Chosen<'a>, Option<String>), String> {
     let pod = pod(file, options, name)?;
-    let full = pod.metadata.name.as_deref().unwrap_or(name);
+    let (container, note) = chosen(pod, options)?;
+    Ok((pod, container, note))
+}
+
+/// The container that is named, or the default one with a note when there was a choice.
+fn chosen<'a>(pod: &'a Pod, options: &Options) -> Result<(Chosen<'a>, Option<String>), String> {
+    let full = pod.metadata.name.as_deref().unwrap_or_default();
     if let Some(wanted) = &options.command.container {
         let of_spec = every(pod).find(|c| c.name == *wanted).map(Chosen::of);
         let added =
             || ephemeral(pod).find(|s| s.name == *wanted).map(|s| Chosen { name: &s.name, tty: None });
         let chosen = of_spec.or_else(added);
         let chosen = chosen.ok_or_else(|| format!("container {wanted} is not valid for pod {full}"))?;
-        return Ok((pod, chosen, None));
+        return Ok((chosen, None));
     }
     let annotated = pod.metadata.annotations.as_ref().and_then(|a| a.get(DEFAULT_CONTAINER));
     if let Some(container) = annotated.and_then(|wanted| every(pod).find(|c| c.name == *wanted)) {
-        return Ok((pod, Chosen::of(container), None));
+        return Ok((Chosen::of(container), None));
     }
     let first = regular(pod).next().ok_or_else(|| format!("pod {full} has no containers"))?;
     let mut names: Vec<String> = regular(pod).map(|c| c.name.clone()).collect();
@@ -146,7 +222,7 @@ fn choose<'a>(
     names.extend(ephemeral(pod).map(|s| format!("{} (ephem)", s.name)));
     let note = (names.len() > 1)
         .then(|| format!("Defaulted container \"{}\" out of: {}", first.name, names.join(", ")));
-    Ok((pod, Chosen::of(first), note))
+    Ok((Chosen::of(first), note))
 }
 
 fn regular(pod: &Pod) -> impl Iterator<Item = &Container> {
@@ -197,7 +273,9 @@ mod tests {
 
     fn logs(line: &str) -> Result<(String, Option<String>), String> {
         let (options, names) = pods::tests::options(line);
-        for_logs(&pods::tests::node().file, &options, &names[0]).map(|t| (t.id, t.note))
+        let logs = for_logs(&pods::tests::node().file, &options, &names[0])?;
+        let target = logs.targets.into_iter().next().unwrap();
+        Ok((target.id, target.note))
     }
 
     fn exec(line: &str) -> Result<(String, Option<String>), String> {

@@ -1,10 +1,10 @@
 //! Flags of the commands that look at pods.
 
-use std::time;
-
-use super::Takes::{Count, Duration, Name, Switch, Text};
+use super::Takes::{Name, Switch, Text};
 use super::{Flag, Section, Verb, of_verbs, put, value};
 use crate::cli::docker::profile::Profile;
+use crate::manifest::selectors::{FieldSelector, LabelSelector};
+use crate::pod::fields;
 
 /// How `get` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,12 +28,10 @@ pub enum SortBy {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
-    /// Seconds.
-    pub grace: Option<u32>,
-    pub timeout: time::Duration,
-    pub until_reboot: bool,
     pub namespace: String,
     pub all_namespaces: bool,
+    pub selector: LabelSelector,
+    pub field_selector: FieldSelector,
     pub output: Output,
     pub watch: bool,
     /// Name of a pod.
@@ -43,12 +41,6 @@ pub struct Values {
     /// By name when not given.
     pub sort_by: Option<SortBy>,
     pub container: Option<String>,
-    pub follow: bool,
-    pub previous: bool,
-    pub timestamps: bool,
-    /// Lines; `None` for all.
-    pub tail: Option<u64>,
-    pub since: time::Duration,
     pub stdin: bool,
     pub tty: bool,
     pub image: Option<String>,
@@ -59,36 +51,15 @@ pub struct Values {
     pub prune_build_cache: bool,
 }
 
-const DRAIN: Flag = of_verbs(&[Verb::Drain]);
 const GET: Flag = of_verbs(&[Verb::Get]);
 const TOP: Flag = of_verbs(&[Verb::Top]);
 const PRUNE: Flag = of_verbs(&[Verb::Prune]);
-const LOGS: Flag = of_verbs(&[Verb::Logs]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
 const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
 
 pub static SECTION: Section = Section {
     title: "Flags",
     flags: &[
-        Flag {
-            name: "grace",
-            takes: Count("SECONDS", |o, seconds| o.command.grace = Some(seconds)),
-            help: "Longest grace of any pod; each pod's own when not given",
-            ..DRAIN
-        },
-        Flag {
-            name: "timeout",
-            takes: Duration(|o, time| o.command.timeout = time),
-            default: "5m",
-            help: "How long to wait until all are stopped",
-            ..DRAIN
-        },
-        Flag {
-            name: "until-reboot",
-            takes: Switch(|o, on| o.command.until_reboot = on),
-            help: "The next boot of the machine resumes the node",
-            ..DRAIN
-        },
         Flag {
             name: "namespace",
             short: Some('n'),
@@ -108,7 +79,29 @@ pub static SECTION: Section = Section {
             short: Some('A'),
             takes: Switch(|o, on| o.command.all_namespaces = on),
             help: "Pods of all namespaces",
-            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top])
+            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs])
+        },
+        Flag {
+            name: "selector",
+            short: Some('l'),
+            takes: Text("LABELS", |o, text| put(&mut o.command.selector, LabelSelector::parse(text))),
+            help: "Only pods with these labels: app=web,tier!=db,!canary,zone in (a,b)",
+            ..of_verbs(&[Verb::Get, Verb::Describe, Verb::Top, Verb::Logs])
+        },
+        Flag {
+            name: "field-selector",
+            takes: Text("FIELDS", |o, text| {
+                let selector = FieldSelector::parse(text)?;
+                if let Some(unknown) =
+                    selector.fields().find(|name| fields::NAMES.iter().all(|ours| ours != name))
+                {
+                    return Err(format!("field label not supported: {unknown}"));
+                }
+                o.command.field_selector = selector;
+                Ok(())
+            }),
+            help: "Only pods with these fields: status.phase!=Running,metadata.name=web-node1",
+            ..GET
         },
         Flag {
             name: "output",
@@ -189,47 +182,6 @@ pub static SECTION: Section = Section {
             ..of_verbs(&[Verb::Logs, Verb::Exec, Verb::Debug])
         },
         Flag {
-            name: "follow",
-            short: Some('f'),
-            takes: Switch(|o, on| o.command.follow = on),
-            help: "Go on printing what comes",
-            ..LOGS
-        },
-        Flag {
-            name: "previous",
-            short: Some('p'),
-            takes: Switch(|o, on| o.command.previous = on),
-            help: "Of the container that ran before this one",
-            ..LOGS
-        },
-        Flag {
-            name: "timestamps",
-            short: Some('t'),
-            takes: Switch(|o, on| o.command.timestamps = on),
-            help: "Put the time before each line",
-            ..LOGS
-        },
-        Flag {
-            name: "tail",
-            takes: Text("N", |o, text| {
-                o.command.tail = match value::number(text)? {
-                    -1 => None,
-                    lines => Some(u64::try_from(lines).map_err(|_| "must be greater than or equal to -1")?),
-                };
-                Ok(())
-            }),
-            default: "-1",
-            help: "Only the last N lines; -1 for all",
-            ..LOGS
-        },
-        Flag {
-            name: "since",
-            takes: Duration(|o, time| o.command.since = time),
-            default: "0s",
-            help: "Only lines that are newer than this",
-            ..LOGS
-        },
-        Flag {
             name: "stdin",
             short: Some('i'),
             takes: Switch(|o, on| o.command.stdin = on),
@@ -281,11 +233,10 @@ mod tests {
         sets(
             &SECTION,
             &[
-                ("grace", "3", |o| o.command.grace == Some(3)),
-                ("timeout", "3s", |o| o.command.timeout.as_secs() == 3),
-                ("until-reboot", "true", |o| o.command.until_reboot),
                 ("namespace", "kube-system", |o| o.command.namespace == "kube-system"),
                 ("all-namespaces", "true", |o| o.command.all_namespaces),
+                ("selector", "a=b", |o| !o.command.selector.is_empty()),
+                ("field-selector", "status.phase=Failed", |o| !o.command.field_selector.is_empty()),
                 ("output", "yaml", |o| o.command.output == Output::Yaml),
                 ("watch", "true", |o| o.command.watch),
                 ("for", "pod/web", |o| o.command.for_pod.as_deref() == Some("web")),
@@ -295,11 +246,6 @@ mod tests {
                 ("containers", "true", |o| o.command.containers),
                 ("sort-by", "memory", |o| o.command.sort_by == Some(SortBy::Memory)),
                 ("container", "app", |o| o.command.container.as_deref() == Some("app")),
-                ("follow", "true", |o| o.command.follow),
-                ("previous", "true", |o| o.command.previous),
-                ("timestamps", "true", |o| o.command.timestamps),
-                ("tail", "3", |o| o.command.tail == Some(3)),
-                ("since", "3s", |o| o.command.since.as_secs() == 3),
                 ("stdin", "true", |o| o.command.stdin),
                 ("tty", "true", |o| o.command.tty),
                 ("image", "a:1", |o| o.command.image.as_deref() == Some("a:1")),

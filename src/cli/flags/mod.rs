@@ -8,10 +8,12 @@
 mod commands;
 mod directories;
 mod docker;
+mod drain;
 mod eviction;
 mod garbage;
 mod host;
 mod logging;
+mod logs;
 mod node;
 mod policy;
 mod server;
@@ -52,6 +54,10 @@ pub struct Options {
     pub logging: logging::Values,
     /// Of the commands that look at pods.
     pub command: commands::Values,
+    /// Of `logs`.
+    pub logs: logs::Values,
+    /// Of `drain`.
+    pub drain: drain::Values,
 }
 
 impl Options {
@@ -246,7 +252,9 @@ pub static SECTIONS: &[&Section] = &[
     &server::SECTION,
     &directories::SECTION,
     &logging::SECTION,
+    &drain::SECTION,
     &commands::SECTION,
+    &logs::SECTION,
 ];
 
 /// Every flag.

@@ -121,6 +121,31 @@ pub(super) fn stats(options: Box<Options>, words: &[OsString]) -> Result<Command
     }
 }
 
+/// `logs POD [CONTAINER]`, `logs -l LABELS`.
+pub(super) fn logs(mut options: Box<Options>, words: Vec<OsString>) -> Result<Command, UsageError> {
+    let logs = &options.logs;
+    if logs.since_time.is_some() && !logs.since.is_zero() {
+        return usage(Verb::Logs, "at most one of --since and --since-time may be given");
+    }
+    let mut words = words;
+    if words.len() == 2 && options.command.container.is_none() {
+        options.command.container = words.pop().map(|word| word.to_string_lossy().into_owned());
+    }
+    if options.logs.all_containers && options.command.container.is_some() {
+        return usage(Verb::Logs, "--all-containers does not go with the name of a container");
+    }
+    if options.command.selector.is_empty() {
+        if options.command.all_namespaces {
+            return usage(Verb::Logs, "-A goes with -l: a pod that is named is in one namespace");
+        }
+        return Ok(Command::Logs(options, Some(one_pod(Verb::Logs, words)?)));
+    }
+    match words.as_slice() {
+        [] => Ok(Command::Logs(options, None)),
+        _ => usage(Verb::Logs, "only a selector (-l) or the name of a pod is allowed"),
+    }
+}
+
 pub(super) fn exec(
     options: Box<Options>,
     words: Vec<OsString>,
@@ -207,6 +232,11 @@ pub(super) fn pod_names(
     };
     if options.command.all_namespaces && !names.is_empty() {
         return usage(verb, "a resource cannot be retrieved by name across all namespaces");
+    }
+    if !names.is_empty()
+        && (!options.command.selector.is_empty() || !options.command.field_selector.is_empty())
+    {
+        return usage(verb, "name cannot be provided when a selector is specified");
     }
     Ok(names)
 }

@@ -249,7 +249,15 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("get pods -o xml", "allowed formats are: wide,json,yaml,name");
     check("get pods -w -o json", "--watch prints rows");
     check("logs", "no pod given");
-    check("logs a b", "unexpected argument \"b\"");
+    check("logs a b c", "unexpected argument \"b\"");
+    check("logs a -c b c", "unexpected argument \"c\"");
+    check("logs a b --all-containers", "--all-containers does not go with the name of a container");
+    check("logs a -l b", "only a selector (-l) or the name of a pod is allowed");
+    check("logs a -A", "-A goes with -l");
+    check("logs a --since 1s --since-time 2026-01-02T03:04:05Z", "at most one of --since and --since-time");
+    check("get pods -l a=$", "invalid argument \"a=$\"");
+    check("get pods --field-selector spec.x=1", "field label not supported: spec.x");
+    check("get pods web -l a", "name cannot be provided when a selector is specified");
     check("logs a --tail -2", "must be greater than or equal to -1");
     check("exec a", "at least one command");
     check("exec a --", "at least one command");
@@ -269,11 +277,11 @@ fn commands_that_look_at_pods() {
     assert!(o.command.watch && o.command.no_headers);
     let Ok(Command::Get(o, names)) = words("get pod/web pods/db") else { panic!() };
     assert_eq!((names, o.command.namespace.as_str()), (vec!["web".to_owned(), "db".to_owned()], "default"));
-    let Ok(Command::Logs(o, pod)) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app") else {
+    let Ok(Command::Logs(o, Some(pod))) = words("logs pod/web -fpt --tail=3 --since 1m30s -c app") else {
         panic!()
     };
-    assert_eq!((pod.as_str(), o.command.tail, o.command.since), ("web", Some(3), Duration::from_secs(90)));
-    assert!(o.command.follow && o.command.previous && o.command.timestamps);
+    assert_eq!((pod.as_str(), o.logs.tail, o.logs.since), ("web", Some(3), Duration::from_secs(90)));
+    assert!(o.logs.follow && o.logs.previous && o.logs.timestamps);
     let Ok(Command::Exec(o, pod, command)) = words("exec -it web -c app -- sh -c -- --help") else {
         panic!()
     };

@@ -8,7 +8,7 @@ mod env;
 mod history;
 mod lifecycle;
 mod metadata;
-mod names;
+pub(super) mod names;
 mod network;
 mod pod;
 mod ports;

@@ -51,7 +51,7 @@ pub(super) fn search(text: &str) -> Verdict {
 }
 
 /// Key of a label: an optional `prefix/` and a name.
-pub(super) fn qualified(text: &str) -> Verdict {
+pub(in crate::manifest) fn qualified(text: &str) -> Verdict {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -69,7 +69,7 @@ pub(super) fn qualified(text: &str) -> Verdict {
     ok(shaped(name, alphanumeric, b"-_."), QUALIFIED)
 }
 
-pub(super) fn label_value(text: &str) -> Verdict {
+pub(in crate::manifest) fn label_value(text: &str) -> Verdict {
     ok(text.len() <= 63, MOST_63)?;
     ok(text.is_empty() || shaped(text, alphanumeric, b"-_."), LABEL_VALUE)
 }

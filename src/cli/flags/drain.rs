@@ -1,0 +1,59 @@
+//! Flags of `drain`.
+
+use std::time;
+
+use super::Takes::{Count, Duration, Switch};
+use super::{Flag, Section, Verb, of_verbs};
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    /// Seconds.
+    pub grace: Option<u32>,
+    pub timeout: time::Duration,
+    pub until_reboot: bool,
+}
+
+const DRAIN: Flag = of_verbs(&[Verb::Drain]);
+
+pub static SECTION: Section = Section {
+    title: "Flags",
+    flags: &[
+        Flag {
+            name: "grace",
+            takes: Count("SECONDS", |o, seconds| o.drain.grace = Some(seconds)),
+            help: "Longest grace of any pod; each pod's own when not given",
+            ..DRAIN
+        },
+        Flag {
+            name: "timeout",
+            takes: Duration(|o, time| o.drain.timeout = time),
+            default: "5m",
+            help: "How long to wait until all are stopped",
+            ..DRAIN
+        },
+        Flag {
+            name: "until-reboot",
+            takes: Switch(|o, on| o.drain.until_reboot = on),
+            help: "The next boot of the machine resumes the node",
+            ..DRAIN
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("grace", "3", |o| o.drain.grace == Some(3)),
+                ("timeout", "3s", |o| o.drain.timeout.as_secs() == 3),
+                ("until-reboot", "true", |o| o.drain.until_reboot),
+            ],
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Flags of `logs`.
+
+use std::time;
+
+use super::Takes::{Count, Duration, Switch, Text};
+use super::{Flag, Section, Verb, of_verbs, value};
+use crate::base::clock::Timestamp;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values {
+    pub all_containers: bool,
+    pub follow: bool,
+    pub previous: bool,
+    pub timestamps: bool,
+    pub prefix: bool,
+    /// Lines; `None` when not given.
+    pub tail: Option<i64>,
+    pub since: time::Duration,
+    pub since_time: Option<Timestamp>,
+    /// Of each container; `None` for all.
+    pub limit_bytes: Option<u64>,
+    /// How many containers are followed at once.
+    pub max_log_requests: u32,
+}
+
+const LOGS: Flag = of_verbs(&[Verb::Logs]);
+
+pub static SECTION: Section = Section {
+    title: "Flags",
+    flags: &[
+        Flag {
+            name: "all-containers",
+            takes: Switch(|o, on| o.logs.all_containers = on),
+            help: "Of all containers of the pod, one after the other; with -f together",
+            ..LOGS
+        },
+        Flag {
+            name: "follow",
+            short: Some('f'),
+            takes: Switch(|o, on| o.logs.follow = on),
+            help: "Go on printing what comes",
+            ..LOGS
+        },
+        Flag {
+            name: "previous",
+            short: Some('p'),
+            takes: Switch(|o, on| o.logs.previous = on),
+            help: "Of the container that ran before this one",
+            ..LOGS
+        },
+        Flag {
+            name: "timestamps",
+            short: Some('t'),
+            takes: Switch(|o, on| o.logs.timestamps = on),
+            help: "Put the time before each line",
+            ..LOGS
+        },
+        Flag {
+            name: "prefix",
+            takes: Switch(|o, on| o.logs.prefix = on),
+            help: "Put the pod and the container before each line",
+            ..LOGS
+        },
+        Flag {
+            name: "tail",
+            takes: Text("N", |o, text| {
+                let lines = Some(value::number(text)?).filter(|lines| *lines >= -1);
+                o.logs.tail = Some(lines.ok_or("must be greater than or equal to -1")?);
+                Ok(())
+            }),
+            help: "Only the last N lines; -1 for all, which holds when not given, and 10 with -l",
+            ..LOGS
+        },
+        Flag {
+            name: "since",
+            takes: Duration(|o, time| o.logs.since = time),
+            default: "0s",
+            help: "Only lines that are newer than this",
+            ..LOGS
+        },
+        Flag {
+            name: "since-time",
+            takes: Text("TIME", |o, text| {
+                let time = text.parse().map_err(|_| "not a time as in 2026-01-02T03:04:05Z (RFC 3339)")?;
+                o.logs.since_time = Some(time);
+                Ok(())
+            }),
+            help: "Only lines that are newer than this time (RFC 3339)",
+            ..LOGS
+        },
+        Flag {
+            name: "limit-bytes",
+            takes: Text("BYTES", |o, text| {
+                let bytes = u64::try_from(value::number(text)?).map_err(|_| "must not be negative")?;
+                o.logs.limit_bytes = Some(bytes).filter(|bytes| *bytes > 0);
+                Ok(())
+            }),
+            help: "At most so many bytes of each container; all when not given",
+            ..LOGS
+        },
+        Flag {
+            name: "max-log-requests",
+            takes: Count("N", |o, number| o.logs.max_log_requests = number),
+            default: "5",
+            help: "How many containers may be followed at once",
+            ..LOGS
+        },
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sets;
+    use super::*;
+
+    #[test]
+    fn each_flag_sets_its_value() {
+        sets(
+            &SECTION,
+            &[
+                ("all-containers", "true", |o| o.logs.all_containers),
+                ("follow", "true", |o| o.logs.follow),
+                ("previous", "true", |o| o.logs.previous),
+                ("timestamps", "true", |o| o.logs.timestamps),
+                ("prefix", "true", |o| o.logs.prefix),
+                ("tail", "3", |o| o.logs.tail == Some(3)),
+                ("since", "3s", |o| o.logs.since.as_secs() == 3),
+                ("since-time", "2026-01-02T03:04:05Z", |o| {
+                    o.logs.since_time.is_some_and(|time| time.to_string() == "2026-01-02T03:04:05Z")
+                }),
+                ("limit-bytes", "3", |o| o.logs.limit_bytes == Some(3)),
+                ("max-log-requests", "3", |o| o.logs.max_log_requests == 3),
+            ],
+        );
+    }
+}
