@@ -3,6 +3,7 @@
 //! Nothing is decided here about pods.
 
 mod check;
+mod completion;
 mod config_file;
 mod docker;
 mod drain;
@@ -64,6 +65,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Load(options, files) => docker::images::load(&options, &files),
         Command::Images(options) => docker::garbage::list::run(&options),
         Command::Prune(options) => docker::garbage::prune::run(&options),
+        Command::Completion(shell) => Ok(print(&completion::text(shell))),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

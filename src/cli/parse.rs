@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use lexopt::Arg;
 
+use super::completion::Shell;
 use super::config_file;
 use super::exit::Exit;
 use super::flags::{self, Flag, Options, Takes, Verb};
@@ -64,6 +65,8 @@ pub enum Command {
     Images(Box<Options>),
     /// `prune`.
     Prune(Box<Options>),
+    /// `completion` for this shell.
+    Completion(Shell),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -296,6 +299,13 @@ fn finish(
         Verb::Load => Ok(Command::Load(options, words.into_iter().map(PathBuf::from).collect())),
         Verb::Images => operands::none_left(verb, &words).map(|()| Command::Images(options)),
         Verb::Prune => operands::none_left(verb, &words).map(|()| Command::Prune(options)),
+        Verb::Completion => match operands::texts(verb, words)?.as_slice() {
+            [word] => match Shell::parse(word) {
+                Some(shell) => Ok(Command::Completion(shell)),
+                None => usage(verb, format!("no shell {word:?} is known: bash, zsh or fish")),
+            },
+            _ => usage(verb, "name one shell: bash, zsh or fish"),
+        },
         Verb::Version => operands::none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

@@ -38,6 +38,8 @@ pub enum Verb {
     Images,
     /// Removes what nothing needs.
     Prune,
+    /// Prints what a shell completes command lines by.
+    Completion,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -80,6 +82,7 @@ impl Verb {
         Verb::Load,
         Verb::Images,
         Verb::Prune,
+        Verb::Completion,
         Verb::Version,
         Verb::Help,
     ];
@@ -209,6 +212,12 @@ impl Verb {
                 summary: "Remove dead containers and images that nothing needs",
                 note: "As the daemon does when the node is short of disk. It must run, for what manifests want stays, and only\n\
              the daemon knows that. Exit code 1: something could not be removed.",
+            },
+            Verb::Completion => About {
+                word: "completion",
+                synopsis: "completion bash|zsh|fish",
+                summary: "Print what a shell completes command lines by",
+                note: "bash: source <(podkeeper completion bash). The packages install it for all three.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

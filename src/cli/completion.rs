@@ -1,0 +1,358 @@
+//! `completion`: what a shell needs to complete command lines, made of the tables of verbs and flags. Names of pods are
+//! asked for when somebody presses the key. Pure but for the printing.
+
+use std::fmt::Write as _;
+
+use super::flags::{self, Flag, Verb};
+
+/// The shells that are known, with the word for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// `bash`.
+    Bash,
+    /// `zsh`.
+    Zsh,
+    /// `fish`.
+    Fish,
+}
+
+impl Shell {
+    /// Every one, by its word.
+    pub const ALL: &[(&str, Shell)] = &[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+
+    /// The shell that a word means.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Shell> {
+        Shell::ALL.iter().find(|(name, _)| *name == word).map(|(_, shell)| *shell)
+    }
+}
+
+/// The script for a shell.
+#[must_use]
+pub fn text(shell: Shell) -> String {
+    match shell {
+        Shell::Bash => bash(),
+        Shell::Zsh => zsh(),
+        Shell::Fish => fish(),
+    }
+}
+
+/// What stands behind a command or a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    /// Nothing that could be told.
+    Any,
+    /// Files and directories.
+    Files,
+    /// Pods of the node.
+    Pods,
+    /// One of these; then, behind `pods` or `pod`, pods.
+    Kinds(&'static [&'static str]),
+    /// A command.
+    Verbs,
+    /// A shell.
+    Shells,
+}
+
+fn operand(verb: Verb) -> Value {
+    match verb {
+        Verb::Check | Verb::Load => Value::Files,
+        Verb::Get => Value::Kinds(&["events", "node", "pods", "sources"]),
+        Verb::Describe => Value::Kinds(&["node", "pod"]),
+        Verb::Top => Value::Kinds(&["node", "pods"]),
+        Verb::Logs | Verb::Exec | Verb::Debug => Value::Pods,
+        Verb::Help => Value::Verbs,
+        Verb::Completion => Value::Shells,
+        Verb::Run
+        | Verb::Forget
+        | Verb::Drain
+        | Verb::Resume
+        | Verb::Stats
+        | Verb::Explain
+        | Verb::Pull
+        | Verb::Images
+        | Verb::Prune
+        | Verb::Version => Value::Any,
+    }
+}
+
+/// The values that a flag may have, where they are a closed list.
+fn choices(flag: &Flag) -> Vec<&'static str> {
+    match flag.name {
+        "output" => vec!["wide", "json", "yaml", "name"],
+        _ => match flag.word() {
+            Some(word) if word.contains('|') => word.split('|').collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+fn dashed(flag: &Flag) -> Vec<String> {
+    let long = if flag.name.len() == 1 { format!("-{}", flag.name) } else { format!("--{}", flag.name) };
+    let short = flag.short.filter(|_| flag.name.len() > 1).map(|letter| format!("-{letter}"));
+    std::iter::once(long).chain(short).collect()
+}
+
+fn verb_words() -> String {
+    Verb::ALL.iter().map(|verb| verb.word()).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_words() -> String {
+    Shell::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" ")
+}
+
+const BASH_HEAD: &str = r#"# Completion of podkeeper for bash; printed by: podkeeper completion bash
+_podkeeper_pods() {
+    podkeeper get pods --output name 2>/dev/null | sed 's,^pod/,,'
+}
+
+_podkeeper() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}
+    local flags='' words='' kinds='' i
+    COMPREPLY=()
+    # Behind -- stands the command of a container.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        [ "${COMP_WORDS[i]}" != -- ] || return
+    done
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W '@VERBS@ --help --version' -- "$current"))
+        return
+    fi
+    case $verb:$before in
+"#;
+
+const BASH_TAIL: &str = r#"    *) return ;;
+    esac
+    if [ "${current#-}" != "$current" ]; then
+        COMPREPLY=($(compgen -W "$flags --help" -- "$current"))
+        return
+    fi
+    if [ -n "$kinds" ]; then
+        # The kind comes first, and names only behind that of pods.
+        words=$kinds
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+            pod | pods) words='@pods'; break ;;
+            events | node | sources) words=''; break ;;
+            esac
+        done
+    fi
+    case $words in
+    @files) COMPREPLY=($(compgen -f -- "$current")) ;;
+    @pods) COMPREPLY=($(compgen -W "$(_podkeeper_pods)" -- "$current")) ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
+    esac
+}
+
+complete -o filenames -F _podkeeper podkeeper
+"#;
+
+fn bash() -> String {
+    let mut out = BASH_HEAD.replace("@VERBS@", &verb_words());
+    for verb in Verb::ALL {
+        let (mut files, mut others) = (Vec::new(), Vec::new());
+        for flag in flags::of(*verb).filter(|flag| flag.word().is_some()) {
+            let patterns = dashed(flag).into_iter().map(|name| format!("{}:{name}", verb.word()));
+            let choices = choices(flag);
+            if !choices.is_empty() {
+                let patterns: Vec<String> = patterns.collect();
+                let words = choices.join(" ");
+                let _ = writeln!(
+                    out,
+                    "    {})\n        COMPREPLY=($(compgen -W '{words}' -- \"$current\"))\n        return\n        ;;",
+                    patterns.join(" | ")
+                );
+            } else if flag.is_path() {
+                files.extend(patterns);
+            } else {
+                others.extend(patterns);
+            }
+        }
+        if !files.is_empty() {
+            let does = "COMPREPLY=($(compgen -f -- \"$current\"))\n        return\n        ;;";
+            let _ = writeln!(out, "    {})\n        {does}", files.join(" | "));
+        }
+        if !others.is_empty() {
+            let _ = writeln!(out, "    {}) return ;;", others.join(" | "));
+        }
+    }
+    out.push_str("    esac\n    case $verb in\n");
+    for verb in Verb::ALL {
+        let flags: Vec<String> = flags::of(*verb).flat_map(dashed).collect();
+        let words = match operand(*verb) {
+            Value::Any => "''".to_owned(),
+            Value::Files => "@files".to_owned(),
+            Value::Pods => "@pods".to_owned(),
+            Value::Kinds(kinds) => format!("'' kinds='{}'", kinds.join(" ")),
+            Value::Verbs => format!("'{}'", verb_words()),
+            Value::Shells => format!("'{}'", shell_words()),
+        };
+        let _ = writeln!(out, "    {}) flags='{}' words={words} ;;", verb.word(), flags.join(" "));
+    }
+    out.push_str(BASH_TAIL);
+    out
+}
+
+const ZSH_HEAD: &str = r#"#compdef podkeeper
+# Completion of podkeeper for zsh; printed by: podkeeper completion zsh
+_podkeeper_pods() {
+    local -a pods
+    pods=(${(f)"$(podkeeper get pods --output name 2>/dev/null)"})
+    compadd -- ${pods#pod/}
+}
+
+_podkeeper_kinds() {
+    if (( CURRENT == 2 )); then
+        compadd -- "$@"
+    elif [[ $words[2] == pod || $words[2] == pods ]]; then
+        _podkeeper_pods
+    fi
+}
+
+_podkeeper() {
+    local context state line
+    typeset -A opt_args
+    _arguments -C '1:command:->command' '*::argument:->argument'
+    case $state in
+    command)
+        local -a commands
+        commands=(
+"#;
+
+/// For a word in single quotes, where brackets and colons mean something to `_arguments` and `_describe`.
+fn zsh_text(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '\'' => out.push_str("'\\''"),
+            '[' | ']' | ':' | '\\' => out.extend(['\\', c]),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn zsh() -> String {
+    let mut out = ZSH_HEAD.to_owned();
+    for verb in Verb::ALL {
+        let _ = writeln!(out, "            '{}:{}'", verb.word(), zsh_text(verb.about().summary));
+    }
+    out.push_str("        )\n        _describe command commands\n        ;;\n    argument)\n        case $words[1] in\n");
+    for verb in Verb::ALL {
+        let _ = writeln!(out, "        {})\n            _arguments \\", verb.word());
+        for flag in flags::of(*verb) {
+            zsh_flag(&mut out, flag);
+        }
+        let action = match operand(*verb) {
+            Value::Any => "",
+            Value::Files => "_files",
+            Value::Pods => "_podkeeper_pods",
+            Value::Kinds(kinds) => &format!("_podkeeper_kinds {}", kinds.join(" ")),
+            Value::Verbs => &format!("({})", verb_words()),
+            Value::Shells => &format!("({})", shell_words()),
+        };
+        let _ = writeln!(out, "                '*:argument:{action}'\n            ;;");
+    }
+    out.push_str("        esac\n        ;;\n    esac\n}\n\n_podkeeper \"$@\"\n");
+    out
+}
+
+fn zsh_flag(out: &mut String, flag: &Flag) {
+    for name in dashed(flag) {
+        let help = zsh_text(flag.help);
+        let _ = match flag.word() {
+            None => writeln!(out, "                '*{name}[{help}]' \\"),
+            Some(word) => {
+                let equals = if name.starts_with("--") { "=" } else { "" };
+                let choices = choices(flag);
+                let action = match choices.as_slice() {
+                    [] if flag.is_path() => "_files".to_owned(),
+                    [] => String::new(),
+                    choices => format!("({})", choices.join(" ")),
+                };
+                let word = zsh_text(word);
+                writeln!(out, "                '*{name}{equals}[{help}]:{word}:{action}' \\")
+            }
+        };
+    }
+}
+
+const FISH_HEAD: &str = r#"# Completion of podkeeper for fish; printed by: podkeeper completion fish
+function __podkeeper_pods
+    podkeeper get pods --output name 2>/dev/null | string replace pod/ ''
+end
+
+complete -c podkeeper -f
+"#;
+
+fn fish_text(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\'', "\\'")
+}
+
+fn fish() -> String {
+    let mut out = FISH_HEAD.to_owned();
+    for verb in Verb::ALL {
+        let (word, summary) = (verb.word(), fish_text(verb.about().summary));
+        let _ = writeln!(out, "complete -c podkeeper -n __fish_use_subcommand -a {word} -d '{summary}'");
+    }
+    for verb in Verb::ALL {
+        let head = format!("complete -c podkeeper -n '__fish_seen_subcommand_from {}'", verb.word());
+        for flag in flags::of(*verb) {
+            fish_flag(&mut out, &head, flag);
+        }
+        let _ = match operand(*verb) {
+            Value::Any => Ok(()),
+            Value::Files => writeln!(out, "{head} -F"),
+            Value::Pods => writeln!(out, "{head} -a '(__podkeeper_pods)'"),
+            Value::Kinds(kinds) => {
+                let kinds = kinds.join(" ");
+                let unsaid = format!(
+                    "__fish_seen_subcommand_from {0}; and not __fish_seen_subcommand_from {kinds}",
+                    verb.word()
+                );
+                let said = format!(
+                    "__fish_seen_subcommand_from {0}; and __fish_seen_subcommand_from pod pods",
+                    verb.word()
+                );
+                let pods = "'(__podkeeper_pods)'";
+                writeln!(
+                    out,
+                    "complete -c podkeeper -n '{unsaid}' -a '{kinds}'\ncomplete -c podkeeper -n '{said}' -a {pods}"
+                )
+            }
+            Value::Verbs => writeln!(out, "{head} -a '{}'", verb_words()),
+            Value::Shells => writeln!(out, "{head} -a '{}'", shell_words()),
+        };
+    }
+    out
+}
+
+fn fish_flag(out: &mut String, head: &str, flag: &Flag) {
+    let long = if flag.name.len() == 1 { format!("-s {}", flag.name) } else { format!("-l {}", flag.name) };
+    let short = flag.short.filter(|_| flag.name.len() > 1).map(|letter| format!(" -s {letter}"));
+    let choices = choices(flag);
+    let value = match flag.word() {
+        None => String::new(),
+        Some(_) if !choices.is_empty() => format!(" -x -a '{}'", choices.join(" ")),
+        Some(_) if flag.is_path() => " -r -F".to_owned(),
+        Some(_) => " -x".to_owned(),
+    };
+    let help = fish_text(flag.help);
+    let _ = writeln!(out, "{head} {long}{}{value} -d '{help}'", short.unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::testing::golden;
+
+    /// The packages take them from there.
+    #[test]
+    fn scripts_are_made_of_the_tables() {
+        for (word, shell) in Shell::ALL {
+            assert_eq!(Shell::parse(word), Some(*shell));
+            golden(&format!("cli/completion.{word}"), &text(*shell));
+        }
+        assert_eq!(Shell::parse("csh"), None);
+    }
+}

@@ -1,0 +1,160 @@
+# Completion of podkeeper for bash; printed by: podkeeper completion bash
+_podkeeper_pods() {
+    podkeeper get pods --output name 2>/dev/null | sed 's,^pod/,,'
+}
+
+_podkeeper() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}
+    local flags='' words='' kinds='' i
+    COMPREPLY=()
+    # Behind -- stands the command of a container.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        [ "${COMP_WORDS[i]}" != -- ] || return
+    done
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W 'run check forget drain resume get describe top stats logs exec debug explain pull load images prune completion version help --help --version' -- "$current"))
+        return
+    fi
+    case $verb:$before in
+    run:--pod-manifest-path | run:--manifest-verify-key | run:--last-good-key-file | run:--manifest-url-ca-file | run:--manifest-url-cert-file | run:--manifest-url-key-file | run:--resolv-conf | run:--image-preload-dir | run:--tls-cert-file | run:--tls-private-key-file | run:--cert-dir | run:--client-ca-file | run:--config | run:--root-dir | run:--run-dir | run:--pod-logs-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    run:--file-check-frequency | run:--manifest-min-version | run:--manifest-url | run:--manifest-url-header | run:--http-check-frequency | run:--manifest-url-max-size | run:--sync-frequency | run:--hostname-override | run:--node-labels | run:--node-ip | run:--cluster-dns | run:--cluster-domain | run:--kube-reserved | run:--system-reserved | run:--max-pods | run:--pod-max-pids | run:--cgroup-root | run:--device | run:--eviction-hard | run:--eviction-soft | run:--eviction-soft-grace-period | run:--eviction-minimum-reclaim | run:--eviction-pressure-transition-period | run:--eviction-max-pod-grace-period | run:--low-diskspace-threshold-mb | run:--image-gc-high-threshold | run:--image-gc-low-threshold | run:--minimum-image-ttl-duration | run:--image-maximum-gc-age | run:--pinned-images | run:--shutdown-grace-period | run:--shutdown-grace-period-critical-pods | run:--enforce-node-allocatable | run:--kube-reserved-cgroup | run:--system-reserved-cgroup | run:--kubelet-cgroups | run:--runtime-cgroups | run:--system-cgroups | run:--docker-endpoint | run:--pod-infra-container-image | run:--docker-network | run:--docker-network-cidr | run:--image-pull-progress-deadline | run:--max-parallel-image-pulls | run:--registry-qps | run:--registry-burst | run:--minimum-container-ttl-duration | run:--maximum-dead-containers-per-container | run:--maximum-dead-containers | run:--container-log-driver | run:--container-log-max-size | run:--container-log-max-files | run:--host-network-sources | run:--allowed-unsafe-sysctls | run:--allowed-devices | run:--pod-security | run:--allowed-host-paths | run:--allowed-images | run:--source-policy | run:--port | run:--address | run:--read-only-port | run:--healthz-port | run:--healthz-bind-address | run:--authorization-mode | run:--authorization-admin-groups | run:--authorization-view-groups | run:-v) return ;;
+    check:--output | check:-o)
+        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        return
+        ;;
+    check:--verify-key | check:--config)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    check:--manifest-min-version | check:--source | check:--hostname-override | check:--node-labels | check:--kube-reserved | check:--system-reserved | check:--max-pods | check:--device | check:--host-network-sources | check:--allowed-unsafe-sysctls | check:--allowed-devices | check:--pod-security | check:--allowed-host-paths | check:--allowed-images | check:--source-policy) return ;;
+    forget:--config | forget:--root-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    forget:--source) return ;;
+    drain:--config | drain:--root-dir | drain:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    drain:--grace | drain:--timeout) return ;;
+    resume:--config | resume:--root-dir | resume:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    get:--output | get:-o)
+        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        return
+        ;;
+    get:--config | get:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    get:--namespace | get:-n | get:--for) return ;;
+    describe:--config | describe:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    describe:--namespace | describe:-n) return ;;
+    top:--sort-by)
+        COMPREPLY=($(compgen -W 'cpu memory' -- "$current"))
+        return
+        ;;
+    top:--config | top:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    top:--namespace | top:-n) return ;;
+    stats:--output | stats:-o)
+        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        return
+        ;;
+    stats:--config | stats:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    logs:--config | logs:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    logs:--namespace | logs:-n | logs:--container | logs:-c | logs:--tail | logs:--since) return ;;
+    exec:--config | exec:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    exec:--namespace | exec:-n | exec:--container | exec:-c) return ;;
+    debug:--config | debug:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    debug:--namespace | debug:-n | debug:--container | debug:-c | debug:--image | debug:--target | debug:--profile) return ;;
+    pull:--config | pull:--root-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    pull:--docker-endpoint | pull:--image-pull-progress-deadline) return ;;
+    load:--config)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    load:--docker-endpoint | load:--image-pull-progress-deadline) return ;;
+    images:--output | images:-o)
+        COMPREPLY=($(compgen -W 'wide json yaml name' -- "$current"))
+        return
+        ;;
+    images:--config | images:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    prune:--config | prune:--run-dir)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return
+        ;;
+    esac
+    case $verb in
+    run) flags='--pod-manifest-path --file-check-frequency --manifest-verify-key --manifest-min-version --last-good-key-file --manifest-url --manifest-url-header --http-check-frequency --manifest-url-ca-file --manifest-url-cert-file --manifest-url-key-file --manifest-url-allow-insecure --manifest-url-max-size --sync-frequency --hostname-override --node-labels --node-ip --cluster-dns --cluster-domain --resolv-conf --kube-reserved --system-reserved --max-pods --pod-max-pids --cgroups-per-qos --cgroup-root --device --eviction-hard --eviction-soft --eviction-soft-grace-period --eviction-minimum-reclaim --eviction-pressure-transition-period --eviction-max-pod-grace-period --low-diskspace-threshold-mb --image-gc-high-threshold --image-gc-low-threshold --minimum-image-ttl-duration --image-maximum-gc-age --pinned-images --shutdown-grace-period --shutdown-grace-period-critical-pods --protect-kernel-defaults --enforce-node-allocatable --kube-reserved-cgroup --system-reserved-cgroup --kubelet-cgroups --runtime-cgroups --system-cgroups --docker-endpoint --pod-infra-container-image --docker-network --docker-network-cidr --image-pull-progress-deadline --serialize-image-pulls --max-parallel-image-pulls --registry-qps --registry-burst --image-preload-dir --minimum-container-ttl-duration --maximum-dead-containers-per-container --maximum-dead-containers --container-log-driver --container-log-max-size --container-log-max-files --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --port --address --read-only-port --healthz-port --healthz-bind-address --tls-cert-file --tls-private-key-file --cert-dir --client-ca-file --anonymous-auth --authorization-mode --authorization-admin-groups --authorization-view-groups --enable-debugging-handlers --enable-system-log-handler --config --root-dir --run-dir --pod-logs-dir -v' words='' ;;
+    check) flags='--manifest-min-version --verify-key --strict --source --hostname-override --node-labels --kube-reserved --system-reserved --max-pods --device --host-network-sources --allow-privileged --allowed-unsafe-sysctls --allowed-devices --pod-security --allowed-host-paths --allowed-images --require-image-digest --source-policy --config --output -o' words=@files ;;
+    forget) flags='--source --config --root-dir' words='' ;;
+    drain) flags='--config --root-dir --run-dir --grace --timeout --until-reboot' words='' ;;
+    resume) flags='--config --root-dir --run-dir' words='' ;;
+    get) flags='--config --run-dir --namespace -n --all-namespaces -A --output -o --watch -w --for --no-headers' words='' kinds='events node pods sources' ;;
+    describe) flags='--config --run-dir --namespace -n --all-namespaces -A' words='' kinds='node pod' ;;
+    top) flags='--config --run-dir --namespace -n --all-namespaces -A --no-headers --containers --sort-by' words='' kinds='node pods' ;;
+    stats) flags='--config --run-dir --output -o' words='' ;;
+    logs) flags='--config --run-dir --namespace -n --container -c --follow -f --previous -p --timestamps -t --tail --since' words=@pods ;;
+    exec) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t' words=@pods ;;
+    debug) flags='--config --run-dir --namespace -n --container -c --stdin -i --tty -t --image --target --profile' words=@pods ;;
+    explain) flags='--recursive' words='' ;;
+    pull) flags='--docker-endpoint --image-pull-progress-deadline --config --root-dir' words='' ;;
+    load) flags='--docker-endpoint --image-pull-progress-deadline --config' words=@files ;;
+    images) flags='--config --run-dir --output -o --no-headers' words='' ;;
+    prune) flags='--config --run-dir --dry-run --prune-build-cache' words='' ;;
+    completion) flags='' words='bash zsh fish' ;;
+    version) flags='' words='' ;;
+    help) flags='' words='run check forget drain resume get describe top stats logs exec debug explain pull load images prune completion version help' ;;
+    *) return ;;
+    esac
+    if [ "${current#-}" != "$current" ]; then
+        COMPREPLY=($(compgen -W "$flags --help" -- "$current"))
+        return
+    fi
+    if [ -n "$kinds" ]; then
+        # The kind comes first, and names only behind that of pods.
+        words=$kinds
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+            pod | pods) words='@pods'; break ;;
+            events | node | sources) words=''; break ;;
+            esac
+        done
+    fi
+    case $words in
+    @files) COMPREPLY=($(compgen -f -- "$current")) ;;
+    @pods) COMPREPLY=($(compgen -W "$(_podkeeper_pods)" -- "$current")) ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
+    esac
+}
+
+complete -o filenames -F _podkeeper podkeeper
