@@ -100,7 +100,7 @@ mod tests {
         let mut url = state::State::default();
         let taken = url.take(answer(), "https://x");
         shown.push(("what is believed of the URL", format!("{url:?} {taken:?}")));
-        let head = Head { status: 200, keep_alive: true, api_version: None, location: None };
+        let head = Head { status: 200, keep_alive: true, ..Head::default() };
         shown.push(("an answer of Docker", format!("{:?}", Answer { head, body: bytes(), list: None })));
         let Ok(tree) = manifest::yaml::documents(&text) else { panic!("not YAML") };
         shown.push(("a tree", format!("{tree:?}")));

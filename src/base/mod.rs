@@ -6,6 +6,7 @@ pub mod checked;
 pub mod clock;
 pub mod concealed;
 pub mod count;
+pub mod dial;
 pub mod durable;
 pub mod duration;
 pub mod hex;
@@ -23,5 +24,6 @@ pub mod regular;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls;
 pub mod wait;
 pub mod walk;

@@ -19,7 +19,7 @@ impl fmt::Display for Malformed {
 }
 
 /// The parts of an answer's head that podkeeper needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head {
     /// 101, or 200 to 999.
     pub status: u16,
@@ -29,6 +29,10 @@ pub struct Head {
     pub api_version: Option<String>,
     /// `Location`: where a redirect leads.
     pub location: Option<String>,
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+    /// `Retry-After` in seconds; the form with a date is not read.
+    pub retry_after: Option<u64>,
 }
 
 /// A parser of one answer. Interim 1xx answers are skipped; 101 ends the HTTP part of the connection.
@@ -286,8 +290,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
     let mut head = Head {
         status: response.code.unwrap_or(0),
         keep_alive: response.version == Some(1),
-        api_version: None,
-        location: None,
+        ..Head::default()
     };
     if head.status < 100 {
         return Err(Malformed("the status is not a number from 100 to 999"));
@@ -320,6 +323,10 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, Framing), Malformed> {
             head.api_version = Some(value.to_owned());
         } else if header.name.eq_ignore_ascii_case("location") {
             head.location = Some(value.to_owned());
+        } else if header.name.eq_ignore_ascii_case("content-type") {
+            head.content_type = Some(value.to_owned());
+        } else if header.name.eq_ignore_ascii_case("retry-after") {
+            head.retry_after = decimal(value);
         }
     }
     let framing = match length {

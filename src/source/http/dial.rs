@@ -4,10 +4,8 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
@@ -20,55 +18,8 @@ use ureq::unversioned::transport::{
 use super::Patience;
 use super::tls;
 use super::url::ManifestUrl;
-use crate::base::limits;
-
-/// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it gets a thread
-/// of its own, and as long as that one hangs there is no second.
-#[derive(Debug, Clone, Default)]
-pub struct Names {
-    hangs: Arc<AtomicBool>,
-}
-
-impl Names {
-    /// Addresses of the server, in the order to try. `localhost` is never looked up, so that it cannot be
-    /// anything but loopback.
-    ///
-    /// # Errors
-    /// There are none, or they cannot be found out in time.
-    pub fn find(&self, url: &ManifestUrl, patience: Duration) -> Result<Vec<SocketAddr>, String> {
-        let port = url.port();
-        if let Ok(ip) = url.host().parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, port)]);
-        }
-        if url.host() == "localhost" {
-            return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
-        }
-        let host = url.host().to_owned();
-        let late = || format!("the name {} could not be resolved in time", url.host());
-        if self.hangs.swap(true, Ordering::AcqRel) {
-            return Err(late());
-        }
-        let (found, wait) = mpsc::sync_channel(1);
-        let hangs = Arc::clone(&self.hangs);
-        let look_up = move || {
-            let addresses = (host.as_str(), port).to_socket_addrs();
-            // An answer that nobody waits for any more is lost.
-            let _ = found.send(addresses.map(|all| all.take(limits::URL_ADDRESSES).collect::<Vec<_>>()));
-            hangs.store(false, Ordering::Release);
-        };
-        let thread = thread::Builder::new().name("pk-resolve".into()).stack_size(limits::URL_STACK);
-        if let Err(error) = thread.spawn(look_up) {
-            self.hangs.store(false, Ordering::Release);
-            return Err(format!("no thread could be started to resolve {}: {error}", url.host()));
-        }
-        match wait.recv_timeout(patience) {
-            Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
-            Ok(Ok(_)) => Err(format!("the name {} has no address", url.host())),
-            Ok(Err(error)) => Err(format!("the name {} cannot be resolved: {error}", url.host())),
-            Err(_) => Err(late()),
-        }
-    }
-}
+use crate::base::tls::{words, words_of};
+use crate::base::{dial, limits};
 
 /// Connects to the first address that answers, and speaks TLS if there is a configuration for it.
 ///
@@ -81,7 +32,7 @@ pub fn dial(
     patience: &Patience,
     whole: Instant,
 ) -> Result<Line, String> {
-    let stream = connect(addresses, patience, whole)?;
+    let stream = dial::connect(addresses, patience.connect, whole)?;
     // A request is one small write; waiting for more helps nobody. A failure changes only that.
     let _ = stream.set_nodelay(true);
     let until = whole.min(Instant::now() + patience.first_byte);
@@ -91,7 +42,8 @@ pub fn dial(
         Some(config) => {
             let name = ServerName::try_from(url.host().to_owned())
                 .map_err(|_| format!("{} is not a name that a certificate can have", url.host()))?;
-            let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(|e| tls::words(&e))?;
+            let mut tls =
+                ClientConnection::new(Arc::clone(config), name).map_err(|e| words(&e, &tls::HINTS))?;
             while tls.is_handshaking() {
                 tls.complete_io(&mut socket).map_err(|error| handshake_words(&error, patience))?;
             }
@@ -101,29 +53,8 @@ pub fn dial(
     Ok(Line { buffers: LazyBuffers::new(limits::URL_BUFFER, limits::URL_BUFFER), stream })
 }
 
-fn connect(addresses: &[SocketAddr], patience: &Patience, whole: Instant) -> Result<TcpStream, String> {
-    let until = whole.min(Instant::now() + patience.connect);
-    let mut last = "the server has no address".to_owned();
-    for (tried, address) in addresses.iter().enumerate() {
-        let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        // One address that swallows everything must not cost the others their turn.
-        let turn = until.saturating_duration_since(Instant::now()) / left;
-        if turn.is_zero() {
-            return Err(format!("no connection within {:?}", patience.connect));
-        }
-        match TcpStream::connect_timeout(address, turn) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                last = format!("no connection within {:?}", patience.connect);
-            }
-            Err(error) => last = format!("no connection: {error}"),
-        }
-    }
-    Err(last)
-}
-
 fn handshake_words(error: &io::Error, patience: &Patience) -> String {
-    if let Some(words) = tls::words_of(error) {
+    if let Some(words) = words_of(error, &tls::HINTS) {
         return words;
     }
     match error.kind() {

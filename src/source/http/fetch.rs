@@ -12,11 +12,13 @@ use rustls::ClientConfig;
 use ureq::http::{HeaderMap, Request, StatusCode, header};
 use ureq::{Agent, Timeout};
 
-use super::dial::{self, Names, Nowhere, Ready};
+use super::dial::{self, Nowhere, Ready};
 use super::url::ManifestUrl;
 use super::{Patience, Settings, tls};
 use crate::base::concealed::Concealed;
+use crate::base::dial::Names;
 use crate::base::limits;
+use crate::base::tls::words_of;
 
 /// What the server said of a version of its content: sent back to ask whether there is a newer one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl<'s> Server<'s> {
             true => Some(tls::configure(settings.ca_file.as_deref(), settings.client.as_ref())?),
             false => None,
         };
-        let addresses = names.find(url, patience.connect)?;
+        let addresses = names.find(url.host(), url.port(), patience.connect)?;
         let whole = Instant::now() + patience.whole;
         Ok(Server { settings, addresses, tls: tls.map(Arc::new), whole })
     }
@@ -234,7 +236,7 @@ fn words(error: ureq::Error, patience: &Patience) -> String {
 }
 
 fn io_words(error: &io::Error) -> String {
-    if let Some(words) = tls::words_of(error) {
+    if let Some(words) = words_of(error, &tls::HINTS) {
         return words;
     }
     match error.kind() {

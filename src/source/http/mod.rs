@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, at, bounded, never, select_biased};
 
-use self::dial::Names;
 use self::fetch::{Fetched, Server, Validators};
 use self::headers::Header;
 use self::pace::Pace;
@@ -34,6 +33,7 @@ use self::state::{Answer, Content, Digest, State, ToRemember};
 use self::tls::ClientFiles;
 use self::url::ManifestUrl;
 use crate::base::clock::{Clock, System};
+use crate::base::dial::Names;
 use crate::base::limits;
 use crate::manifest::edition::Known;
 use crate::pod::Source;

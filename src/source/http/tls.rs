@@ -4,24 +4,17 @@
 //! stays in memory. No text here may hold a number that changes by itself (a time, an age): the loop logs
 //! every new text.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::base::pem;
+use crate::base::tls::{self, Hints};
 
-/// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older
-/// RHEL; BSDs and Alpine.
-const SYSTEM_BUNDLES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+/// The flags of this source.
+pub const HINTS: Hints = Hints { authorities: "--manifest-url-ca-file", client: "--manifest-url-cert-file" };
 
 /// The client's certificate and its key, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +42,7 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
             if chain.is_empty() {
                 return Err(format!("no certificate in {}", files.certificate.display()));
             }
-            if chain.first().is_some_and(|certificate| is_version_1(certificate)) {
+            if chain.first().is_some_and(|certificate| tls::is_version_1(certificate)) {
                 return Err(format!(
                     "the certificate in {} is of X.509 version 1, which nobody takes for TLS any more: have it made \
                      with version 3",
@@ -61,7 +54,10 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
                 let (certificate, key) = (files.certificate.display(), files.key.display());
                 match error {
                     rustls::Error::InvalidCertificate(why) => {
-                        format!("the certificate in {certificate} is not usable: {}", reason(&why))
+                        format!(
+                            "the certificate in {certificate} is not usable: {}",
+                            tls::reason(&why, HINTS.authorities)
+                        )
                     }
                     _ => format!(
                         "the key in {key} is not usable, or not that of the certificate in {certificate}"
@@ -76,28 +72,8 @@ pub fn configure(ca_file: Option<&Path>, client: Option<&ClientFiles>) -> Result
     Ok(config)
 }
 
-/// DER's tag of a sequence, and of a certificate's version.
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
-
-/// In DER the version stands first in a certificate, and is left out for version 1.
-fn is_version_1(certificate: &[u8]) -> bool {
-    let tbs = inside(certificate, SEQUENCE).and_then(|outer| inside(outer, SEQUENCE));
-    tbs.and_then(<[u8]>::first).is_some_and(|tag| *tag != VERSION)
-}
-
-/// What stands in an element of this tag, the first one; up to the end of what is given.
-fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
-    let (found, rest) = der.split_first()?;
-    let (length, rest) = rest.split_first()?;
-    // A long form has as many bytes of length more.
-    let more = if *length >= 0x80 { usize::from(length & 0x7f) } else { 0 };
-    if *found == tag { rest.get(more..) } else { None }
-}
-
 fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
-    let system = || SYSTEM_BUNDLES.iter().map(Path::new).find(|path| path.is_file());
-    let path = ca_file.or_else(system).ok_or(
+    let path = ca_file.or_else(tls::system_authorities).ok_or(
         "the system has no file of certificate authorities: install ca-certificates, or give \
          --manifest-url-ca-file",
     )?;
@@ -107,71 +83,6 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
     if usable == 0 { Err(format!("no certificate in {}", path.display())) } else { Ok(store) }
 }
 
-/// The TLS error inside an I/O error, in words.
-#[must_use]
-pub fn words_of(error: &io::Error) -> Option<String> {
-    error.get_ref()?.downcast_ref::<rustls::Error>().map(words)
-}
-
-/// A TLS error in words without ever-changing numbers.
-#[must_use]
-pub fn words(error: &rustls::Error) -> String {
-    use rustls::Error as E;
-    let what = match error {
-        E::InvalidCertificate(why) => {
-            return format!("the server's certificate is not accepted: {}", reason(why));
-        }
-        E::AlertReceived(alert) => return refused_by_server(*alert),
-        E::InvalidMessage(_) | E::InappropriateMessage { .. } | E::InappropriateHandshakeMessage { .. } => {
-            "the server does not speak TLS here"
-        }
-        E::PeerIncompatible(_) => "the server speaks no version of TLS, or no cipher, that podkeeper accepts",
-        E::NoCertificatesPresented => "the server shows no certificate",
-        E::PeerMisbehaved(_) => "the server breaks the rules of TLS",
-        E::DecryptError => "what came from the server cannot be decrypted",
-        _ => "TLS failed",
-    };
-    what.to_owned()
-}
-
-fn reason(error: &CertificateError) -> String {
-    use CertificateError as C;
-    let words = match error {
-        // `CaUsedAsEndEntity` and such, without numbers.
-        C::Other(rule) => return format!("it breaks a rule: {rule}"),
-        C::Expired | C::ExpiredContext { .. } => "it has expired (or this node's clock is wrong)",
-        C::NotValidYet | C::NotValidYetContext { .. } => {
-            "it is not valid yet (or this node's clock is wrong)"
-        }
-        C::UnknownIssuer => {
-            "no certificate authority that podkeeper trusts has signed it (--manifest-url-ca-file)"
-        }
-        C::NotValidForName | C::NotValidForNameContext { .. } => "it is for another name",
-        C::Revoked => "it is revoked",
-        C::BadEncoding => "it is malformed",
-        C::BadSignature => "its signature is wrong",
-        C::InvalidPurpose | C::InvalidPurposeContext { .. } => "it is not for servers",
-        _ => "it breaks a rule",
-    };
-    words.to_owned()
-}
-
-fn refused_by_server(alert: AlertDescription) -> String {
-    let about_us = matches!(
-        alert,
-        AlertDescription::CertificateRequired
-            | AlertDescription::BadCertificate
-            | AlertDescription::UnsupportedCertificate
-            | AlertDescription::CertificateRevoked
-            | AlertDescription::CertificateExpired
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::UnknownCA
-            | AlertDescription::AccessDenied
-    );
-    let hint = if about_us { "; see --manifest-url-cert-file" } else { "" };
-    format!("the server ends the TLS connection: {alert:?}{hint}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,12 +90,6 @@ mod tests {
 
     #[test]
     fn a_client_certificate_of_version_1_is_called_so() {
-        // Of version 1 the serial number stands first, of others the version.
-        assert!(is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 2, 1, 5]));
-        assert!(!is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 0xa0, 3, 2, 1, 2]));
-        for damaged in [&[][..], &[0x30], &[0x30, 0x84, 1], &[0x31, 3, 0x30, 1, 2]] {
-            assert!(!is_version_1(damaged), "{damaged:?}");
-        }
         let temp = TempDir::new();
         let files = ClientFiles { certificate: temp.path("cert.pem"), key: temp.path("key.pem") };
         let ca = temp.path("ca.pem");

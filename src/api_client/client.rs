@@ -1,0 +1,310 @@
+//! All connections to the server, and the calls over them.
+//!
+//! Few connections: those of calls are kept and used again, at most [`limits::API_CALLS`] calls are under way, and each
+//! watch has one of its own. Connections of credentials that were replaced are not used again, and watches with them are
+//! cut, otherwise they would go on with the old identity.
+//!
+//! Never here: a retry of a call that the server may have carried out and that has another effect the second time.
+
+use std::fmt;
+use std::net::{Shutdown, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::credentials::{Access, Credentials};
+use super::error::ApiError;
+use super::line::{self, Broken, Line};
+use super::rate::Bucket;
+use super::request::Request;
+use super::watch::Watch;
+use crate::base::dial::Names;
+use crate::base::limits;
+use crate::runtime::http1::{Head, Parser};
+
+/// See the head of this file. Clones share everything.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    /// Its calls wait for no others: lease and node status.
+    is_heartbeat: bool,
+}
+
+struct Shared {
+    path: PathBuf,
+    names: Names,
+    credentials: Mutex<Credentials>,
+    pool: Mutex<Pool>,
+    /// A call has ended, or the client was closed.
+    freed: Condvar,
+    closed: AtomicBool,
+}
+
+struct Pool {
+    idle: Vec<Line>,
+    /// Calls under way, heartbeats apart.
+    calls: usize,
+    /// Sockets of all connections, and the generation of each.
+    live: Vec<(Weak<TcpStream>, u64)>,
+    bucket: Bucket,
+    /// Of the credentials that were used last.
+    generation: u64,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client of {}", self.shared.path.display())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is kept is whole after every line that changes it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A place among the calls under way.
+struct Place<'c>(Option<&'c Shared>);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            let mut pool = lock(&shared.pool);
+            pool.calls = pool.calls.saturating_sub(1);
+            shared.freed.notify_one();
+        }
+    }
+}
+
+impl Client {
+    /// A client of the server of this kubeconfig, which is read at the first call and again when it changes.
+    #[must_use]
+    pub fn new(kubeconfig: PathBuf) -> Client {
+        let pool = Pool {
+            idle: Vec::new(),
+            calls: 0,
+            live: Vec::new(),
+            bucket: Bucket::full(Instant::now()),
+            generation: 0,
+        };
+        let shared = Shared {
+            credentials: Mutex::new(Credentials::new(kubeconfig.clone())),
+            path: kubeconfig,
+            names: Names::default(),
+            pool: Mutex::new(pool),
+            freed: Condvar::new(),
+            closed: AtomicBool::new(false),
+        };
+        Client { shared: Arc::new(shared), is_heartbeat: false }
+    }
+
+    /// One whose calls wait neither for others nor for the rate.
+    #[must_use]
+    pub fn heartbeat(&self) -> Client {
+        Client { shared: Arc::clone(&self.shared), is_heartbeat: true }
+    }
+
+    /// `https://host:port` of the server; `None` while the kubeconfig cannot be read.
+    #[must_use]
+    pub fn server(&self) -> Option<String> {
+        let access = lock(&self.shared.credentials).current(Instant::now() + limits::API_PLUGIN).ok()?;
+        Some(access.config.server.to_string())
+    }
+
+    /// Does one call, and gives the object of its answer. All of it ends within `deadline`.
+    ///
+    /// # Errors
+    /// See [`ApiError`]. After `Unreachable` the server may have done it.
+    pub fn call(&self, request: &Request, deadline: Duration) -> Result<Value, ApiError> {
+        let until = Instant::now() + deadline;
+        let _place = self.place(until)?;
+        let (head, body) = self.exchange(request, until)?;
+        if !(200..300).contains(&head.status) {
+            return Err(ApiError::of_answer(&head, &body));
+        }
+        serde_json::from_slice(&body).map_err(|_| ApiError::of_no_json(&head, &body))
+    }
+
+    /// Begins a watch: a GET whose answer is events without an end.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub fn watch(&self, path: &str, deadline: Duration) -> Result<Watch, ApiError> {
+        let until = Instant::now() + deadline;
+        let _place = self.place(until)?;
+        let request = Request::get(path);
+        let mut tried_again = false;
+        loop {
+            let (mut line, access) = self.line(until)?;
+            let begun = line.send(&request, &access).and_then(|()| {
+                let (mut parser, mut body) = (Parser::new(u64::MAX), Vec::new());
+                let head = line.head(&mut parser, &mut body)?;
+                Ok((parser, body, head))
+            });
+            match begun {
+                Ok((parser, body, head)) if head.status == 200 => {
+                    return Ok(Watch::new(line, parser, body, head));
+                }
+                Ok((mut parser, mut body, head)) => {
+                    while body.len() < limits::API_BUFFER && !parser.is_done() {
+                        if !line.read(&mut parser, &mut body).unwrap_or(false) {
+                            break;
+                        }
+                    }
+                    let can_change = head.status == 401 && lock(&self.shared.credentials).refused();
+                    if !can_change || std::mem::replace(&mut tried_again, true) {
+                        return Err(ApiError::of_answer(&head, &body));
+                    }
+                }
+                Err(broken) => self.again(broken, true, &mut tried_again)?,
+            }
+        }
+    }
+
+    /// Cuts all connections: whoever watches begins anew.
+    pub fn cut(&self) {
+        let mut pool = lock(&self.shared.pool);
+        pool.idle.clear();
+        pool.cut(|_| true);
+    }
+
+    /// Ends all calls and watches that are under way. There is none afterwards.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.cut();
+        self.shared.freed.notify_all();
+    }
+
+    fn check_open(&self) -> Result<(), ApiError> {
+        if self.shared.closed.load(Ordering::Acquire) { Err(ApiError::Closed) } else { Ok(()) }
+    }
+
+    /// Waits until there may be one call more.
+    fn place(&self, until: Instant) -> Result<Place<'_>, ApiError> {
+        self.check_open()?;
+        if self.is_heartbeat {
+            return Ok(Place(None));
+        }
+        let mut pool = lock(&self.shared.pool);
+        let begin = Instant::now() + pool.bucket.take(Instant::now());
+        loop {
+            self.check_open()?;
+            let now = Instant::now();
+            if now >= until {
+                return Err(ApiError::Unreachable("too many calls to the server are under way".to_owned()));
+            }
+            let wake = if now < begin {
+                begin.min(until)
+            } else if pool.calls < limits::API_CALLS {
+                pool.calls = pool.calls.saturating_add(1);
+                return Ok(Place(Some(&self.shared)));
+            } else {
+                until
+            };
+            let waited = self.shared.freed.wait_timeout(pool, wake.saturating_duration_since(now));
+            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn exchange(&self, request: &Request, until: Instant) -> Result<(Head, Vec<u8>), ApiError> {
+        let (mut tried_again, mut refused) = (false, false);
+        loop {
+            let (mut line, access) = self.line(until)?;
+            let (mut parser, mut body) = (Parser::new(limits::API_ANSWER), Vec::new());
+            let done = line.send(request, &access).and_then(|()| {
+                while !parser.is_done() {
+                    line.read(&mut parser, &mut body)?;
+                }
+                line.head(&mut parser, &mut body)
+            });
+            match done {
+                Ok(head) => {
+                    if head.keep_alive {
+                        self.keep(line);
+                    }
+                    let can_change = head.status == 401 && lock(&self.shared.credentials).refused();
+                    if can_change && !std::mem::replace(&mut refused, true) {
+                        continue;
+                    }
+                    return Ok((head, body));
+                }
+                Err(broken) => self.again(broken, request.method.is_repeatable(), &mut tried_again)?,
+            }
+        }
+    }
+
+    /// Whether a request is sent again, on another connection.
+    fn again(&self, broken: Broken, is_repeatable: bool, tried: &mut bool) -> Result<(), ApiError> {
+        self.check_open()?;
+        match broken {
+            Broken::Stale if is_repeatable && !std::mem::replace(tried, true) => {
+                // The server has been started anew, and closed all of them.
+                lock(&self.shared.pool).idle.clear();
+                Ok(())
+            }
+            Broken::Stale => {
+                Err(ApiError::Unreachable("the server closed the connection before it answered".to_owned()))
+            }
+            Broken::For(error) => Err(error),
+        }
+    }
+
+    /// A connection that is idle, or a new one.
+    fn line(&self, until: Instant) -> Result<(Line, Access), ApiError> {
+        self.check_open()?;
+        let access = lock(&self.shared.credentials).current(until).map_err(ApiError::BadCredentials)?;
+        let idle = {
+            let mut pool = lock(&self.shared.pool);
+            if pool.generation != access.generation {
+                pool.generation = access.generation;
+                pool.idle.clear();
+                pool.cut(|generation| generation != access.generation);
+            }
+            loop {
+                match pool.idle.pop().map(|mut line| (line.is_quiet(), line)) {
+                    Some((true, line)) => break Some(line),
+                    Some((false, _)) => {}
+                    None => break None,
+                }
+            }
+        };
+        if let Some(mut line) = idle {
+            line.set_until(until);
+            return Ok((line, access));
+        }
+        let to = access.config.proxy.as_ref().unwrap_or(&access.config.server);
+        let patience = limits::API_CONNECT.min(until.saturating_duration_since(Instant::now()));
+        let found = self.shared.names.find(&to.host, to.port, patience);
+        let socket = line::connect(&found.map_err(ApiError::Unreachable)?, until)?;
+        lock(&self.shared.pool).live.push((Arc::downgrade(&socket), access.generation));
+        // Closed meanwhile: nobody would shut it down.
+        self.check_open()?;
+        let mut line = Line::open(socket, &access, until)?;
+        line.set_until(until);
+        Ok((line, access))
+    }
+
+    fn keep(&self, mut line: Line) {
+        line.used = Instant::now();
+        let mut pool = lock(&self.shared.pool);
+        if pool.idle.len() < limits::API_IDLE && line.generation == pool.generation {
+            pool.idle.push(line);
+        }
+        pool.live.retain(|(socket, _)| socket.strong_count() > 0);
+    }
+}
+
+impl Pool {
+    /// Shuts down the connections of these generations.
+    fn cut(&mut self, which: impl Fn(u64) -> bool) {
+        for (socket, _) in self.live.iter().filter(|(_, generation)| which(*generation)) {
+            if let Some(socket) = socket.upgrade() {
+                // One that is gone already needs no end.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+        self.live.retain(|(socket, generation)| socket.strong_count() > 0 && !which(*generation));
+    }
+}

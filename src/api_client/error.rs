@@ -1,0 +1,247 @@
+//! Why a call has not done what it was to do, in kinds that callers act upon and in words for an operator.
+//!
+//! Never here: a credential, or a number that changes by itself, for every new text is logged.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::base::limits;
+use crate::runtime::http1::Head;
+
+/// See the head of this file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiError {
+    /// The server answered that it has not done it.
+    Status {
+        /// HTTP's, or that of a `Status` in a watch.
+        code: u16,
+        /// `metav1.Status`'s: `NotFound`, `AlreadyExists`, `Conflict`, `Expired`, ...; empty when the answer was none.
+        reason: String,
+        /// Of the server.
+        message: String,
+        /// When to come back, as the server wishes.
+        retry_after: Option<Duration>,
+    },
+    /// No answer, or none to its end: the server may have done it.
+    Unreachable(String),
+    /// An answer that no API server gives.
+    BadAnswer(String),
+    /// The kubeconfig, or what it names, cannot be used.
+    BadCredentials(String),
+    /// The client was closed.
+    Closed,
+}
+
+impl ApiError {
+    /// The answer's code.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            ApiError::Status { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    fn has_reason(&self, wanted: &str) -> bool {
+        matches!(self, ApiError::Status { reason, .. } if reason == wanted)
+    }
+
+    /// There is no such object. A 404 without a `Status` is no such word: it may come from a proxy that knows no objects.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.has_reason("NotFound")
+    }
+
+    /// POST of an object that is there.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.has_reason("AlreadyExists")
+    }
+
+    /// The object was changed since it was read, or has another UID than the precondition says.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.has_reason("Conflict")
+    }
+
+    /// Node authorizer or NodeRestriction say no.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// The credentials are not accepted.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        self.code() == Some(401)
+    }
+
+    /// The version that was asked for is past.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// The version that was asked for has not come yet (`apierrors.IsTooLargeResourceVersion`): etcd was restored.
+    #[must_use]
+    pub fn is_too_large_version(&self) -> bool {
+        matches!(self, ApiError::Status { reason, message, .. }
+            if reason == "Timeout" && message.contains("Too large resource version"))
+    }
+
+    /// When the server wants to be asked again.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ApiError::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// The error in an answer that is no success.
+    #[must_use]
+    pub fn of_answer(head: &Head, body: &[u8]) -> ApiError {
+        let wait = |seconds: u64| Duration::from_secs(seconds).min(limits::API_RETRY_AFTER);
+        let retry_after = head.retry_after.map(wait);
+        let status = serde_json::from_slice::<Value>(body).ok().filter(|value| kind(value) == "Status");
+        match status {
+            Some(status) => match ApiError::of_status(&status) {
+                ApiError::Status { reason, message, retry_after: told, .. } => {
+                    ApiError::Status { code: head.status, reason, message, retry_after: retry_after.or(told) }
+                }
+                other => other,
+            },
+            None => {
+                let message = words(head, body);
+                ApiError::Status { code: head.status, reason: String::new(), message, retry_after }
+            }
+        }
+    }
+
+    /// The error in an object of kind `Status`.
+    #[must_use]
+    pub fn of_status(status: &Value) -> ApiError {
+        let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
+        let seconds = status.pointer("/details/retryAfterSeconds").and_then(Value::as_u64);
+        ApiError::Status {
+            code: status
+                .get("code")
+                .and_then(Value::as_u64)
+                .and_then(|code| code.try_into().ok())
+                .unwrap_or(0),
+            reason: text("reason").to_owned(),
+            message: shortened(text("message")),
+            retry_after: seconds
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| Duration::from_secs(seconds).min(limits::API_RETRY_AFTER)),
+        }
+    }
+
+    /// The error of a success whose body is no object of the API.
+    #[must_use]
+    pub fn of_no_json(head: &Head, body: &[u8]) -> ApiError {
+        ApiError::BadAnswer(format!("the server answers {} with {}", head.status, words(head, body)))
+    }
+}
+
+/// `kind` of an object.
+pub(super) fn kind(object: &Value) -> &str {
+    object.get("kind").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What somebody who is no API server says.
+fn words(head: &Head, body: &[u8]) -> String {
+    let start = body.trim_ascii_start();
+    if start.starts_with(b"<") {
+        return "a web page instead of an object: is the address that of an API server, and not of a proxy's login?"
+            .to_owned();
+    }
+    let text = String::from_utf8_lossy(start);
+    let text = shortened(text.trim());
+    match (&head.content_type, text.is_empty()) {
+        (_, true) => "nothing".to_owned(),
+        (Some(kind), _) if !kind.starts_with("text/plain") && !kind.contains("json") => {
+            format!("something that is no object of an API ({kind})")
+        }
+        _ => text,
+    }
+}
+
+/// One line of bounded length.
+fn shortened(text: &str) -> String {
+    let mut text: String =
+        text.chars().take(limits::API_WORDS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text.truncate(text.trim_end().len());
+    text
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApiError::Status { code, reason, message, .. } => match (reason.as_str(), message.as_str()) {
+                ("", message) => write!(f, "the server answers {code}: {message}"),
+                (reason, "") => write!(f, "the server answers {code} ({reason})"),
+                (reason, message) => write!(f, "the server answers {code} ({reason}): {message}"),
+            },
+            ApiError::Unreachable(why) | ApiError::BadAnswer(why) | ApiError::BadCredentials(why) => {
+                f.write_str(why)
+            }
+            ApiError::Closed => f.write_str("the daemon ends"),
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, content_type: &str, retry_after: Option<u64>, body: &str) -> ApiError {
+        let head = Head { status, content_type: Some(content_type.into()), retry_after, ..Head::default() };
+        ApiError::of_answer(&head, body.as_bytes())
+    }
+
+    #[test]
+    fn answers_that_are_no_success() {
+        let check = |error: ApiError, words: &str| assert_eq!(error.to_string(), words);
+        let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}"#;
+        let error = answer(410, "application/json", None, gone);
+        assert!(error.is_gone() && !error.is_not_found());
+        check(error, "the server answers 410 (Expired): too old resource version: 1 (2)");
+        let missing = r#"{"kind":"Status","message":"pods \"a\" not found","reason":"NotFound","code":404}"#;
+        assert!(answer(404, "application/json", None, missing).is_not_found());
+        // A proxy's 404 says nothing of an object.
+        assert!(!answer(404, "text/plain", None, "404 page not found").is_not_found());
+        check(
+            answer(404, "text/plain", None, "404 page not found\n"),
+            "the server answers 404: 404 page not found",
+        );
+        let busy = answer(429, "text/plain", Some(3), "slow down");
+        assert_eq!(busy.retry_after(), Some(Duration::from_secs(3)));
+        let details =
+            r#"{"kind":"Status","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":7}}"#;
+        assert_eq!(
+            answer(429, "application/json", None, details).retry_after(),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(
+            answer(429, "text/plain", Some(u64::MAX), "").retry_after(),
+            Some(limits::API_RETRY_AFTER)
+        );
+        let page = answer(502, "text/html", None, "<html>Bad <b>gateway</b></html>").to_string();
+        assert!(page.contains("502") && page.contains("a web page") && !page.contains("gateway"), "{page}");
+        check(answer(500, "text/plain", None, ""), "the server answers 500: nothing");
+        let large = r#"{"kind":"Status","message":"Too large resource version: 9, current: 3","reason":"Timeout","code":504}"#;
+        assert!(answer(504, "application/json", None, large).is_too_large_version());
+    }
+
+    #[test]
+    fn a_success_that_is_no_object_is_called_so() {
+        let head = Head { status: 200, content_type: Some("text/html".into()), ..Head::default() };
+        let error = ApiError::of_no_json(&head, b"<!doctype html><title>Sign in</title>").to_string();
+        assert!(error.starts_with("the server answers 200 with a web page"), "{error}");
+    }
+}

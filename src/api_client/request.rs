@@ -1,0 +1,106 @@
+//! What is asked of the server.
+
+use serde_json::Value;
+
+/// What is done with what the path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Delete,
+    /// PATCH that knows the lists of Kubernetes' own types.
+    StrategicPatch,
+    /// PATCH of RFC 7386.
+    MergePatch,
+    /// PATCH of RFC 6902.
+    JsonPatch,
+}
+
+impl Method {
+    /// The word in the request.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Delete => "DELETE",
+            Method::StrategicPatch | Method::MergePatch | Method::JsonPatch => "PATCH",
+        }
+    }
+
+    /// `Content-Type` of the body.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Method::StrategicPatch => "application/strategic-merge-patch+json",
+            Method::MergePatch => "application/merge-patch+json",
+            Method::JsonPatch => "application/json-patch+json",
+            _ => "application/json",
+        }
+    }
+
+    /// Whether the request may be sent again when it is not known whether the server got it: a second POST would make a
+    /// second object, and a second patch in JSON could do its work twice.
+    #[must_use]
+    pub fn is_repeatable(self) -> bool {
+        !matches!(self, Method::Post | Method::JsonPatch)
+    }
+}
+
+/// One request.
+#[derive(Clone, PartialEq)]
+pub struct Request {
+    pub method: Method,
+    /// With its query, percent-encoded: `/api/v1/pods?fieldSelector=spec.nodeName%3Dn1`.
+    pub path: String,
+    /// JSON; may hold a Secret's values.
+    pub body: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method.word(), self.path)
+    }
+}
+
+impl Request {
+    /// A GET.
+    #[must_use]
+    pub fn get(path: impl Into<String>) -> Request {
+        Request { method: Method::Get, path: path.into(), body: None }
+    }
+
+    /// One with a body.
+    #[must_use]
+    pub fn with(method: Method, path: impl Into<String>, body: &Value) -> Request {
+        Request { method, path: path.into(), body: Some(body.to_string().into_bytes()) }
+    }
+}
+
+/// A part of a path or of a query's value: everything but unreserved characters is percent-encoded.
+#[must_use]
+pub fn encoded(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    for byte in part.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte))
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_is_encoded() {
+        assert_eq!(encoded("spec.nodeName=n-1_~"), "spec.nodeName%3Dn-1_~");
+        assert_eq!(encoded("a/b?c d\u{e4}"), "a%2Fb%3Fc%20d%C3%A4");
+    }
+}

@@ -1,0 +1,117 @@
+//! TLS to the server: whom we trust, and what we show.
+//!
+//! Never here: a text with a byte of a key.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::base::tls::{self, Hints};
+
+/// Fields of the kubeconfig.
+pub const HINTS: Hints = Hints {
+    authorities: "certificate-authority in the kubeconfig",
+    client: "the credentials of the user in the kubeconfig",
+};
+
+/// A PEM text, and what an error calls it.
+pub struct Named {
+    pub place: String,
+    pub bytes: Vec<u8>,
+}
+
+/// What a connection is begun with. Without `authorities` any server is taken: `insecure-skip-tls-verify`.
+///
+/// # Errors
+/// Which text is not usable, and why.
+pub fn configure(
+    authorities: Option<&Named>,
+    client: Option<(&Named, &Named)>,
+) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+    let builder = match authorities {
+        Some(named) => builder.with_root_certificates(store(named)?),
+        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+    };
+    let mut config = match client {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = certificates(certificate)?;
+            if chain.first().is_some_and(|first| tls::is_version_1(first)) {
+                return Err(format!(
+                    "the certificate in {} is of X.509 version 1, which nobody takes",
+                    certificate.place
+                ));
+            }
+            let secret = PrivateKeyDer::from_pem_slice(&key.bytes)
+                .map_err(|_| format!("no private key that can be used in {}", key.place))?;
+            builder.with_client_auth_cert(chain, secret).map_err(|_| {
+                let (certificate, key) = (&certificate.place, &key.place);
+                format!("the key in {key} is not usable, or not that of the certificate in {certificate}")
+            })?
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Few connections are made, and they last.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn certificates(named: &Named) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&named.bytes).collect();
+    let all = all.map_err(|_| format!("{} is not PEM of certificates", named.place))?;
+    if all.is_empty() { Err(format!("no certificate in {}", named.place)) } else { Ok(all) }
+}
+
+fn store(named: &Named) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let (usable, _) = store.add_parsable_certificates(certificates(named)?);
+    if usable == 0 { Err(format!("no usable certificate in {}", named.place)) } else { Ok(store) }
+}
+
+/// Takes any certificate, whose key the server has.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,84 @@
+//! The first half of a connection to a server somewhere: its addresses, and TCP. Each has its limit.
+//!
+//! Never here: a wait without an end.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::limits;
+
+/// Looks names up. The system's resolver cannot be interrupted and may hang for minutes: it gets a thread
+/// of its own, and as long as that one hangs there is no second.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    hangs: Arc<AtomicBool>,
+}
+
+impl Names {
+    /// Addresses of the server, in the order to try. `localhost` is never looked up, so that it cannot be
+    /// anything but loopback.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be found out in time.
+    pub fn find(&self, host: &str, port: u16, patience: Duration) -> Result<Vec<SocketAddr>, String> {
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        if host == "localhost" {
+            return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
+        }
+        let name = host.to_owned();
+        let late = || format!("the name {} could not be resolved in time", host);
+        if self.hangs.swap(true, Ordering::AcqRel) {
+            return Err(late());
+        }
+        let (found, wait) = mpsc::sync_channel(1);
+        let hangs = Arc::clone(&self.hangs);
+        let look_up = move || {
+            let addresses = (name.as_str(), port).to_socket_addrs();
+            // An answer that nobody waits for any more is lost.
+            let _ = found.send(addresses.map(|all| all.take(limits::URL_ADDRESSES).collect::<Vec<_>>()));
+            hangs.store(false, Ordering::Release);
+        };
+        let thread = thread::Builder::new().name("pk-resolve".into()).stack_size(limits::URL_STACK);
+        if let Err(error) = thread.spawn(look_up) {
+            self.hangs.store(false, Ordering::Release);
+            return Err(format!("no thread could be started to resolve {}: {error}", host));
+        }
+        match wait.recv_timeout(patience) {
+            Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
+            Ok(Ok(_)) => Err(format!("the name {} has no address", host)),
+            Ok(Err(error)) => Err(format!("the name {} cannot be resolved: {error}", host)),
+            Err(_) => Err(late()),
+        }
+    }
+}
+
+/// Connects to the first address that answers, within `patience` and until `whole`.
+///
+/// # Errors
+/// What happened, in words.
+pub fn connect(addresses: &[SocketAddr], patience: Duration, whole: Instant) -> Result<TcpStream, String> {
+    let until = whole.min(Instant::now() + patience);
+    let mut last = "the server has no address".to_owned();
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        // One address that swallows everything must not cost the others their turn.
+        let turn = until.saturating_duration_since(Instant::now()) / left;
+        if turn.is_zero() {
+            return Err(format!("no connection within {:?}", patience));
+        }
+        match TcpStream::connect_timeout(address, turn) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                last = format!("no connection within {:?}", patience);
+            }
+            Err(error) => last = format!("no connection: {error}"),
+        }
+    }
+    Err(last)
+}

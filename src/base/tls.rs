@@ -1,0 +1,135 @@
+//! What clients of TLS servers share: the system's authorities, and what went wrong in an operator's words.
+//!
+//! Never here: a text that holds a number that changes by itself (a time, an age), for every new text is logged.
+
+use std::io;
+use std::path::Path;
+
+use rustls::{AlertDescription, CertificateError};
+
+/// Where the operator gave what a text is about: flags, or fields of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hints {
+    /// The authorities by which the server is known.
+    pub authorities: &'static str,
+    /// What the server knows the client by.
+    pub client: &'static str,
+}
+
+/// Where distributions keep the authorities they trust: Debian, Alpine, Arch; Fedora, RHEL; openSUSE; older
+/// RHEL; BSDs and Alpine.
+const SYSTEM_BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The bundle of authorities that the system trusts.
+#[must_use]
+pub fn system_authorities<'a>() -> Option<&'a Path> {
+    SYSTEM_BUNDLES.iter().map(Path::new).find(|path| path.is_file())
+}
+
+/// DER's tag of a sequence, and of a certificate's version.
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+
+/// In DER the version stands first in a certificate, and is left out for version 1.
+#[must_use]
+pub fn is_version_1(certificate: &[u8]) -> bool {
+    let tbs = inside(certificate, SEQUENCE).and_then(|outer| inside(outer, SEQUENCE));
+    tbs.and_then(<[u8]>::first).is_some_and(|tag| *tag != VERSION)
+}
+
+/// What stands in an element of this tag, the first one; up to the end of what is given.
+fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
+    let (found, rest) = der.split_first()?;
+    let (length, rest) = rest.split_first()?;
+    // A long form has as many bytes of length more.
+    let more = if *length >= 0x80 { usize::from(length & 0x7f) } else { 0 };
+    if *found == tag { rest.get(more..) } else { None }
+}
+
+/// The TLS error inside an I/O error, in words.
+#[must_use]
+pub fn words_of(error: &io::Error, hints: &Hints) -> Option<String> {
+    error.get_ref()?.downcast_ref::<rustls::Error>().map(|error| words(error, hints))
+}
+
+/// A TLS error in words without ever-changing numbers.
+#[must_use]
+pub fn words(error: &rustls::Error, hints: &Hints) -> String {
+    use rustls::Error as E;
+    let what = match error {
+        E::InvalidCertificate(why) => {
+            return format!("the server's certificate is not accepted: {}", reason(why, hints.authorities));
+        }
+        E::AlertReceived(alert) => return refused_by_server(*alert, hints),
+        E::InvalidMessage(_) | E::InappropriateMessage { .. } | E::InappropriateHandshakeMessage { .. } => {
+            "the server does not speak TLS here"
+        }
+        E::PeerIncompatible(_) => "the server speaks no version of TLS, or no cipher, that podkeeper accepts",
+        E::NoCertificatesPresented => "the server shows no certificate",
+        E::PeerMisbehaved(_) => "the server breaks the rules of TLS",
+        E::DecryptError => "what came from the server cannot be decrypted",
+        _ => "TLS failed",
+    };
+    what.to_owned()
+}
+
+/// Why a certificate is not accepted; `authorities` names where those that are trusted are given.
+#[must_use]
+pub fn reason(error: &CertificateError, authorities: &str) -> String {
+    use CertificateError as C;
+    let words = match error {
+        // `CaUsedAsEndEntity` and such, without numbers.
+        C::Other(rule) => return format!("it breaks a rule: {rule}"),
+        C::Expired | C::ExpiredContext { .. } => "it has expired (or this node's clock is wrong)",
+        C::NotValidYet | C::NotValidYetContext { .. } => {
+            "it is not valid yet (or this node's clock is wrong)"
+        }
+        C::UnknownIssuer => {
+            return format!("no certificate authority that podkeeper trusts has signed it ({authorities})");
+        }
+        C::NotValidForName | C::NotValidForNameContext { .. } => "it is for another name",
+        C::Revoked => "it is revoked",
+        C::BadEncoding => "it is malformed",
+        C::BadSignature => "its signature is wrong",
+        C::InvalidPurpose | C::InvalidPurposeContext { .. } => "it is not for servers",
+        _ => "it breaks a rule",
+    };
+    words.to_owned()
+}
+
+fn refused_by_server(alert: AlertDescription, hints: &Hints) -> String {
+    let about_us = matches!(
+        alert,
+        AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    );
+    let hint = if about_us { format!("; see {}", hints.client) } else { String::new() };
+    format!("the server ends the TLS connection: {alert:?}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_version_1_is_told_from_others() {
+        // Of version 1 the serial number stands first, of others the version.
+        assert!(is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 2, 1, 5]));
+        assert!(!is_version_1(&[0x30, 0x82, 1, 0, 0x30, 0x81, 200, 0xa0, 3, 2, 1, 2]));
+        for damaged in [&[][..], &[0x30], &[0x30, 0x84, 1], &[0x31, 3, 0x30, 1, 2]] {
+            assert!(!is_version_1(damaged), "{damaged:?}");
+        }
+    }
+}
