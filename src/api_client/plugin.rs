@@ -16,12 +16,15 @@ use crate::base::clock::{Clock as _, System, Timestamp};
 use crate::base::concealed::Concealed;
 use crate::base::{limits, program, regular};
 
+/// Certificate and key, PEM.
+pub type Pair = (Concealed<Vec<u8>>, Concealed<Vec<u8>>);
+
 /// What a plugin gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     pub token: Option<Concealed<String>>,
-    /// Certificate and key, PEM.
-    pub certificate: Option<(Concealed<Vec<u8>>, Concealed<Vec<u8>>)>,
+    /// Shown in the handshake.
+    pub certificate: Option<Pair>,
     /// For how long; `None` until the server refuses it.
     pub lasts: Option<Duration>,
 }

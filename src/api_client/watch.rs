@@ -71,8 +71,7 @@ pub struct Watch {
 impl Watch {
     /// From the answer's head on; `body` is what has come of it already.
     pub(super) fn new(line: Line, parser: Parser, body: Vec<u8>, head: Head) -> Watch {
-        let mut lines = Lines::default();
-        lines.bytes = body;
+        let lines = Lines { bytes: body, searched: 0 };
         Watch { line, parser, lines, head }
     }
 
