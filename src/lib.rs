@@ -6,6 +6,7 @@
 // Functions of tests tell a story, and may be longer.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
+mod api;
 #[allow(dead_code, unused_imports)]
 mod api_client;
 mod base;

@@ -11,6 +11,7 @@ pub mod exit;
 pub mod flags;
 mod forget;
 pub mod help;
+mod kubeconfig;
 mod lock;
 mod nearest;
 pub mod parse;
@@ -66,6 +67,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Images(options) => docker::garbage::list::run(&options),
         Command::Prune(options) => docker::garbage::prune::run(&options),
         Command::Completion(shell) => Ok(print(&completion::text(shell))),
+        Command::Kubeconfig(options) => kubeconfig::run(&options),
         Command::Version => Ok(print(&format!("podkeeper {VERSION}\n"))),
         Command::Help(verb) => Ok(print(&help::text(verb))),
     };

@@ -67,6 +67,8 @@ pub enum Command {
     Prune(Box<Options>),
     /// `completion` for this shell.
     Completion(Shell),
+    /// `kubeconfig`.
+    Kubeconfig(Box<Options>),
     /// `version`.
     Version,
     /// `help`, of one subcommand or of all.
@@ -306,6 +308,7 @@ fn finish(
             },
             _ => usage(verb, "name one shell: bash, zsh or fish"),
         },
+        Verb::Kubeconfig => operands::none_left(verb, &words).map(|()| Command::Kubeconfig(options)),
         Verb::Version => operands::none_left(verb, &words).map(|()| Command::Version),
         Verb::Help => match words.as_slice() {
             [] => Ok(Command::Help(None)),

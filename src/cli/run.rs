@@ -120,6 +120,7 @@ pub(super) fn configure(options: &Options, host: &str) -> Result<Config, UsageEr
         node: Arc::new(node(options, machine, &eviction).map_err(refuse)?),
         eviction,
         server,
+        api: options.server.api(),
     })
 }
 

@@ -40,6 +40,8 @@ pub enum Verb {
     Prune,
     /// Prints what a shell completes command lines by.
     Completion,
+    /// Makes credentials for kubectl.
+    Kubeconfig,
     /// Prints the version.
     Version,
     /// Prints help.
@@ -83,6 +85,7 @@ impl Verb {
         Verb::Images,
         Verb::Prune,
         Verb::Completion,
+        Verb::Kubeconfig,
         Verb::Version,
         Verb::Help,
     ];
@@ -218,6 +221,14 @@ impl Verb {
                 synopsis: "completion bash|zsh|fish",
                 summary: "Print what a shell completes command lines by",
                 note: "bash: source <(podkeeper completion bash). The packages install it for all three.",
+            },
+            Verb::Kubeconfig => About {
+                word: "kubeconfig",
+                synopsis: "kubeconfig [--user NAME] [--group view|admin] [--server URL]",
+                summary: "Make a user's credentials for the API of this node, and print them for kubectl",
+                note: "Who has what it prints has the user's rights: keep it from others. The address is the one on which a\n\
+             daemon has its API, or that of --api-address. Credentials hold until pki/api below the root directory is\n\
+             removed and podkeeper started again.",
             },
             Verb::Version => {
                 About { word: "version", synopsis: "version", summary: "Print the version", note: "" }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api;
 use crate::eviction::threshold;
 use crate::garbage::images;
 use crate::mapping::logs::LogSettings;
@@ -73,6 +74,8 @@ pub struct Config {
     pub eviction: threshold::Settings,
     /// `--port`, `--read-only-port`, `--healthz-port` and all that belongs to them.
     pub server: server::Settings,
+    /// `--api-address`; `None` when there is no API.
+    pub api: Option<api::Settings>,
 }
 
 impl Config {

@@ -72,6 +72,9 @@ fn keep(config: Arc<Config>, signals: Receiver<Signal>, restore: Restore) -> Res
         turn.restore_evictions(earlier.file.evictions);
     }
     actors.writer.set_earlier_events(turn.events());
+    if let Some(told) = &actors.told {
+        told.tell_events(turn.events());
+    }
     let mut main = MainLoop { turn, workers: Table::new(), actors, signals, events };
     if main.begin().is_continue() {
         main.run();
@@ -264,6 +267,9 @@ impl MainLoop {
 
     fn publish(&mut self) {
         if let Some((change, events)) = self.turn.take_events() {
+            if let Some(told) = &self.actors.told {
+                told.tell_events(events.clone());
+            }
             self.actors.writer.publish_events(change, events);
         }
         if self.turn.take_changed() {
@@ -274,6 +280,9 @@ impl MainLoop {
             }
             self.actors.keeper.tell(Arc::clone(&snapshot));
             self.actors.limits.tell(Arc::clone(&snapshot));
+            if let Some(told) = &self.actors.told {
+                told.tell(Arc::clone(&snapshot), Arc::clone(self.turn.local_objects()));
+            }
             self.actors.writer.publish(snapshot);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Never here: a decision, or a wait. The main loop is in `main_loop`.
 
+mod servers;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::{fmt, io, thread};
 
 use crossbeam_channel::Sender;
 
+use crate::api::told::Told;
 use crate::base::clock::System;
 use crate::base::limits;
 use crate::base::locks::LOCK;
@@ -25,7 +28,7 @@ use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::kmsg::KernelLog;
 use crate::daemon::notify::Notifier;
 use crate::daemon::turn::{Event, InUse};
-use crate::daemon::watch::{MAIN, Watch};
+use crate::daemon::watch::Watch;
 use crate::eviction::threshold;
 use crate::garbage::collector::{self, Collector};
 use crate::image::grants::Grants;
@@ -43,7 +46,6 @@ use crate::probe::Prober;
 use crate::runtime::docker::{Docker, Endpoint};
 use crate::runtime::sandbox_image;
 use crate::server::Servers;
-use crate::server::kubelet;
 use crate::source::accept::Acceptor;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
@@ -86,6 +88,8 @@ pub(super) struct Actors {
     _event_stream: Events,
     _kernel_log: Option<KernelLog>,
     _servers: Option<Servers>,
+    /// Where the API is told what is new, when there is one.
+    pub(super) told: Option<Told>,
     sources: Sources,
     preload: Option<Preload>,
     pub(super) writer: Writer,
@@ -156,7 +160,8 @@ pub(super) fn start(
     let sources = parts.sources()?;
     let prober = parts.prober()?;
     let kernel_log = parts.kernel_log()?;
-    let servers = parts.servers(pods.clone())?;
+    let told = Told::default();
+    let servers = parts.servers(pods.clone(), told.clone())?;
     let keeper = parts.keeper(&cgroups, pods, garbage, docker_root.clone())?;
     let limits =
         LimitWatch::new(parts.docker.clone(), config.root_dir.clone(), docker_root, parts.events.clone());
@@ -183,6 +188,7 @@ pub(super) fn start(
         _event_stream: stream,
         _kernel_log: kernel_log,
         _servers: servers,
+        told: config.api.is_some().then_some(told),
         sources,
         preload,
         writer,
@@ -235,20 +241,6 @@ impl Parts<'_> {
             Endpoint::Unix(_) => KernelLog::start(Path::new("/dev/kmsg"), self.events.clone())
                 .map_err(cannot("the thread that reads the kernel's log could not be started")),
         }
-    }
-
-    fn servers(&self, pods: Latest) -> Result<Option<Servers>, RunError> {
-        let config = self.config;
-        let node = kubelet::Node {
-            pods,
-            docker: self.docker.clone(),
-            pulses: self.pulses.clone(),
-            main_loop: MAIN,
-            root_dir: config.root_dir.clone(),
-            figures: kubelet::figures::Figures::default(),
-            node_ips: config.network.node_ips.clone(),
-        };
-        Servers::start(&config.server, node, &self.pulses).map_err(cannot("the servers could not be started"))
     }
 
     fn preload(&self) -> Result<Option<Preload>, RunError> {

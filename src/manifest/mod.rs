@@ -86,6 +86,18 @@ pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
     read(bytes, context, Rules::OfDaemon, |file| file.finish())
 }
 
+/// The data of one YAML document.
+///
+/// # Errors
+/// It is none.
+pub fn yaml_value(bytes: &[u8]) -> Result<serde_json::Value, String> {
+    let documents = yaml::text(bytes).and_then(yaml::documents).map_err(|error| error.message)?;
+    match documents.as_slice() {
+        [document] => Ok(document.to_value()),
+        _ => Err("there must be one document".to_owned()),
+    }
+}
+
 /// Which problems are errors when a manifest is only inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {

@@ -2,6 +2,7 @@
 //! Plain data, made by `cli/` from flags and from the machine.
 
 pub mod devices;
+pub mod facts;
 pub mod host;
 pub mod kernel;
 pub mod pressure;

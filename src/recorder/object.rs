@@ -84,7 +84,9 @@ pub struct EventObject {
 }
 
 impl EventObject {
-    fn new(kept: &Kept, node: &str) -> EventObject {
+    /// The object of a kept event; `node` is where it was seen.
+    #[must_use]
+    pub fn new(kept: &Kept, node: &str) -> EventObject {
         let ObjectEvent { of, uid, subject, weight, reason, message } = &kept.event;
         let (kind, namespace, name) = match of {
             Of::Pod(key) => (POD, key.namespace.as_str(), key.name.as_str()),

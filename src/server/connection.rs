@@ -46,7 +46,6 @@ impl Body<'_> {
     ///
     /// # Errors
     /// It is longer (status 413), too slow (408), or no body (400).
-    #[cfg_attr(not(test), expect(dead_code, reason = "the next endpoint that takes a body reads it"))]
     pub fn read(&mut self, limit: usize) -> Result<Vec<u8>, Refused> {
         const TOO_LONG: Refused = Refused { status: 413, why: "the body of the request is too long" };
         let bound = u64::try_from(limit).unwrap_or(u64::MAX);

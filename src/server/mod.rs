@@ -9,13 +9,13 @@
 
 pub mod auth;
 mod census;
-mod connection;
+pub mod connection;
 pub mod http;
 pub mod kubelet;
-mod listen;
+pub mod listen;
 mod pool;
 mod relay;
-mod service;
+pub mod service;
 pub mod stream;
 pub mod tls;
 mod transport;
@@ -82,6 +82,9 @@ pub fn address(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     (port != 0).then_some(SocketAddr::new(ip, port))
 }
 
+/// Makes further ports, on the servers' thread: it may read a disk.
+pub type Others = Box<dyn FnOnce() -> Vec<Port> + Send>;
+
 /// The servers. Dropping it ends them: streams that are under way end with the process.
 #[derive(Debug)]
 pub struct Servers {
@@ -91,15 +94,19 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers; `None` when no flag asks for one.
+    /// Starts the servers, and listens where `others` says as well; `None` when no flag asks for any.
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn start(settings: &Settings, node: kubelet::Node, pulses: &Pulses) -> io::Result<Option<Servers>> {
-        if !settings.listens() {
+    pub fn start(
+        settings: &Settings,
+        node: Arc<kubelet::Node>,
+        others: Option<Others>,
+        pulses: &Pulses,
+    ) -> io::Result<Option<Servers>> {
+        if !settings.listens() && others.is_none() {
             return Ok(None);
         }
-        let node = Arc::new(node);
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let wake = Arc::new(wake);
         let (end, ended) = bounded(0);
@@ -111,7 +118,9 @@ impl Servers {
             pulses.join("the servers".to_owned());
             // Certificates are read here: a disk that hangs keeps no pod from starting.
             let pipe = (woken, of_thread);
-            Listen::new(ports(&settings, &node), back, pipe, ended, Patience::default()).run();
+            let mut ports = ports(&settings, &node);
+            ports.extend(others.map(|others| others()).unwrap_or_default());
+            Listen::new(ports, back, pipe, ended, Patience::default()).run();
         };
         let thread = thread::Builder::new().name("pk-server".to_owned()).stack_size(limits::SERVER_STACK);
         Ok(Some(Servers { end: Some(end), wake, thread: Some(thread.spawn(body)?) }))

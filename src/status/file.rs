@@ -93,6 +93,13 @@ pub fn pod_list(snapshot: &Snapshot, addresses: &[String]) -> Vec<u8> {
     serde_json::to_vec(&list).unwrap_or_default()
 }
 
+/// One pod in the API's form. `addresses` as for [`render`].
+#[must_use]
+pub fn pod_value(view: &PodView, addresses: &[String]) -> Value {
+    // As above.
+    serde_json::to_value(PodOut::new(view, addresses)).unwrap_or_default()
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileOut<'a> {

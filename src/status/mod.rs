@@ -1,9 +1,11 @@
 //! Status of pods: PodStatus as the kubelet computes it (upstream `pkg/kubelet/kubelet_pods.go`,
 //! `generateAPIPodStatus`) [pure], the snapshot, and the status file. Never decides anything.
 
+pub mod columns;
 mod conditions;
 mod containers;
 pub mod file;
+pub mod node_object;
 mod phase;
 pub mod snapshot;
 #[cfg(test)]

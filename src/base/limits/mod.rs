@@ -2,6 +2,7 @@
 //!
 //! Each file has the bounds of one part; users write `limits::NAME`.
 
+mod api;
 mod api_client;
 mod daemon;
 mod docker;
@@ -13,6 +14,7 @@ mod sources;
 mod status;
 mod streams;
 
+pub use api::*;
 pub use api_client::*;
 pub use daemon::*;
 pub use docker::*;

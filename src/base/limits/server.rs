@@ -48,8 +48,8 @@ pub const SERVER_THREADS: usize = 96;
 pub const SERVER_LONG: usize = 64;
 /// Requests under way at one port, of one address, whose client shows no certificate that is known.
 pub const SERVER_STRANGERS: usize = 8;
-/// The same of all addresses. Those of all three ports leave threads to clients that are known.
-pub const SERVER_STRANGERS_OF_PORT: usize = 24;
+/// The same of all addresses. Those of all four ports leave threads to clients that are known.
+pub const SERVER_STRANGERS_OF_PORT: usize = 18;
 /// Longest chain of certificates of a client that is known.
 pub const SERVER_CHAIN: usize = 8;
 /// Stack of such a thread, in bytes.

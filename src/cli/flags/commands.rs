@@ -49,17 +49,44 @@ pub struct Values {
     pub recursive: bool,
     pub dry_run: bool,
     pub prune_build_cache: bool,
+    /// Name of a user of the API.
+    pub user: String,
+    /// `view` or `admin`.
+    pub group: String,
+    /// URL of the API.
+    pub server: Option<String>,
 }
 
 const GET: Flag = of_verbs(&[Verb::Get]);
 const TOP: Flag = of_verbs(&[Verb::Top]);
 const PRUNE: Flag = of_verbs(&[Verb::Prune]);
 const DEBUG: Flag = of_verbs(&[Verb::Debug]);
+const KUBECONFIG: Flag = of_verbs(&[Verb::Kubeconfig]);
 const COMMANDS: Flag = of_verbs(&[Verb::Exec, Verb::Debug]);
 
 pub static SECTION: Section = Section {
     title: "Flags",
     flags: &[
+        Flag {
+            name: "user",
+            takes: Text("NAME", |o, text| put(&mut o.command.user, user(text))),
+            default: "admin",
+            help: "Whom the API calls the user",
+            ..KUBECONFIG
+        },
+        Flag {
+            name: "group",
+            takes: Text("GROUP", |o, text| put(&mut o.command.group, group(text))),
+            default: "admin",
+            help: "What the user may do: view (everything but Secrets is seen) or admin (everything)",
+            ..KUBECONFIG
+        },
+        Flag {
+            name: "server",
+            takes: Name("URL", |o, url| o.command.server = url),
+            help: "How kubectl reaches the API, where that is not where it listens",
+            ..KUBECONFIG
+        },
         Flag {
             name: "namespace",
             short: Some('n'),
@@ -222,6 +249,18 @@ pub static SECTION: Section = Section {
         },
     ],
 };
+
+fn user(text: &str) -> Result<String, String> {
+    let is_good = !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control);
+    if is_good { Ok(text.to_owned()) } else { Err("must be a name of 1 to 64 bytes".to_owned()) }
+}
+
+fn group(text: &str) -> Result<String, String> {
+    match text {
+        "view" | "admin" => Ok(text.to_owned()),
+        _ => Err("must be view or admin".to_owned()),
+    }
+}
 
 #[cfg(test)]
 mod tests {

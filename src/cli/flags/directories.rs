@@ -34,8 +34,10 @@ const CONFIGURED: Flag = of_verbs(&[
     Verb::Load,
     Verb::Images,
     Verb::Prune,
+    Verb::Kubeconfig,
 ]);
-const REMEMBERING: Flag = of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull]);
+const REMEMBERING: Flag =
+    of_verbs(&[Verb::Run, Verb::Forget, Verb::Drain, Verb::Resume, Verb::Pull, Verb::Kubeconfig]);
 const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Run,
     Verb::Drain,
@@ -49,6 +51,7 @@ const BESIDE_A_DAEMON: Flag = of_verbs(&[
     Verb::Debug,
     Verb::Images,
     Verb::Prune,
+    Verb::Kubeconfig,
 ]);
 
 pub static SECTION: Section = Section {

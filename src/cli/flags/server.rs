@@ -1,11 +1,12 @@
 //! Flags: the HTTP servers, and who may use them. Nothing listens unless a port is given.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::Takes::{PathOrNone, Switch, Text};
-use super::{Flag, RUN, Section, put, value};
+use super::{Flag, RUN, Section, Verb, put, value};
+use crate::api;
 use crate::server;
 use crate::server::auth::{self, Authorization};
 use crate::server::kubelet::Switches;
@@ -14,6 +15,7 @@ use crate::server::tls;
 /// Addresses are `None`, and ports 0, when nothing is said.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values {
+    pub api_address: Option<SocketAddr>,
     pub address: Option<IpAddr>,
     pub port: u16,
     pub read_only_port: u16,
@@ -35,6 +37,13 @@ pub struct Values {
 pub static SECTION: Section = Section {
     title: "Servers",
     flags: &[
+        Flag {
+            name: "api-address",
+            takes: Text("IP:PORT", |o, text| put(&mut o.server.api_address, api_address(text).map(Some))),
+            help: "Where kubectl finds the API of this node; nowhere when not given",
+            verbs: &[Verb::Run, Verb::Kubeconfig],
+            ..RUN
+        },
         Flag {
             name: "port",
             takes: Text("PORT", |o, text| put(&mut o.server.port, value::port(text))),
@@ -138,6 +147,11 @@ pub static SECTION: Section = Section {
     ],
 };
 
+fn api_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
+    address.ok_or_else(|| "must be IP:PORT, such as 127.0.0.1:6443 or [::1]:6443".to_owned())
+}
+
 fn is_always_allow(text: &str) -> Result<bool, String> {
     match text {
         "AlwaysAllow" => Ok(true),
@@ -171,8 +185,6 @@ impl Values {
             (Some(certificate), Some(key)) => Some((full(certificate)?, full(key)?)),
             _ => None,
         };
-        let groups =
-            || Authorization::Groups { admin: self.admin_groups.clone(), view: self.view_groups.clone() };
         Ok(server::Settings {
             main: server::address(any, self.port),
             read_only: server::address(any, self.read_only_port),
@@ -190,10 +202,26 @@ impl Values {
             },
             auth: auth::Settings {
                 allows_anonymous: self.anonymous_auth,
-                authorization: if self.always_allow { Authorization::AlwaysAllow } else { groups() },
+                authorization: self.authorization(),
             },
             switches: Switches { debugging: self.debugging_handlers, system_logs: self.system_log_handler },
         })
+    }
+
+    fn authorization(&self) -> Authorization {
+        match self.always_allow {
+            true => Authorization::AlwaysAllow,
+            false => {
+                Authorization::Groups { admin: self.admin_groups.clone(), view: self.view_groups.clone() }
+            }
+        }
+    }
+
+    /// What the API is started with, if it is.
+    #[must_use]
+    pub fn api(&self) -> Option<api::Settings> {
+        let auth = auth::Settings { allows_anonymous: false, authorization: self.authorization() };
+        self.api_address.map(|address| api::Settings { address, auth })
     }
 
     /// What is wrong with the values together.
@@ -223,6 +251,7 @@ mod tests {
         sets(
             &SECTION,
             &[
+                ("api-address", "[::1]:6443", |o| o.server.api_address.is_some_and(|a| a.port() == 6443)),
                 ("port", "10250", |o| o.server.port == 10250),
                 ("address", "::1", |o| o.server.address == Some("::1".parse().unwrap())),
                 ("read-only-port", "10255", |o| o.server.read_only_port == 10255),

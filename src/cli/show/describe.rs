@@ -10,8 +10,9 @@ use std::fmt::Write;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodSpec, PodStatus, Toleration};
 
-use super::{events, human, table};
+use super::{events, table};
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::human;
 use crate::base::logging::one_line;
 use crate::base::order;
 use crate::cli::flags::Options;

@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use super::columns::{Row, headings};
 use super::table::List;
 use super::watch::Watcher;
 use super::yaml;
@@ -11,6 +10,7 @@ use crate::base::clock::{Clock, System, Timestamp};
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, fail, pods, print, say};
+use crate::status::columns::{Row, headings};
 use crate::status::file::{self, Status};
 
 /// Lists, and with `--watch` goes on.

@@ -3,12 +3,11 @@
 //!
 //! Never here: a call to Docker.
 
-mod columns;
 pub mod describe;
 pub mod events;
 pub mod explain;
 pub mod get;
-pub(in crate::cli) mod human;
+
 pub mod node;
 pub mod sources;
 pub(in crate::cli) mod table;

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::get::four_spaces;
 use super::table::List;
-use super::{human, yaml};
+use super::yaml;
 use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::count::many;
+use crate::base::human;
 use crate::base::logging::one_line;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, print, say};

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use inotify::{EventMask, Inotify, WatchMask};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::columns::{Row, headings};
 use super::table::List;
 use crate::base::clock::{Clock, System};
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
 use crate::cli::{Outcome, pods, write};
+use crate::status::columns::{Row, headings};
 use crate::status::file::{self, ReadError, Status};
 
 /// Room for many events at once, bytes.

@@ -27,6 +27,12 @@ fn visible<'o>(
 }
 
 impl Turn {
+    /// All local objects in force.
+    #[must_use]
+    pub fn local_objects(&self) -> &Arc<Scopes> {
+        self.merge.objects()
+    }
+
     /// The objects in force that the pod refers to and sees.
     pub(super) fn objects_of(&self, pod: &DesiredPod) -> Objects {
         let (all, policies) = (self.merge.objects(), &self.config.policy);

@@ -85,18 +85,24 @@ impl Service for Guard {
     }
 }
 
+/// Who a client with these certificates is.
+///
+/// # Errors
+/// Why nobody.
+pub fn known(certificates: &Certificates, chain: &[CertificateDer<'static>]) -> Result<User, String> {
+    let Some(certificate) = chain.first() else { return Err("it shows no certificate".to_owned()) };
+    certificates.verify(chain)?;
+    subject::user(certificate).ok_or_else(|| "its certificate names no user".to_owned())
+}
+
 impl Guard {
     /// Who the client is.
     ///
     /// # Errors
     /// Why nobody.
     fn user(&self, chain: &[CertificateDer<'static>]) -> Result<User, String> {
-        if let Some(certificate) = chain.first() {
-            self.certificates.verify(chain)?;
-            return subject::user(certificate).ok_or_else(|| "its certificate names no user".to_owned());
-        }
-        if !self.settings.allows_anonymous {
-            return Err("it shows no certificate".to_owned());
+        if !chain.is_empty() || !self.settings.allows_anonymous {
+            return known(&self.certificates, chain);
         }
         let groups = BTreeSet::from(["system:unauthenticated".to_owned()]);
         Ok(User { name: "system:anonymous".to_owned(), groups })

@@ -2,12 +2,12 @@
 //!
 //! Never here: who may ask; that is `auth`'s.
 
-mod container_logs;
+pub mod container_logs;
 pub mod figures;
 mod healthz;
 mod metrics;
 mod pods;
-mod streams;
+pub mod streams;
 mod system_logs;
 
 use std::net::IpAddr;
@@ -111,8 +111,8 @@ impl Kubelet {
     fn debugs(&self, first: &str, rest: &str, request: &Request) -> Reply {
         let is_stream = matches!(request.method, Method::Get | Method::Post);
         match first {
-            "exec" if is_stream => streams::command(&self.node, rest, request, false),
-            "attach" if is_stream => streams::command(&self.node, rest, request, true),
+            "exec" if is_stream => streams::command(&self.node, rest, request, false, streams::KUBELET),
+            "attach" if is_stream => streams::command(&self.node, rest, request, true, streams::KUBELET),
             "portForward" if is_stream => streams::forward(&self.node, rest, request),
             "run" if request.method == Method::Post => streams::run(&self.node, rest, request),
             _ if !request.is_get() => not_found().into(),

@@ -89,13 +89,33 @@ fn running(status: &ContainerStatus) -> Option<String> {
     status.container_id.as_deref()?.strip_prefix("docker://").map(str::to_owned)
 }
 
-/// `/exec/…` and, without a command, `/attach/…`. `rest` is what follows.
-pub fn command(node: &Node, rest: &str, request: &Request, is_attach: bool) -> Reply {
-    begin_command(node, rest, request, is_attach).unwrap_or_else(Reply::Whole)
+/// Parameters that ask for streams, and the value that does: the API server has other words than the kubelet.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    stdin: &'static str,
+    stdout: &'static str,
+    stderr: &'static str,
+    yes: &'static [&'static str],
 }
 
-fn begin_command(node: &Node, rest: &str, request: &Request, is_attach: bool) -> Result<Reply, Answer> {
-    let wanted = wanted(&request.query)?;
+/// The kubelet's.
+pub const KUBELET: Words = Words { stdin: "input", stdout: "output", stderr: "error", yes: &["1"] };
+/// Those of the API (`v1.PodExecOptions`).
+pub const API: Words = Words { stdin: "stdin", stdout: "stdout", stderr: "stderr", yes: &["true", "1"] };
+
+/// `/exec/…` and, without a command, `/attach/…`. `rest` is what follows.
+pub fn command(node: &Node, rest: &str, request: &Request, is_attach: bool, words: Words) -> Reply {
+    begin_command(node, rest, request, is_attach, words).unwrap_or_else(Reply::Whole)
+}
+
+fn begin_command(
+    node: &Node,
+    rest: &str,
+    request: &Request,
+    is_attach: bool,
+    words: Words,
+) -> Result<Reply, Answer> {
+    let wanted = wanted(&request.query, words)?;
     let target = Target::find(node, rest, true)?;
     let container = target.running()?;
     let work = if is_attach {
@@ -116,11 +136,16 @@ fn begin_command(node: &Node, rest: &str, request: &Request, is_attach: bool) ->
 }
 
 /// Which streams the request asks for.
-fn wanted(query: &Query) -> Result<Wanted, Answer> {
-    let asks = |name: &str| query.get(name) == Some("1");
+fn wanted(query: &Query, words: Words) -> Result<Wanted, Answer> {
+    let asks = |name: &str| query.get(name).is_some_and(|value| words.yes.contains(&value));
     let tty = asks("tty");
     // With a terminal there is one stream.
-    let wanted = Wanted { stdin: asks("input"), stdout: asks("output"), stderr: asks("error") && !tty, tty };
+    let wanted = Wanted {
+        stdin: asks(words.stdin),
+        stdout: asks(words.stdout),
+        stderr: asks(words.stderr) && !tty,
+        tty,
+    };
     if wanted.stdin || wanted.stdout || wanted.stderr {
         Ok(wanted)
     } else {

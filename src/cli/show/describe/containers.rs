@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Page;
+use crate::base::human;
 use crate::base::logging::one_line;
 use crate::base::order;
-use crate::cli::show::human;
 
 /// One group of containers with their statuses.
 pub(super) fn describe(

@@ -5,17 +5,19 @@ use std::fmt::Write as _;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::facts::Facts;
-use super::{is_this, runtime, status_word, version};
+use super::is_this;
 use crate::base::clock::{Clock, System, Timestamp};
+use crate::base::human;
 use crate::base::logging::one_line;
 use crate::base::quantity;
 use crate::cli::flags::Options;
 use crate::cli::show::describe::Page;
-use crate::cli::show::{events, human, table};
+use crate::cli::show::{events, table};
 use crate::cli::{Outcome, pods, print, say};
+use crate::node::facts::Facts;
 use crate::pod::requests;
 use crate::recorder::object::{self, Events};
+use crate::status::node_object::{About, status_word};
 use crate::status::snapshot::StatusFile;
 
 /// Prints the node.
@@ -63,8 +65,8 @@ pub(super) fn page(file: &StatusFile, facts: &Facts, happened: &Events, now: Tim
     page.field(1, "OS Image", &facts.os_image);
     page.field(1, "Operating System", "linux");
     page.field(1, "Architecture", &facts.architecture);
-    page.field(1, "Container Runtime Version", &runtime(file));
-    page.field(1, "Kubelet Version", &version(file));
+    page.field(1, "Container Runtime Version", &About::of_file(file).runtime());
+    page.field(1, "Kubelet Version", &About::of_file(file).kubelet_version());
     running(&mut page, file, now);
     page.0.push_str(&events::describe(happened, object::NODE, &file.node, now));
     table::align(&page.0)

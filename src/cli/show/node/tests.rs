@@ -1,6 +1,7 @@
 use super::*;
 use crate::cli::parse::{Command, parse};
 use crate::cli::show::events;
+use crate::status::snapshot::ConditionView;
 
 fn file() -> StatusFile {
     let mut file = pods::tests::node().file;

@@ -58,6 +58,7 @@ pub(crate) fn config() -> Config {
         node: Default::default(),
         eviction: crate::eviction::threshold::Settings::none(),
         server: crate::server::Settings::default(),
+        api: None,
     }
 }
 

@@ -6,20 +6,20 @@ use crate::base::{limits, regular};
 
 /// Facts that do not change while the machine runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub struct Facts {
     /// `PRETTY_NAME` of `/etc/os-release`.
-    pub(super) os_image: String,
+    pub os_image: String,
     /// Release of the kernel.
-    pub(super) kernel: String,
+    pub kernel: String,
     /// As Go names it.
-    pub(super) architecture: String,
-    pub(super) machine_id: String,
-    pub(super) boot_id: String,
-    pub(super) system_uuid: String,
+    pub architecture: String,
+    pub machine_id: String,
+    pub boot_id: String,
+    pub system_uuid: String,
 }
 
 impl Facts {
-    pub(super) fn of_machine() -> Facts {
+    pub fn of_machine() -> Facts {
         let file = |path: &str| {
             let bytes = regular::read(Path::new(path), limits::NODE_FILE).unwrap_or_default();
             String::from_utf8_lossy(&bytes).trim().to_owned()

@@ -5,8 +5,8 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::human;
 use crate::base::clock::Timestamp;
+use crate::base::human;
 use crate::pod::{ContainerKind, init_kind};
 use crate::status::file;
 

@@ -1,0 +1,112 @@
+//! Errors, as the API's `Status` (`apimachinery/pkg/api/errors/errors.go`). Pure.
+
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+use crate::server::http::answer::{Answer, JSON};
+
+/// Why a request is not done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    /// `details` of the Status; null for none.
+    pub details: Value,
+}
+
+impl Failure {
+    /// Of this code; the reason goes with it.
+    #[must_use]
+    pub fn new(code: u16, message: impl Into<String>) -> Failure {
+        let reason = match code {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            405 => "MethodNotAllowed",
+            406 => "NotAcceptable",
+            409 => "Conflict",
+            410 => "Expired",
+            413 => "RequestEntityTooLarge",
+            415 => "UnsupportedMediaType",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "InternalError",
+        };
+        Failure { code, reason, message: message.into(), details: Value::Null }
+    }
+
+    /// There is no such object.
+    #[must_use]
+    pub fn not_found(kind: &Kind, name: &str) -> Failure {
+        Failure::of(404, kind, name, format!("{} {name:?} not found", kind.qualified()))
+    }
+
+    /// About an object.
+    #[must_use]
+    pub fn of(code: u16, kind: &Kind, name: &str, message: String) -> Failure {
+        let mut details = json!({"name": name, "kind": kind.plural});
+        if !kind.group.is_empty() {
+            details["group"] = kind.group.into();
+        }
+        Failure { details, ..Failure::new(code, message) }
+    }
+
+    /// The path names nothing.
+    #[must_use]
+    pub fn no_resource() -> Failure {
+        Failure {
+            details: json!({}),
+            ..Failure::new(404, "the server could not find the requested resource")
+        }
+    }
+
+    /// Nobody may do this to it.
+    #[must_use]
+    pub fn not_allowed() -> Failure {
+        Failure::new(405, "the server does not allow this method on the requested resource")
+    }
+
+    /// The `Status`.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        status
+    }
+
+    /// The answer.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let answer = Answer::new(self.code, JSON, self.status().to_string());
+        if self.code == 429 { answer.with("Retry-After", "1") } else { answer }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::kinds::{Resource, of};
+
+    #[test]
+    fn a_pod_that_is_not_there() {
+        let kind = of(Resource::Pods).unwrap();
+        let expected = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "pods \"x\" not found", "reason": "NotFound", "details": {"name": "x", "kind": "pods"},
+            "code": 404});
+        assert_eq!(Failure::not_found(kind, "x").status(), expected);
+    }
+}

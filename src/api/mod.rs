@@ -1,0 +1,169 @@
+//! The part of the Kubernetes API that one node can answer truthfully, for an unchanged kubectl and without a control
+//! plane. Nothing listens unless `--api-address` says so, and only clients with a certificate of this node's own
+//! authority ([`pki`]) are answered.
+//!
+//! The main loop tells what is new ([`told`]); [`world`] makes objects with resource versions of it when somebody asks,
+//! and has the latest changes for watches. [`serve`] finds what a request is about by [`path`] and [`kinds`], asks
+//! [`rights`], and answers by [`reads`], [`watch`](mod@watch) or [`streams`]. The HTTP is `server`'s.
+//!
+//! What must not happen here: anything that holds up a pod or the main loop, and anything made while nobody asks.
+
+mod asked;
+mod discovery;
+mod failure;
+mod identity;
+mod kinds;
+mod metrics;
+mod objects;
+mod openapi;
+mod path;
+pub mod pki;
+mod proto;
+mod reads;
+mod rights;
+mod selector;
+mod serve;
+mod streams;
+mod table;
+pub mod told;
+mod watch;
+mod world;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::base::{durable, limits, regular};
+use crate::network::address;
+use crate::server::auth;
+use crate::server::kubelet::Node;
+use crate::server::listen::Port;
+use crate::server::tls::{self, Certificates};
+use serve::Api;
+use told::Told;
+use world::World;
+
+/// The Kubernetes version whose API this is.
+const KUBERNETES: &str = "1.36";
+
+/// What flags say of the API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `--api-address`.
+    pub address: SocketAddr,
+    /// The groups of the servers' flags. Nobody is anonymous here.
+    pub auth: auth::Settings,
+}
+
+/// What the API is made of.
+pub struct Parts {
+    pub node: Arc<Node>,
+    pub told: Told,
+    /// `--root-dir` and `--run-dir`, absolute.
+    pub root_dir: PathBuf,
+    pub run_dir: PathBuf,
+    pub node_name: String,
+    /// `--node-ip`.
+    pub node_ips: Vec<IpAddr>,
+}
+
+/// Where the daemon leaves the API's certificate, and where it listens, below the run directory.
+const DIRECTORY: &str = "api";
+
+/// The API's port. Reads and writes below the directories.
+#[must_use]
+pub fn port(settings: &Settings, parts: Parts) -> Port {
+    let Parts { node, told, root_dir, run_dir, node_name, node_ips } = parts;
+    let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
+    let world = World::new(told, node_ips, epoch(&root_dir));
+    let api = Api {
+        node,
+        world: Arc::new(world),
+        auth: settings.auth.clone(),
+        certificates: Arc::clone(&certificates),
+        watches: Arc::default(),
+        address: settings.address.to_string(),
+    };
+    Port {
+        name: "the API of this node",
+        address: settings.address,
+        certificates: Some(certificates),
+        service: Arc::new(api),
+    }
+}
+
+/// The certificate is made anew with each start, in memory's file system: it names the addresses of now, and costs no
+/// write to a disk.
+fn certificates(
+    settings: &Settings,
+    root_dir: &Path,
+    run_dir: &Path,
+    node: &str,
+    ips: &[IpAddr],
+) -> Arc<Certificates> {
+    let directory = run_dir.join(DIRECTORY);
+    let (certificate, key) = (directory.join("server.crt"), directory.join("server.key"));
+    let names = pki::names(node, settings.address.ip(), &address::of_node(ips));
+    let made = pki::Authority::open(root_dir).and_then(|authority| {
+        let pair = authority.server(&names)?;
+        let write = |path: &Path, text: &str| durable::write(path, text.as_bytes());
+        durable::make_directory(&directory)
+            .and_then(|()| write(&key, &pair.key))
+            .and_then(|()| write(&certificate, &pair.certificate))
+            .and_then(|()| write(&directory.join("address"), &settings.address.to_string()))
+            .map_err(|error| {
+                format!("the API's certificate cannot be written to {}: {error}", directory.display())
+            })
+    });
+    if let Err(why) = made {
+        log::error!(
+            "{why}; nobody can use the API until podkeeper is started again, and pods are not affected"
+        );
+    }
+    Certificates::open(tls::Settings {
+        given: Some((certificate, key)),
+        directory,
+        client_ca: Some(pki::certificate_file(root_dir)),
+        names,
+    })
+}
+
+/// Where the daemon of this run directory has its API, if it has one.
+#[must_use]
+pub fn address_of(run_dir: &Path) -> Option<SocketAddr> {
+    let bytes = regular::read(&run_dir.join(DIRECTORY).join("address"), limits::NODE_FILE).ok()?;
+    std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+}
+
+/// The number of this start, one more than that of the one before: resource versions begin with it.
+fn epoch(root_dir: &Path) -> u32 {
+    let path = root_dir.join("pki/api/starts");
+    let before = regular::read(&path, limits::NODE_FILE).ok();
+    let before = before.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse::<u32>().ok());
+    let epoch = before.unwrap_or(0).saturating_add(1);
+    if let Err(error) = durable::write(&path, epoch.to_string().as_bytes()) {
+        log::warn!(
+            "{} cannot be written: {error}; clients that watch across a restart may miss something",
+            path.display()
+        );
+    }
+    epoch
+}
+
+/// `/version`.
+fn version() -> Value {
+    let (major, minor) = KUBERNETES.split_once('.').unwrap_or_default();
+    json!({
+        "major": major,
+        "minor": minor,
+        "gitVersion": format!("v{KUBERNETES}.0+podkeeper-{}", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("linux/{}", crate::node::sys::architecture(std::env::consts::ARCH)),
+    })
+}

@@ -1,0 +1,275 @@
+//! What the node is told as objects of the API. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use serde_json::{Map, Value, json};
+
+use super::kinds::{self, Resource};
+use super::told::Latest;
+use super::world::Key;
+use crate::base::clock::Timestamp;
+use crate::manifest::{base64, hash};
+use crate::node::facts::Facts;
+use crate::pod::object::{Content, LocalObject, ObjectKind};
+use crate::pod::{DesiredPod, Source};
+use crate::recorder::object::EventObject;
+use crate::recorder::ring::Kept;
+use crate::status::file::pod_value;
+use crate::status::node_object::About;
+use crate::status::snapshot::{PodView, Snapshot};
+
+/// Namespaces that are always there.
+pub const NAMESPACES: [&str; 3] = ["default", "kube-node-lease", "kube-system"];
+/// Where leases of nodes are.
+const LEASES: &str = "kube-node-lease";
+/// How long a lease of a node holds, in seconds: the kubelet's.
+const LEASE_SECONDS: u32 = 40;
+
+/// What an object was made of: while that is the same it need not be made again.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    Pod(Arc<DesiredPod>, Arc<PodStatus>, Option<Timestamp>, bool),
+    Event(Arc<Kept>),
+    Local(Arc<LocalObject>),
+    /// It is made and compared each time.
+    Any,
+}
+
+impl Origin {
+    /// Whether both make the same object.
+    #[must_use]
+    pub fn is(&self, other: &Origin) -> bool {
+        match (self, other) {
+            (Origin::Pod(a, b, c, d), Origin::Pod(e, f, g, h)) => {
+                Arc::ptr_eq(a, e) && Arc::ptr_eq(b, f) && c == g && d == h
+            }
+            (Origin::Event(a), Origin::Event(b)) => Arc::ptr_eq(a, b),
+            (Origin::Local(a), Origin::Local(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// An object that is made when it is needed.
+pub struct Fresh<'a> {
+    pub origin: Origin,
+    pub make: Box<dyn FnOnce() -> Value + 'a>,
+}
+
+impl<'a> Fresh<'a> {
+    fn of(value: Value) -> Fresh<'a> {
+        Fresh { origin: Origin::Any, make: Box::new(move || value) }
+    }
+}
+
+/// All objects of one resource.
+type Kind<'a> = BTreeMap<Key, Fresh<'a>>;
+
+/// All objects of all resources.
+#[must_use]
+pub fn all<'a>(latest: &'a Latest, addresses: &'a [String], facts: &'a Facts) -> Vec<(Resource, Kind<'a>)> {
+    let snapshot = &*latest.snapshot;
+    vec![
+        (Resource::Pods, pods(snapshot, addresses)),
+        (
+            Resource::Nodes,
+            BTreeMap::from([(of_cluster(&snapshot.node), Fresh::of(node(snapshot, addresses, facts)))]),
+        ),
+        (Resource::Namespaces, namespaces(latest)),
+        (Resource::Events, events(latest)),
+        (Resource::ConfigMaps, locals(latest, ObjectKind::ConfigMap)),
+        (Resource::Secrets, locals(latest, ObjectKind::Secret)),
+        (Resource::Claims, locals(latest, ObjectKind::PersistentVolumeClaim)),
+        (
+            Resource::Leases,
+            BTreeMap::from([((LEASES.to_owned(), snapshot.node.clone()), Fresh::of(lease(snapshot)))]),
+        ),
+    ]
+}
+
+fn of_cluster(name: &str) -> Key {
+    (String::new(), name.to_owned())
+}
+
+/// An identity for what has none: a UUID of its own form, made of what it is called.
+fn made_uid(parts: &[&str]) -> String {
+    let hex = hash::fnv1a_128_hex(parts);
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}
+
+fn seconds(time: Timestamp) -> String {
+    crate::status::seconds(time).0.to_string()
+}
+
+/// When something was made of which nobody knows it: as far as anybody can tell, when the daemon started.
+fn begun(snapshot: &Snapshot) -> String {
+    seconds(snapshot.info.started.unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+fn pods<'a>(snapshot: &'a Snapshot, addresses: &'a [String]) -> Kind<'a> {
+    let fresh = |view: &'a PodView| {
+        let origin = Origin::Pod(Arc::clone(&view.pod), Arc::clone(&view.status), view.leaving, view.stale);
+        let key = (view.pod.key.namespace.clone(), view.pod.key.name.clone());
+        (key, Fresh { origin, make: Box::new(move || pod(snapshot, view, addresses)) })
+    };
+    crate::base::order::map(snapshot.pods.iter().map(fresh))
+}
+
+/// A pod as the status file has it, with the fields that an object of the API always has.
+fn pod(snapshot: &Snapshot, view: &PodView, addresses: &[String]) -> Value {
+    let mut value = pod_value(view, addresses);
+    let started = value.pointer("/status/startTime").and_then(Value::as_str).map(str::to_owned);
+    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+        let created = || Value::from(started.unwrap_or_else(|| begun(snapshot)));
+        metadata.entry("creationTimestamp").or_insert_with(created);
+    }
+    value
+}
+
+fn node(snapshot: &Snapshot, addresses: &[String], facts: &Facts) -> Value {
+    let mut node = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION")).object(facts);
+    // The kubelet's events name the node as its UID.
+    node["metadata"]["uid"] = snapshot.node.clone().into();
+    node
+}
+
+fn namespaces<'a>(latest: &'a Latest) -> Kind<'a> {
+    let snapshot = &*latest.snapshot;
+    let of_pods = snapshot.pods.iter().map(|view| view.pod.key.namespace.as_str());
+    let of_objects = latest.objects.keys().map(|(_, key)| key.namespace.as_str());
+    let names = crate::base::order::set(NAMESPACES.into_iter().chain(of_pods).chain(of_objects));
+    let fresh = |name: &str| {
+        let value = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                "uid": made_uid(&["Namespace", name]),
+                "creationTimestamp": begun(snapshot),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        (of_cluster(name), Fresh::of(value))
+    };
+    crate::base::order::map(names.into_iter().map(fresh))
+}
+
+fn events<'a>(latest: &'a Latest) -> Kind<'a> {
+    let fresh = |kept: &'a Arc<Kept>| {
+        let object = EventObject::new(kept, &latest.snapshot.node);
+        let key = (object.metadata.namespace.clone(), object.metadata.name.clone());
+        (key, Fresh { origin: Origin::Event(Arc::clone(kept)), make: Box::new(move || event(&object)) })
+    };
+    crate::base::order::map(latest.events.iter().map(fresh))
+}
+
+fn event(object: &EventObject) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
+    value["metadata"]["uid"] = made_uid(&["Event", namespace, name]).into();
+    value["reportingComponent"] = object.source.component.clone().into();
+    value["reportingInstance"] = object.source.host.clone().into();
+    value
+}
+
+/// Of two sources that have an object of one name, the first one's is shown.
+fn locals<'a>(latest: &'a Latest, kind: ObjectKind) -> Kind<'a> {
+    let mut all: Kind<'a> = BTreeMap::new();
+    for source in Source::ALL.into_iter().rev() {
+        for ((_, key), object) in
+            latest.objects.iter().filter(|((of, key), _)| *of == source && key.kind == kind)
+        {
+            let origin = Origin::Local(Arc::clone(object));
+            let make = Box::new(move || local(&latest.snapshot, object));
+            all.insert((key.namespace.clone(), key.name.clone()), Fresh { origin, make });
+        }
+    }
+    all
+}
+
+fn local(snapshot: &Snapshot, object: &LocalObject) -> Value {
+    let key = &object.key;
+    let (kind, source) = (key.kind.as_str(), object.source.as_str());
+    let mut value = json!({
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": made_uid(&[kind, &key.namespace, &key.name, source]),
+            "creationTimestamp": begun(snapshot),
+            "annotations": {
+                crate::manifest::static_pod::CONFIG_SOURCE: source,
+                ORIGIN: object.origin.to_string(),
+            },
+        },
+    });
+    let bytes = |bytes: &[u8]| Value::from(base64::encode(bytes));
+    let map = |entries: &mut dyn Iterator<Item = (&String, Value)>| {
+        let mut map = Map::new();
+        for (key, value) in entries {
+            map.insert(key.clone(), value);
+        }
+        Value::Object(map)
+    };
+    match &object.content {
+        Content::ConfigMap { data, binary } => {
+            value["data"] = map(&mut data.iter().map(|(key, text)| (key, text.clone().into())));
+            if !binary.is_empty() {
+                value["binaryData"] = map(&mut binary.iter().map(|(key, value)| (key, bytes(value))));
+            }
+        }
+        Content::Secret { type_, data } => {
+            value["type"] = type_.clone().into();
+            value["data"] = map(&mut data.iter().map(|(key, value)| (key, bytes(value.expose()))));
+        }
+        Content::Claim { access_modes, storage } => {
+            let storage = crate::base::quantity::bytes(i64::try_from(*storage).unwrap_or(i64::MAX));
+            value["spec"] = json!({
+                "accessModes": access_modes,
+                "resources": {"requests": {"storage": storage}},
+                "volumeName": key.name,
+                "volumeMode": "Filesystem",
+            });
+            value["status"] =
+                json!({"phase": "Bound", "accessModes": access_modes, "capacity": {"storage": storage}});
+        }
+    }
+    if object.immutable {
+        value["immutable"] = true.into();
+    }
+    value
+}
+
+/// Annotation: the file or URL that an object comes from.
+pub const ORIGIN: &str = "podkeeper.dev/origin";
+
+/// A lease as it is renewed now: while the API answers, the node is alive.
+#[must_use]
+pub fn renewed(lease: &Value, now: Timestamp) -> Value {
+    let mut lease = lease.clone();
+    lease["spec"]["renewTime"] = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+    lease
+}
+
+fn lease(snapshot: &Snapshot) -> Value {
+    json!({
+        "apiVersion": kinds::of(Resource::Leases).map(kinds::Kind::api_version),
+        "kind": "Lease",
+        "metadata": {
+            "name": snapshot.node,
+            "namespace": LEASES,
+            "uid": made_uid(&["Lease", &snapshot.node]),
+            "creationTimestamp": begun(snapshot),
+        },
+        "spec": {
+            "holderIdentity": snapshot.node,
+            "leaseDurationSeconds": LEASE_SECONDS,
+        },
+    })
+}

@@ -1,0 +1,156 @@
+//! Who may do what: the groups of the servers' flags. Those who may view see everything but Secrets and change nothing;
+//! those who may administer do everything. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::kinds::{self, Kind, Resource};
+use crate::server::auth::{Authorization, Settings, User};
+
+/// What a request does, in the words of authorization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Act<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    /// The plural; `*` for all.
+    pub resource: &'a str,
+    pub part: &'a str,
+    pub namespace: &'a str,
+}
+
+/// What a user is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Admin,
+    View,
+    Nobody,
+}
+
+fn role(settings: &Settings, user: &User) -> Role {
+    match &settings.authorization {
+        Authorization::AlwaysAllow => Role::Admin,
+        Authorization::Groups { admin, view } => {
+            let is_of = |groups: &BTreeSet<String>| user.groups.iter().any(|group| groups.contains(group));
+            match () {
+                () if is_of(admin) => Role::Admin,
+                () if is_of(view) => Role::View,
+                () => Role::Nobody,
+            }
+        }
+    }
+}
+
+/// Resources that anybody who is known may create: they tell the user about itself.
+fn is_review(kind: &Kind) -> bool {
+    use Resource::{SelfSubjectAccessReviews, SelfSubjectReviews, SelfSubjectRulesReviews};
+    [SelfSubjectReviews, SelfSubjectAccessReviews, SelfSubjectRulesReviews].contains(&kind.resource)
+}
+
+/// Whether a user may do this.
+#[must_use]
+pub fn allows(settings: &Settings, user: &User, act: Act<'_>) -> bool {
+    let mut all = kinds::KINDS.iter().filter(|kind| kind.group == act.group && kind.plural == act.resource);
+    match role(settings, user) {
+        Role::Admin => true,
+        Role::View => all.any(|kind| {
+            let reads = ["get", "list", "watch"].contains(&act.verb);
+            let is_seen = kind.resource != Resource::Secrets && ["", "log", "status"].contains(&act.part);
+            reads && is_seen || is_review(kind) && act.verb == "create"
+        }),
+        Role::Nobody => all.any(|kind| is_review(kind) && act.verb == "create"),
+    }
+}
+
+/// Whether a user may see a path that is no resource: discovery, schemas, the version, health.
+#[must_use]
+pub fn allows_path(settings: &Settings, user: &User, verb: &str) -> bool {
+    role(settings, user) == Role::Admin || ["get", "head"].contains(&verb)
+}
+
+/// The refusal, in the API server's words.
+#[must_use]
+pub fn forbidden(user: &User, act: Act<'_>, name: Option<&str>) -> Failure {
+    let Act { verb, group, resource, part, namespace } = act;
+    let quoted = name.map(|name| format!(" {name:?}")).unwrap_or_default();
+    let of = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+    let path = if part.is_empty() { resource.to_owned() } else { format!("{resource}/{part}") };
+    let scope = match namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let user = &user.name;
+    let message = format!(
+        "{of}{quoted} is forbidden: User {user:?} cannot {verb} resource {path:?} in API group {group:?} {scope}"
+    );
+    let mut details = json!({"kind": resource});
+    if let Some(name) = name {
+        details["name"] = name.into();
+    }
+    Failure { details, ..Failure::new(403, message) }
+}
+
+/// The rules of a user, as `selfsubjectrulesreviews` tells them.
+#[must_use]
+pub fn rules(settings: &Settings, user: &User) -> Value {
+    let rule = |groups: &[&str], resources: &[String], verbs: &[&str]| json!({"verbs": verbs, "apiGroups": groups, "resources": resources});
+    let all = ["*".to_owned()];
+    let reviews = kinds::KINDS.iter().filter(|kind| is_review(kind));
+    let mut resources: Vec<Value> =
+        reviews.map(|kind| rule(&[kind.group], &[kind.plural.to_owned()], &["create"])).collect();
+    match role(settings, user) {
+        Role::Admin => resources = vec![rule(&["*"], &all, &["*"])],
+        Role::View => {
+            let seen =
+                kinds::KINDS.iter().filter(|kind| kind.is_listed() && kind.resource != Resource::Secrets);
+            resources.extend(
+                seen.map(|kind| rule(&[kind.group], &[kind.plural.to_owned()], &["get", "list", "watch"])),
+            );
+            resources.push(rule(&[""], &["pods/log".to_owned(), "pods/status".to_owned()], &["get"]));
+        }
+        Role::Nobody => {}
+    }
+    json!({"resourceRules": resources, "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
+           "incomplete": false})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(group: &str) -> User {
+        User { name: "u".to_owned(), groups: [group.to_owned()].into() }
+    }
+
+    #[test]
+    fn each_role_has_its_rights() {
+        let set = |group: &str| BTreeSet::from([group.to_owned()]);
+        let authorization = Authorization::Groups { admin: set("admin"), view: set("view") };
+        let settings = Settings { allows_anonymous: false, authorization };
+        let act = |verb, resource, part| Act { verb, group: "", resource, part, namespace: "a" };
+        let review = Act { group: "authorization.k8s.io", ..act("create", "selfsubjectaccessreviews", "") };
+        for (verb, resource, part, of_view) in [
+            ("get", "pods", "", true),
+            ("watch", "configmaps", "", true),
+            ("get", "pods", "log", true),
+            ("get", "pods", "exec", false),
+            ("create", "pods", "exec", false),
+            ("list", "secrets", "", false),
+            ("delete", "pods", "", false),
+            ("get", "deployments", "", false),
+        ] {
+            let act = act(verb, resource, part);
+            assert_eq!(allows(&settings, &user("view"), act), of_view, "{act:?}");
+            assert!(allows(&settings, &user("admin"), act), "{act:?}");
+            assert!(!allows(&settings, &user("other"), act), "{act:?}");
+        }
+        for group in ["view", "admin", "other"] {
+            assert!(allows(&settings, &user(group), review));
+        }
+        let refused = forbidden(&user("view"), act("create", "pods", "exec"), Some("web"));
+        let words = "pods \"web\" is forbidden: User \"u\" cannot create resource \"pods/exec\" in API group \"\" in \
+                     the namespace \"a\"";
+        assert_eq!(refused.message, words);
+    }
+}

@@ -1,0 +1,235 @@
+//! Which request is answered by what.
+//!
+//! Never here: an answer for somebody who is not known, other than that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::asked::{Form, Wanted, form};
+use super::failure::Failure;
+use super::kinds::Resource;
+use super::path::{Route, Target, route};
+use super::rights::{self, Act};
+use super::watch::Watch;
+use super::world::World;
+use super::{discovery, identity, metrics, openapi, proto, reads, streams};
+use crate::base::clock::{Clock as _, System};
+use crate::base::limits;
+use crate::server::auth::{self, User};
+use crate::server::http::answer::{Answer, JSON};
+use crate::server::http::request::{Method, Request};
+use crate::server::kubelet::Node;
+use crate::server::service::{Asked, Reply, Service};
+use crate::server::tls::Certificates;
+
+/// The API of this node.
+pub struct Api {
+    pub node: Arc<Node>,
+    pub world: Arc<World>,
+    pub auth: auth::Settings,
+    pub certificates: Arc<Certificates>,
+    /// Watches that are open.
+    pub watches: Arc<AtomicUsize>,
+    /// Where it listens, as clients are told.
+    pub address: String,
+}
+
+/// A watch that is open, until it is dropped.
+struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Service for Api {
+    fn answer(&self, asked: &mut Asked<'_>) -> Reply {
+        let user = match auth::known(&self.certificates, asked.certificates) {
+            Ok(user) => user,
+            Err(why) => {
+                log::debug!("a request of {} is not answered: {why}", asked.peer);
+                return Failure::new(401, "Unauthorized").answer().into();
+            }
+        };
+        self.reply(asked, &user).unwrap_or_else(|failure| {
+            log::debug!("{} of {}: {} {}", user.name, asked.peer, failure.code, failure.message);
+            failure.answer().into()
+        })
+    }
+}
+
+/// An answer in JSON.
+fn json(status: u16, value: &Value) -> Reply {
+    Answer::new(status, JSON, value.to_string()).into()
+}
+
+impl Api {
+    fn reply(&self, asked: &mut Asked<'_>, user: &User) -> Result<Reply, Failure> {
+        let request = asked.request;
+        let route = route(&request.path);
+        if let Route::Object(target) = route {
+            return self.object(target, asked, user);
+        }
+        let verb = auth::verb(request.method);
+        if !rights::allows_path(&self.auth, user, verb) {
+            let why = format!("forbidden: User {:?} cannot {verb} path {:?}", user.name, request.path);
+            return Err(Failure { details: json!({}), ..Failure::new(403, why) });
+        }
+        if !request.is_get() {
+            return Err(if route == Route::Unknown {
+                Failure::no_resource()
+            } else {
+                Failure::not_allowed()
+            });
+        }
+        self.page(&route, request)
+    }
+
+    /// What is no object.
+    fn page(&self, route: &Route<'_>, request: &Request) -> Result<Reply, Failure> {
+        let aggregated = discovery::aggregated(request.header("accept").unwrap_or_default());
+        let list = |version, is_core| {
+            let value = discovery::aggregated_list(version, is_core).to_string();
+            Answer::new(200, &discovery::aggregated_type(version), value).into()
+        };
+        Ok(match (route, aggregated) {
+            (Route::Core, Some(version)) => list(version, true),
+            (Route::Groups, Some(version)) => list(version, false),
+            (Route::Core, None) => json(200, &discovery::versions(&self.address)),
+            (Route::Groups, None) => json(200, &discovery::group_list()),
+            (Route::Group(name), _) => json(200, &discovery::one_group(name)?),
+            (Route::Version(group, version), _) => json(200, &discovery::resources(group, version)?),
+            (Route::ServerVersion, _) => json(200, &super::version()),
+            (Route::Health, _) => Answer::new(200, "text/plain; charset=utf-8", "ok").into(),
+            (Route::OpenApi, _) => json(200, &openapi::index()),
+            (Route::OpenApiOf(group, version), _) => {
+                let document = openapi::document(group, version).ok_or_else(Failure::no_resource)?;
+                json(200, &document)
+            }
+            // An empty message is an empty document.
+            (Route::OpenApiOld, _) => {
+                Answer::new(200, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "").into()
+            }
+            (Route::Unknown | Route::Object(_), _) => return Err(Failure::no_resource()),
+        })
+    }
+
+    fn object(&self, target: Target<'_>, asked: &mut Asked<'_>, user: &User) -> Result<Reply, Failure> {
+        let request = asked.request;
+        let is_stream = target.part.is_some_and(|part| part.verbs.contains(&"create"));
+        let watch = request.query.switch("watch").unwrap_or(false);
+        let verb = match (request.method, target.name) {
+            // WebSocket begins with a GET, and is asked for the same right as SPDY.
+            (Method::Get | Method::Post, Some(_)) if is_stream => "create",
+            (Method::Get | Method::Head, None) if watch => "watch",
+            (Method::Get | Method::Head, None) => "list",
+            (Method::Delete, None) => "deletecollection",
+            (method, _) => auth::verb(method),
+        };
+        let act = Act {
+            verb,
+            group: target.kind.group,
+            resource: target.kind.plural,
+            part: target.part.map_or("", |part| part.name),
+            namespace: target.namespace.unwrap_or_default(),
+        };
+        if !rights::allows(&self.auth, user, act) {
+            return Err(rights::forbidden(user, act, target.name));
+        }
+        let offers = target.part.map_or(target.kind.verbs, |part| part.verbs);
+        if !offers.contains(&verb) {
+            return Err(Failure::not_allowed());
+        }
+        match (verb, target.name, target.part) {
+            ("get", Some(name), None) => self.get(target, name, request),
+            ("get", Some(name), Some(part)) if part.name == "status" => self.get(target, name, request),
+            ("get" | "create", Some(name), Some(part)) => {
+                let pod = reads::get(&self.world.now(), target.kind, target.namespace, name)?;
+                streams::answer(&self.node, &pod.value, part.name, request)
+            }
+            ("list", ..) => self.list(target, request),
+            ("watch", ..) => self.watch(target, request),
+            ("create", ..) => {
+                let body = self.body(asked)?;
+                Ok(json(201, &identity::review(target.kind, &body, &self.auth, user)))
+            }
+            _ => Err(Failure::not_allowed()),
+        }
+    }
+
+    /// The object that was sent.
+    fn body(&self, asked: &mut Asked<'_>) -> Result<Value, Failure> {
+        let refused =
+            |refused: crate::server::http::request::Refused| Failure::new(refused.status, refused.why);
+        let bytes = asked.body.read(limits::API_BODY).map_err(refused)?;
+        proto::object(asked.request.header("content-type"), &bytes)
+    }
+
+    fn is_measured(target: &Target<'_>) -> bool {
+        matches!(target.kind.resource, Resource::NodeMetrics | Resource::PodMetrics)
+    }
+
+    fn measured(&self, target: Target<'_>, request: &Request) -> Result<Reply, Failure> {
+        let like = match target.kind.resource {
+            Resource::NodeMetrics => Resource::Nodes,
+            _ => Resource::Pods,
+        };
+        let like = super::kinds::of(like).unwrap_or(target.kind);
+        let wanted = Wanted::read(like, request.header("accept"), &request.query)?;
+        let summary = self.node.figures.light(&self.node);
+        let (state, now) = (self.world.now(), System::start().now().wall);
+        let (namespace, name) = (target.namespace, target.name);
+        metrics::answer(&state, target.kind, namespace, name, &wanted, &summary, now)
+            .map(|value| json(200, &value))
+    }
+
+    fn get(&self, target: Target<'_>, name: &str, request: &Request) -> Result<Reply, Failure> {
+        if Api::is_measured(&target) {
+            return self.measured(target, request);
+        }
+        let form = form(request.header("accept"), &request.query)?;
+        let object = reads::get(&self.world.now(), target.kind, target.namespace, name)?;
+        Ok(json(200, &reads::in_form(target.kind, &object, form)))
+    }
+
+    fn list(&self, target: Target<'_>, request: &Request) -> Result<Reply, Failure> {
+        if Api::is_measured(&target) {
+            return self.measured(target, request);
+        }
+        let wanted = Wanted::read(target.kind, request.header("accept"), &request.query)?;
+        let list = reads::list(&self.world.now(), target.kind, target.namespace, &wanted)?;
+        Ok(json(200, &list))
+    }
+
+    fn watch(&self, target: Target<'_>, request: &Request) -> Result<Reply, Failure> {
+        let wanted = Wanted::read(target.kind, request.header("accept"), &request.query)?;
+        let open = self.watches.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat(Arc::clone(&self.watches));
+        if open >= limits::API_WATCHES {
+            let why = format!("{} watches are open on this node, and no more may be", limits::API_WATCHES);
+            return Err(Failure::new(429, why));
+        }
+        let no_waker = |error: std::io::Error| Failure::new(500, format!("no watch can be begun: {error}"));
+        let content = match wanted.form {
+            Form::Whole => JSON,
+            Form::Table(_) => "application/json;as=Table;g=meta.k8s.io;v=v1",
+            Form::Partial => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        };
+        let watch = Watch {
+            world: Arc::clone(&self.world),
+            kind: target.kind,
+            namespace: target.namespace.map(str::to_owned),
+            name: target.name.map(str::to_owned),
+            wanted,
+            waker: self.world.told().waker().map_err(no_waker)?,
+        };
+        let pour = move |sink: &mut crate::server::connection::Sink<'_>| {
+            let _seat = seat;
+            watch.pour(sink)
+        };
+        Ok(Reply::Stream(Answer::new(200, content, ""), Box::new(pour)))
+    }
+}

@@ -1,0 +1,98 @@
+//! What the main loop tells the API: the node's state, its local objects and its events, the latest of each. Telling
+//! costs the main loop a swap and, for each watch that is open, one write to a descriptor.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::pod::object::Scopes;
+use crate::recorder::ring::Kept;
+use crate::status::snapshot::Snapshot;
+
+/// The latest of everything.
+#[derive(Debug, Clone, Default)]
+pub struct Latest {
+    /// Grows with everything that is told.
+    pub round: u64,
+    pub snapshot: Arc<Snapshot>,
+    pub objects: Arc<Scopes>,
+    pub events: Arc<Vec<Arc<Kept>>>,
+}
+
+/// Where it is told. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Told(Arc<Mutex<Board>>);
+
+#[derive(Debug, Default)]
+struct Board {
+    latest: Latest,
+    wakers: Vec<Weak<OwnedFd>>,
+}
+
+/// Readable when something was told since [`Waker::rest`].
+#[derive(Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Told {
+    /// This is how the node is now.
+    pub fn tell(&self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>) {
+        let mut board = self.board();
+        (board.latest.snapshot, board.latest.objects) = (snapshot, objects);
+        board.changed();
+    }
+
+    /// These are all events.
+    pub fn tell_events(&self, events: Vec<Arc<Kept>>) {
+        let mut board = self.board();
+        board.latest.events = Arc::new(events);
+        board.changed();
+    }
+
+    /// The latest of everything.
+    #[must_use]
+    pub fn get(&self) -> Latest {
+        self.board().latest.clone()
+    }
+
+    /// A waker that hears of everything from now on.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn waker(&self) -> io::Result<Waker> {
+        let fd = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let mut board = self.board();
+        board.wakers.retain(|waker| waker.strong_count() > 0);
+        board.wakers.push(Arc::downgrade(&fd));
+        Ok(Waker(fd))
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        // Each field is whole after every line that changes it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    fn changed(&mut self) {
+        self.latest.round = self.latest.round.saturating_add(1);
+        for fd in self.wakers.iter().filter_map(Weak::upgrade) {
+            // One that is full wakes as well.
+            let _ = rustix::io::write(&*fd, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Waker {
+    /// What to poll.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// What was told until now is known.
+    pub fn rest(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0_u8; 8]);
+    }
+}

@@ -1,0 +1,204 @@
+//! All objects of the API at one moment, with resource versions, and the latest changes for those who watch.
+//!
+//! It is brought up to date when somebody asks ([`World::now`]): while nobody asks nothing is made or compared. What
+//! changed twice in between has changed once. Versions are decimal numbers that grow across restarts: the number of the
+//! daemon's start, then that of the change ([`EPOCH_BITS`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::kinds::Resource;
+use super::objects::{self, Fresh, Origin};
+use super::told::Told;
+use crate::base::limits;
+use crate::node::facts::Facts;
+
+/// Bits of a version that count changes; those above count starts of the daemon.
+const EPOCH_BITS: u32 = 32;
+
+/// Namespace (empty for none) and name.
+pub type Key = (String, String);
+
+/// An object at one version. Its value has kind, apiVersion and resourceVersion.
+#[derive(Debug, PartialEq)]
+pub struct Object {
+    pub version: u64,
+    pub value: Value,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub version: u64,
+    pub resource: Resource,
+    pub key: Key,
+    pub before: Option<Arc<Object>>,
+    pub after: Option<Arc<Object>>,
+}
+
+/// An object, and what it was made of.
+#[derive(Debug)]
+struct Held {
+    origin: Origin,
+    object: Arc<Object>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct World {
+    told: Told,
+    /// Told of by flag.
+    node_ips: Vec<std::net::IpAddr>,
+    state: Mutex<State>,
+}
+
+/// The objects of one moment.
+#[derive(Debug, Default)]
+pub struct State {
+    kinds: BTreeMap<Resource, BTreeMap<Key, Held>>,
+    history: VecDeque<Change>,
+    /// Of the latest change.
+    version: u64,
+    /// Changes up to this one are forgotten.
+    forgotten: u64,
+    /// What was told when it was brought up to date.
+    round: Option<u64>,
+    facts: Facts,
+}
+
+/// A watch goes on from a version that is too old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooOld;
+
+impl World {
+    /// An empty world. `epoch` is the number of this start of the daemon.
+    #[must_use]
+    pub fn new(told: Told, node_ips: Vec<std::net::IpAddr>, epoch: u32) -> World {
+        let version = u64::from(epoch) << EPOCH_BITS;
+        let facts = Facts::of_machine();
+        let state = State { version, forgotten: version, facts, ..State::default() };
+        World { told, node_ips, state: Mutex::new(state) }
+    }
+
+    /// Where the main loop tells what is new.
+    #[must_use]
+    pub fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// The world as it is now.
+    pub fn now(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = self.told.get();
+        if state.round != Some(latest.round) {
+            let addresses = crate::network::address::of_node(&self.node_ips);
+            let facts = state.facts.clone();
+            for (resource, fresh) in objects::all(&latest, &addresses, &facts) {
+                state.renew(resource, fresh);
+            }
+            state.round = Some(latest.round);
+        }
+        state
+    }
+}
+
+impl State {
+    /// Of the latest change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.kinds.get(&resource)?.get(&key).map(|held| Arc::clone(&held.object))
+    }
+
+    /// All objects of a resource, by namespace and name; of one namespace, if one is named.
+    pub fn list(
+        &self,
+        resource: Resource,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
+        let all = self.kinds.get(&resource).into_iter().flatten().map(|(key, held)| (key, &held.object));
+        all.filter(move |(key, _)| namespace.is_none_or(|wanted| key.0 == wanted))
+    }
+
+    /// The changes of a resource after a version.
+    ///
+    /// # Errors
+    /// Some of them are forgotten.
+    pub fn since(&self, resource: Resource, version: u64) -> Result<Vec<Change>, TooOld> {
+        if version < self.forgotten {
+            return Err(TooOld);
+        }
+        let new = self.history.iter().rev().take_while(|change| change.version > version);
+        let mut all: Vec<Change> = new.filter(|change| change.resource == resource).cloned().collect();
+        all.reverse();
+        Ok(all)
+    }
+
+    /// Puts what there is now in the place of what there was.
+    fn renew(&mut self, resource: Resource, fresh: BTreeMap<Key, Fresh<'_>>) {
+        let mut held = self.kinds.remove(&resource).unwrap_or_default();
+        let gone: Vec<Key> = held.keys().filter(|key| !fresh.contains_key(*key)).cloned().collect();
+        for key in gone {
+            if let Some(old) = held.remove(&key) {
+                self.note(resource, key, Some(old.object), None);
+            }
+        }
+        for (key, fresh) in fresh {
+            let before = held.get(&key);
+            if before.is_some_and(|before| before.origin.is(&fresh.origin)) {
+                continue;
+            }
+            let mut value = (fresh.make)();
+            if let Some(before) = before {
+                set_version(&mut value, before.object.version);
+                if value == before.object.value {
+                    let object = Arc::new(Object { version: before.object.version, value });
+                    held.insert(key, Held { origin: fresh.origin, object });
+                    continue;
+                }
+            }
+            let before = before.map(|before| Arc::clone(&before.object));
+            let version = self.version.saturating_add(1);
+            set_version(&mut value, version);
+            let object = Arc::new(Object { version, value });
+            self.note(resource, key.clone(), before, Some(Arc::clone(&object)));
+            held.insert(key, Held { origin: fresh.origin, object });
+        }
+        self.kinds.insert(resource, held);
+    }
+
+    fn note(
+        &mut self,
+        resource: Resource,
+        key: Key,
+        before: Option<Arc<Object>>,
+        after: Option<Arc<Object>>,
+    ) {
+        self.version = self.version.saturating_add(1);
+        let version = self.version;
+        self.history.push_back(Change { version, resource, key, before, after });
+        if self.history.len() > limits::API_HISTORY
+            && let Some(first) = self.history.pop_front()
+        {
+            self.forgotten = first.version;
+        }
+    }
+}
+
+/// Writes `metadata.resourceVersion`.
+pub fn set_version(value: &mut Value, version: u64) {
+    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+        metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Versions grow, and changes are told once.
+
+use serde_json::json;
+
+use super::*;
+
+fn world(state: &mut State, all: &[(&str, Value)]) {
+    let fresh = all.iter().map(|(name, value)| {
+        let value = json!({"metadata": {"name": name}, "data": value});
+        let fresh = Fresh { origin: Origin::Any, make: Box::new(move || value) };
+        ((String::new(), (*name).to_owned()), fresh)
+    });
+    state.renew(Resource::ConfigMaps, fresh.collect());
+}
+
+fn told(state: &State, since: u64) -> Vec<(bool, bool, String)> {
+    let changes = state.since(Resource::ConfigMaps, since).unwrap();
+    changes.into_iter().map(|c| (c.before.is_some(), c.after.is_some(), c.key.1)).collect()
+}
+
+#[test]
+fn each_change_has_a_version_and_what_is_the_same_keeps_its_own() {
+    let mut state = State { version: 1 << EPOCH_BITS, forgotten: 1 << EPOCH_BITS, ..State::default() };
+    let begun = state.version();
+    world(&mut state, &[("a", json!(1)), ("b", json!(1))]);
+    let version = |state: &State, name: &str| state.get(Resource::ConfigMaps, "", name).unwrap().version;
+    let a = version(&state, "a");
+    assert_eq!(told(&state, begun), [(false, true, "a".to_owned()), (false, true, "b".to_owned())]);
+    let before = state.version();
+    world(&mut state, &[("a", json!(1)), ("b", json!(2))]);
+    assert_eq!((version(&state, "a"), version(&state, "b")), (a, state.version()));
+    assert_eq!(told(&state, before), [(true, true, "b".to_owned())]);
+    let before = state.version();
+    world(&mut state, &[("b", json!(2))]);
+    assert_eq!(told(&state, before), [(true, false, "a".to_owned())]);
+    assert!(told(&state, state.version()).is_empty());
+    assert_eq!(state.since(Resource::ConfigMaps, begun - 1).unwrap_err(), TooOld, "an earlier start");
+}
+
+#[test]
+fn history_is_bounded_and_says_so() {
+    let mut state = State::default();
+    for round in 0..limits::API_HISTORY + 10 {
+        world(&mut state, &[("a", json!(round))]);
+    }
+    assert_eq!(state.history.len(), limits::API_HISTORY);
+    assert!(state.since(Resource::ConfigMaps, 5).is_err());
+    assert_eq!(told(&state, state.version() - 1).len(), 1);
+}

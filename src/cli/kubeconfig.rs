@@ -1,0 +1,78 @@
+//! `kubeconfig`: a user's credentials for the API of this node, as kubectl reads them.
+
+use std::net::SocketAddr;
+
+use super::flags::Options;
+use super::{Outcome, print};
+use crate::api::{self, pki};
+use crate::base::logging::one_line;
+use crate::manifest::base64;
+use crate::network::address;
+
+/// Makes a key and a certificate, and prints them.
+pub fn run(options: &Options) -> Outcome {
+    let command = &options.command;
+    let server = match &command.server {
+        Some(url) => url.clone(),
+        None => url(listens(options)?, &address::of_node(&options.node.ips)),
+    };
+    let root_dir = std::path::absolute(&options.directories.root).map_err(|error| error.to_string())?;
+    let authority = pki::Authority::open(&root_dir)?;
+    let (user, group) = (command.user.as_str(), format!("podkeeper:{}", command.group));
+    let pair = authority.client(user, &group)?;
+    Ok(print(&text(&server, user, &authority.certificate, &pair)))
+}
+
+/// Where the API listens.
+fn listens(options: &Options) -> Result<SocketAddr, String> {
+    let listens = options.server.api_address.or_else(|| api::address_of(&options.directories.run));
+    listens.ok_or_else(|| {
+        format!(
+            "no daemon has an API in {}: start it with --api-address, or name the address with the same flag here",
+            options.directories.run.display()
+        )
+    })
+}
+
+/// An API that listens on all addresses is reached by the node's own.
+fn url(listens: SocketAddr, of_node: &[String]) -> String {
+    let ip = of_node.iter().find_map(|ip| ip.parse().ok()).filter(|_| listens.ip().is_unspecified());
+    let local = if listens.is_ipv6() { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
+    let ip = match listens.ip() {
+        given if !given.is_unspecified() => given,
+        _ => ip.unwrap_or(local),
+    };
+    format!("https://{}", SocketAddr::new(ip, listens.port()))
+}
+
+fn text(server: &str, user: &str, authority: &str, pair: &pki::Pair) -> String {
+    let in_64 = |text: &str| base64::encode(text.as_bytes());
+    // A user's name may need quotes.
+    let user = serde_json::Value::from(one_line(user)).to_string();
+    let server = serde_json::Value::from(one_line(server)).to_string();
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: podkeeper\n  cluster:\n    server: {server}\n    \
+         certificate-authority-data: {}\nusers:\n- name: {user}\n  user:\n    client-certificate-data: {}\n    \
+         client-key-data: {}\ncontexts:\n- name: podkeeper\n  context:\n    cluster: podkeeper\n    user: {user}\n\
+         current-context: podkeeper\n",
+        in_64(authority),
+        in_64(&pair.certificate),
+        in_64(&pair.key)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_one_that_can_be_reached() {
+        let check = |listens: &str, of_node: &[&str], expected: &str| {
+            let of_node: Vec<String> = of_node.iter().map(|ip| (*ip).to_owned()).collect();
+            assert_eq!(url(listens.parse().unwrap(), &of_node), expected);
+        };
+        check("127.0.0.1:6443", &["192.0.2.1"], "https://127.0.0.1:6443");
+        check("0.0.0.0:6443", &["192.0.2.1"], "https://192.0.2.1:6443");
+        check("[::]:6443", &[], "https://[::1]:6443");
+    }
+}
