@@ -161,6 +161,7 @@ mod tests {
         let client = Authority::open(&dir).unwrap().client("eve", "podkeeper:view").unwrap();
         let user = auth::known(&certificates, &chain(&client)).unwrap();
         assert_eq!((user.name.as_str(), user.groups.contains("podkeeper:view")), ("eve", true));
+        std::fs::create_dir(dir.join("other")).unwrap();
         let other = Authority::open(&dir.join("other")).unwrap().client("eve", "podkeeper:admin").unwrap();
         assert!(auth::known(&certificates, &chain(&other)).is_err());
         std::fs::remove_dir_all(&dir).unwrap();
