@@ -72,6 +72,7 @@ fn operand(verb: Verb) -> Value {
         | Verb::Pull
         | Verb::Images
         | Verb::Prune
+        | Verb::Kubeconfig
         | Verb::Version => Value::Any,
     }
 }
