@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::{Kind, groups, within};
+use super::value::place;
 use crate::base::limits;
 
 /// The version of the aggregated form that the client takes first, if it takes one: `v2`, `v2beta1`.
@@ -55,16 +56,16 @@ fn resource(kind: &'static Kind) -> Value {
         "verbs": kind.verbs,
     });
     if !kind.short.is_empty() {
-        resource["shortNames"] = json!(kind.short);
+        *place(&mut resource, &["shortNames"]) = json!(kind.short);
     }
     if !kind.categories.is_empty() {
-        resource["categories"] = json!(kind.categories);
+        *place(&mut resource, &["categories"]) = json!(kind.categories);
     }
     if !kind.parts.is_empty() {
         let parts = kind.parts.iter().map(|part| {
             json!({"subresource": part.name, "responseKind": response(part.kind), "verbs": part.verbs})
         });
-        resource["subresources"] = parts.collect();
+        *place(&mut resource, &["subresources"]) = parts.collect();
     }
     resource
 }
@@ -95,8 +96,8 @@ pub fn group_list() -> Value {
 pub fn one_group(name: &str) -> Result<Value, Failure> {
     let (name, version) = groups().find(|(found, _)| *found == name).ok_or_else(Failure::no_resource)?;
     let mut group = group_of(name, version);
-    group["kind"] = "APIGroup".into();
-    group["apiVersion"] = "v1".into();
+    *place(&mut group, &["kind"]) = "APIGroup".into();
+    *place(&mut group, &["apiVersion"]) = "v1".into();
     Ok(group)
 }
 
@@ -110,10 +111,10 @@ pub fn resources(group: &str, version: &str) -> Result<Value, Failure> {
         let mut one = json!({"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
                              "kind": kind.kind, "verbs": kind.verbs});
         if !kind.short.is_empty() {
-            one["shortNames"] = json!(kind.short);
+            *place(&mut one, &["shortNames"]) = json!(kind.short);
         }
         if !kind.categories.is_empty() {
-            one["categories"] = json!(kind.categories);
+            *place(&mut one, &["categories"]) = json!(kind.categories);
         }
         all.push(one);
         all.extend(kind.parts.iter().map(|part| {

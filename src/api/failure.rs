@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use super::value::place;
 use crate::server::http::answer::{Answer, JSON};
 
 /// Why a request is not done.
@@ -50,7 +51,7 @@ impl Failure {
     pub fn of(code: u16, kind: &Kind, name: &str, message: String) -> Failure {
         let mut details = json!({"name": name, "kind": kind.plural});
         if !kind.group.is_empty() {
-            details["group"] = kind.group.into();
+            *place(&mut details, &["group"]) = kind.group.into();
         }
         Failure { details, ..Failure::new(code, message) }
     }
@@ -83,7 +84,7 @@ impl Failure {
             "code": self.code,
         });
         if !self.details.is_null() {
-            status["details"] = self.details.clone();
+            *place(&mut status, &["details"]) = self.details.clone();
         }
         status
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::asked::Wanted;
 use super::failure::Failure;
 use super::kinds::{Kind, Resource};
+use super::value::place;
 use super::world::State;
 use crate::base::clock::Timestamp;
 use crate::stats::summary::{Summary, Used};
@@ -34,22 +35,22 @@ pub fn answer(
         }
         let mut metadata = json!({"name": called, "creationTimestamp": time});
         if kind.namespaced {
-            metadata["namespace"] = in_namespace.clone().into();
+            *place(&mut metadata, &["namespace"]) = in_namespace.clone().into();
         }
         if let Some(labels) = object.value.pointer("/metadata/labels") {
-            metadata["labels"] = labels.clone();
+            *place(&mut metadata, &["labels"]) = labels.clone();
         }
         let mut one = json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata,
                              "timestamp": time, "window": WINDOW});
         if kind.resource == Resource::NodeMetrics {
-            one["usage"] = usage(&summary.node.used);
+            *place(&mut one, &["usage"]) = usage(&summary.node.used);
         } else {
             let is_it = |reference: &crate::stats::summary::PodRef| {
                 reference.name == *called && reference.namespace == *in_namespace
             };
             let Some(found) = summary.pods.iter().find(|pod| is_it(&pod.pod_ref)) else { continue };
             let containers = found.containers.iter();
-            one["containers"] =
+            *place(&mut one, &["containers"]) =
                 containers.map(|one| json!({"name": one.name, "usage": usage(&one.used)})).collect();
         }
         all.push(one);

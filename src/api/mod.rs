@@ -26,6 +26,7 @@ mod serve;
 mod streams;
 mod table;
 pub mod told;
+mod value;
 mod watch;
 mod world;
 

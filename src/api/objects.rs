@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::{self, Resource};
 use super::told::Latest;
+use super::value::place;
 use super::world::Key;
 use crate::base::clock::Timestamp;
 use crate::manifest::{base64, hash};
@@ -132,7 +133,7 @@ fn pod(snapshot: &Snapshot, view: &PodView, addresses: &[String]) -> Value {
 fn node(snapshot: &Snapshot, addresses: &[String], facts: &Facts) -> Value {
     let mut node = About::of_snapshot(snapshot, addresses, env!("CARGO_PKG_VERSION")).object(facts);
     // The kubelet's events name the node as its UID.
-    node["metadata"]["uid"] = snapshot.node.clone().into();
+    *place(&mut node, &["metadata", "uid"]) = snapshot.node.clone().into();
     node
 }
 
@@ -171,9 +172,9 @@ fn events<'a>(latest: &'a Latest) -> Kind<'a> {
 fn event(object: &EventObject) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
-    value["metadata"]["uid"] = made_uid(&["Event", namespace, name]).into();
-    value["reportingComponent"] = object.source.component.clone().into();
-    value["reportingInstance"] = object.source.host.clone().into();
+    *place(&mut value, &["metadata", "uid"]) = made_uid(&["Event", namespace, name]).into();
+    *place(&mut value, &["reportingComponent"]) = object.source.component.clone().into();
+    *place(&mut value, &["reportingInstance"]) = object.source.host.clone().into();
     value
 }
 
@@ -219,29 +220,32 @@ fn local(snapshot: &Snapshot, object: &LocalObject) -> Value {
     };
     match &object.content {
         Content::ConfigMap { data, binary } => {
-            value["data"] = map(&mut data.iter().map(|(key, text)| (key, text.clone().into())));
+            *place(&mut value, &["data"]) =
+                map(&mut data.iter().map(|(key, text)| (key, text.clone().into())));
             if !binary.is_empty() {
-                value["binaryData"] = map(&mut binary.iter().map(|(key, value)| (key, bytes(value))));
+                *place(&mut value, &["binaryData"]) =
+                    map(&mut binary.iter().map(|(key, value)| (key, bytes(value))));
             }
         }
         Content::Secret { type_, data } => {
-            value["type"] = type_.clone().into();
-            value["data"] = map(&mut data.iter().map(|(key, value)| (key, bytes(value.expose()))));
+            *place(&mut value, &["type"]) = type_.clone().into();
+            *place(&mut value, &["data"]) =
+                map(&mut data.iter().map(|(key, value)| (key, bytes(value.expose()))));
         }
         Content::Claim { access_modes, storage } => {
             let storage = crate::base::quantity::bytes(i64::try_from(*storage).unwrap_or(i64::MAX));
-            value["spec"] = json!({
+            *place(&mut value, &["spec"]) = json!({
                 "accessModes": access_modes,
                 "resources": {"requests": {"storage": storage}},
                 "volumeName": key.name,
                 "volumeMode": "Filesystem",
             });
-            value["status"] =
+            *place(&mut value, &["status"]) =
                 json!({"phase": "Bound", "accessModes": access_modes, "capacity": {"storage": storage}});
         }
     }
     if object.immutable {
-        value["immutable"] = true.into();
+        *place(&mut value, &["immutable"]) = true.into();
     }
     value
 }
@@ -253,7 +257,7 @@ pub const ORIGIN: &str = "podkeeper.dev/origin";
 #[must_use]
 pub fn renewed(lease: &Value, now: Timestamp) -> Value {
     let mut lease = lease.clone();
-    lease["spec"]["renewTime"] = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+    *place(&mut lease, &["spec", "renewTime"]) = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
     lease
 }
 

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::kinds::{Kind, groups, within};
+use super::value::place;
 use crate::base::hex;
 use crate::manifest::fields;
 
@@ -72,7 +73,7 @@ fn object_path(kind: &Kind) -> Value {
     if kind.verbs.contains(&"patch") {
         let mut patch = operation(kind, "patch");
         let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-        patch["parameters"] =
+        *place(&mut patch, &["parameters"]) =
             ["dryRun", "fieldManager", "fieldValidation", "force"].map(parameter).as_slice().into();
         all.insert("patch".to_owned(), patch);
     }
@@ -122,7 +123,7 @@ fn schema_of(kind: &Kind, schemas: &mut Map<String, Value>) {
             json!({"type": "object", "description": format!("{other} of this node."), "properties": properties})
         }
     };
-    schema["x-kubernetes-group-version-kind"] = gvk;
+    *place(&mut schema, &["x-kubernetes-group-version-kind"]) = gvk;
     schemas.insert(name, schema);
 }
 
@@ -146,7 +147,7 @@ fn type_schema(name: &str) -> Value {
     }
     let mut schema = json!({"type": "object", "description": name, "properties": properties});
     if !required.is_empty() {
-        schema["required"] = json!(required);
+        *place(&mut schema, &["required"]) = json!(required);
     }
     schema
 }
@@ -154,9 +155,9 @@ fn type_schema(name: &str) -> Value {
 fn property(kind: &str, meaning: &str) -> Value {
     let mut schema = value(kind);
     if let Some(reference) = schema.as_object_mut().and_then(|schema| schema.remove("$ref")) {
-        schema["allOf"] = json!([{"$ref": reference}]);
+        *place(&mut schema, &["allOf"]) = json!([{"$ref": reference}]);
     }
-    schema["description"] = meaning.into();
+    *place(&mut schema, &["description"]) = meaning.into();
     schema
 }
 

@@ -9,6 +9,7 @@ use super::failure::Failure;
 use super::kinds::{Kind, Resource};
 use super::objects;
 use super::table::{self, Include};
+use super::value::place;
 use super::world::{Key, Object, State};
 use crate::base::clock::{Clock as _, System};
 use crate::manifest::base64;
@@ -61,7 +62,8 @@ pub fn list(
     if found.len() > most {
         found.truncate(most);
         if let Some((key, _)) = found.last() {
-            metadata["continue"] = base64::encode(format!("{version}/{}/{}", key.0, key.1).as_bytes()).into();
+            *place(&mut metadata, &["continue"]) =
+                base64::encode(format!("{version}/{}/{}", key.0, key.1).as_bytes()).into();
         }
     }
     let now = System::start().now().wall;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::{self, Kind, Resource};
+use super::value::place;
 use crate::server::auth::{Authorization, Settings, User};
 
 /// What a request does, in the words of authorization.
@@ -86,7 +87,7 @@ pub fn forbidden(user: &User, act: Act<'_>, name: Option<&str>) -> Failure {
     );
     let mut details = json!({"kind": resource});
     if let Some(name) = name {
-        details["name"] = name.into();
+        *place(&mut details, &["name"]) = name.into();
     }
     Failure { details, ..Failure::new(403, message) }
 }

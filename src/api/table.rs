@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kinds::Resource;
+use super::value::{part, place};
 use crate::base::clock::Timestamp;
 use crate::base::human;
 use crate::status::columns::Row;
@@ -42,6 +43,7 @@ const fn wide(name: &'static str) -> Column {
     Column(name, "string", true)
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn columns(resource: Resource) -> &'static [Column] {
     match resource {
         Resource::Pods => {
@@ -159,14 +161,14 @@ fn row(resource: Resource, object: &Value, include: Include, now: Timestamp) -> 
     let mut row = json!({"cells": cells(resource, object, now)});
     match include {
         Include::None => {}
-        Include::Metadata => row["object"] = partial(object),
-        Include::Object => row["object"] = object.clone(),
+        Include::Metadata => *place(&mut row, &["object"]) = partial(object),
+        Include::Object => *place(&mut row, &["object"]) = object.clone(),
     }
     let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     if resource == Resource::Pods && ["Succeeded", "Failed"].contains(&phase) {
         let message =
             if phase == "Failed" { "The pod failed." } else { "The pod has completed successfully." };
-        row["conditions"] =
+        *place(&mut row, &["conditions"]) =
             json!([{"type": "Completed", "status": "True", "reason": phase, "message": message}]);
     }
     row
@@ -175,7 +177,7 @@ fn row(resource: Resource, object: &Value, include: Include, now: Timestamp) -> 
 /// The object's metadata alone.
 #[must_use]
 pub fn partial(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": part(object, "/metadata")})
 }
 
 fn at<'v>(object: &'v Value, path: &str) -> &'v str {

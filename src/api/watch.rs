@@ -16,6 +16,7 @@ use super::kinds::Kind;
 use super::reads;
 use super::table;
 use super::told::Waker;
+use super::value::place;
 use super::world::{Change, Object, World};
 use crate::base::{limits, wait};
 use crate::server::connection::Sink;
@@ -53,7 +54,7 @@ impl Watch {
         };
         loop {
             self.waker.rest();
-            let (events, newest) = match self.new(known) {
+            let (events, newest) = match self.news(known) {
                 Ok(new) => new,
                 Err(failure) => return self.send(sink, "ERROR", failure.status()),
             };
@@ -107,7 +108,7 @@ impl Watch {
     }
 
     /// The events after a version, and the newest version.
-    fn new(&self, known: u64) -> Result<(Vec<Event>, u64), Failure> {
+    fn news(&self, known: u64) -> Result<(Vec<Event>, u64), Failure> {
         let state = self.world.now();
         if known > state.version() {
             let why = format!("Too large resource version: {known}, current: {}", state.version());
@@ -157,7 +158,7 @@ impl Watch {
     fn bookmark(&self, sink: &mut Sink<'_>, version: u64, is_end: bool) -> io::Result<()> {
         let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
         if is_end {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            *place(&mut metadata, &["annotations"]) = json!({"k8s.io/initial-events-end": "true"});
         }
         let object =
             json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata});
