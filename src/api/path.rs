@@ -94,9 +94,12 @@ fn object<'p>(group: &str, version: &str, rest: &[&'p str]) -> Route<'p> {
 mod tests {
     use super::*;
 
+    /// Kind, namespace, name, part.
+    type Found<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
     #[test]
     fn paths_name_collections_objects_and_parts() {
-        let check = |path: &str, expected: Option<(&str, Option<&str>, Option<&str>, Option<&str>)>| {
+        let check = |path: &str, expected: Option<Found<'_>>| {
             let found = match route(path) {
                 Route::Object(t) => Some((t.kind.kind, t.namespace, t.name, t.part.map(|part| part.name))),
                 Route::Unknown => None,
